@@ -1,0 +1,479 @@
+"""One raw connection to a broker: own framing, because Fetch and Produce pass through here by the gigabyte.
+
+A response is received straight into a writable buffer of its own, and requests leave the caller's buffers by one
+``sendmsg``; what the kernel does not take at once is copied once. Answers come in the order of the requests (Kafka's
+guarantee), so a deque of futures is all the bookkeeping there is. Nothing here knows topics, retries or leaders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import io
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+from kio.index import load_response_from_request
+from kio.serial import entity_reader, entity_writer
+from kio.static.protocol import RequestPayload
+
+from mirror_ray.kafka import sasl
+from mirror_ray.kafka.security import ClientSecurity
+from mirror_ray.kafka.wire_control import (
+    API_VERSIONS_KEY,
+    api_versions_body,
+    body_start,
+    parse_api_versions,
+    request_header,
+)
+from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
+
+#: Larger than any response that we ask for; a length above it is not Kafka speaking.
+MAX_RESPONSE_BYTES = 256 << 20
+#: Unacknowledged bytes make the kernel give up after this long, so that nothing of ours is delivered much later.
+TCP_USER_TIMEOUT_MS = 20_000
+
+_WRITE_HIGH_WATER_BYTES = 4 << 20
+#: Small answers are read many at a time; a large one is received in place from its first 4 KiB on.
+_STAGING_BYTES = 4096
+_MAX_PARTS = 1024
+_LENGTH = struct.Struct(">i")
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+Buffer = bytes | bytearray | memoryview
+Answer = asyncio.Future[memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    api_key: int
+    api_version: int
+    flexible: bool
+    parts: Sequence[Buffer]
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Outstanding:
+    correlation_id: int
+    flexible_header: bool
+    sent_at: float
+    answer: Answer
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A connection that has been opened, and authenticated where the cluster asks for it.
+
+    Make one with :meth:`open`. Every outstanding future fails with ``ConnectionError`` when the connection is lost.
+    """
+
+    def __init__(self, host: str, port: int, client_id: str, request_timeout_s: float) -> None:
+        self.host = host
+        self.port = port
+        self.api_versions: dict[int, tuple[int, int]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._client_id = client_id.encode()
+        self._request_timeout_s = request_timeout_s
+        self._transport: asyncio.Transport
+        self._socket: socket.socket
+        self._plain = True
+        self._outstanding: deque[_Outstanding] = deque()
+        self._held: list[_Request] | None = None
+        self._correlation_id = 0
+        self._staging = memoryview(bytearray(_STAGING_BYTES))
+        self._staged = 0
+        self._frame: bytearray | None = None
+        self._view = memoryview(b"")
+        self._filled = 0
+        self._last_byte_at = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._lost: ConnectionError | None = None
+        self._session: asyncio.TimerHandle | None = None
+        self._reauthentication: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        security: ClientSecurity,
+        client_id: str,
+        setup_timeout_s: float,
+        request_timeout_s: float,
+        receive_buffer_bytes: int = -1,
+        send_buffer_bytes: int = -1,
+    ) -> Self:
+        """Connect, agree on versions and authenticate, all within ``setup_timeout_s``.
+
+        Raises:
+            ConnectionError: No connection came about; the text names the broker and why.
+            ClusterUnreachableError: The broker does not accept us, or we do not accept its certificate.
+        """
+        connection = cls(host, port, client_id, request_timeout_s)
+        try:
+            async with asyncio.timeout(setup_timeout_s):
+                await connection._connect(security.ssl_context, receive_buffer_bytes, send_buffer_bytes)
+                await connection._negotiate()
+                if security.mechanism is not None:
+                    await connection._authenticate(security.mechanism, await security.mechanism.begin())
+        except BaseException as error:  # noqa: BLE001 - also a cancelled opening leaves no socket behind
+            if connection._lost is None:
+                connection._fail("the connection was not set up")
+            connection._drop()
+            _raise_setup_error(error, connection, security, setup_timeout_s)
+        return connection
+
+    # Setting up
+
+    async def _connect(self, context: ssl.SSLContext | None, receive_bytes: int, send_bytes: int) -> None:
+        addresses = await self._loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for index, (family, kind, protocol, _, address) in enumerate(addresses):
+            self._socket = socket.socket(family, kind, protocol)
+            _set_options(self._socket, receive_bytes, send_bytes)
+            try:
+                await self._loop.sock_connect(self._socket, address)
+                break
+            except OSError:
+                self._socket.close()
+                if index == len(addresses) - 1:
+                    raise
+        self._plain = context is None
+        await self._loop.create_connection(
+            lambda: self, sock=self._socket, ssl=context, server_hostname=self.host if context else None
+        )
+
+    async def _negotiate(self) -> None:
+        for version in (3, 0):
+            body = await self.send(API_VERSIONS_KEY, version, version == 3, [api_versions_body(version)])
+            try:
+                versions = parse_api_versions(body, version)
+            except (struct.error, IndexError) as error:
+                raise ConnectionError(f"{self.name}: its answer to ApiVersions can't be read") from error
+            if versions is not None:
+                self.api_versions = versions
+                return
+        raise ConnectionError(f"{self.name}: it speaks no version of ApiVersions that we know")
+
+    async def _authenticate(self, mechanism: sasl.Mechanism, exchange: sasl.Exchange) -> None:
+        version = self.best_version(sasl.AUTHENTICATE_KEY, 0, 2)
+        lifetime_s = await sasl.authenticate(self._request_now, mechanism, exchange, version)
+        if lifetime_s is not None:
+            self._session = self._loop.call_later(lifetime_s * sasl.SESSION_SHARE, self._session_ends, mechanism)
+
+    def _session_ends(self, mechanism: sasl.Mechanism) -> None:
+        self._reauthentication = self._loop.create_task(self._reauthenticate(mechanism))
+
+    async def _reauthenticate(self, mechanism: sasl.Mechanism) -> None:
+        """KIP-368: prove again who we are, on the same connection, before the broker's session ends.
+
+        The broker wants nothing else between the handshake and its end, so requests wait here for these round trips.
+        What was sent before is answered first, as always.
+        """
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                exchange = await mechanism.begin()
+                self._held = []
+                await self._authenticate(mechanism, exchange)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the session ends
+            self.abort(f"re-authentication failed: {error}")
+            return
+        held, self._held = self._held, None
+        for request in held or ():
+            self._transmit(request)
+
+    # Asking
+
+    @property
+    def name(self) -> str:
+        """``host:port``, for messages."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is lost; then every send fails."""
+        return self._lost is not None
+
+    def best_version(self, api_key: int, lowest: int, highest: int) -> int:
+        """The highest version within the bounds that the broker speaks too.
+
+        Raises:
+            KafkaProtocolError: UNSUPPORTED_VERSION, when there is none.
+        """
+        theirs = self.api_versions.get(api_key, (0, -1))
+        version = min(theirs[1], highest)
+        if version < max(theirs[0], lowest):
+            what = f"{self.name}: API {api_key} in versions {lowest} to {highest}, the broker has {theirs}"
+            raise KafkaProtocolError(35, "UNSUPPORTED_VERSION", what)
+        return version
+
+    def send(self, api_key: int, api_version: int, flexible: bool, parts: Sequence[Buffer]) -> Answer:
+        """Send a request whose body is ``parts`` in order; they must not change before the answer.
+
+        Returns:
+            The future body of the answer, after the response header: writable, and a buffer of its own.
+        """
+        request = _Request(api_key, api_version, flexible, parts, self._loop.create_future())
+        if self._lost is not None:
+            _fail_quietly(request.answer, self._lost)
+        elif self._held is not None:
+            self._held.append(request)
+        else:
+            self._transmit(request)
+        return request.answer
+
+    async def request(self, entity: RequestPayload) -> Any:
+        """Send one of kio's request entities and return kio's response entity of the same API and version.
+
+        Raises:
+            ConnectionError: The connection was lost, or the answer can't be read.
+        """
+        return await self._ask(entity, self.send)
+
+    async def _request_now(self, entity: RequestPayload) -> Any:
+        return await self._ask(entity, self._send_now)
+
+    def _send_now(self, api_key: int, api_version: int, flexible: bool, parts: Sequence[Buffer]) -> Answer:
+        request = _Request(api_key, api_version, flexible, parts, self._loop.create_future())
+        if self._lost is not None:
+            _fail_quietly(request.answer, self._lost)
+        else:
+            self._transmit(request)
+        return request.answer
+
+    async def _ask(self, entity: RequestPayload, send: Callable[[int, int, bool, Sequence[Buffer]], Answer]) -> Any:
+        body = io.BytesIO()
+        write, read = _codec(type(entity))
+        write(body, entity)
+        answer = await send(entity.__api_key__, entity.__version__, entity.__flexible__, [body.getbuffer()])
+        try:
+            return read(answer.toreadonly(), 0)[0]
+        except Exception as error:
+            self.abort(f"its answer to {type(entity).__name__} can't be read: {error!r}")
+            raise ConnectionError(str(self._lost)) from error
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken enough of what was sent for more to be welcome.
+
+        Raises:
+            ConnectionError: The connection was lost.
+        """
+        if self._lost is not None:
+            raise ConnectionError(str(self._lost))
+        if self._writable is not None:
+            await asyncio.shield(self._writable)
+
+    def _transmit(self, request: _Request) -> None:
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        views = [view for part in request.parts if (view := memoryview(part)).nbytes]
+        head = request_header(
+            api_key=request.api_key,
+            api_version=request.api_version,
+            correlation_id=correlation_id,
+            client_id=self._client_id,
+            flexible=request.flexible,
+            body_bytes=sum(view.nbytes for view in views),
+        )
+        now = self._loop.time()
+        flexible_header = request.flexible and request.api_key != API_VERSIONS_KEY
+        self._outstanding.append(_Outstanding(correlation_id, flexible_header, now, request.answer))
+        if self._watch is None:
+            self._watch = self._loop.call_at(now + self._request_timeout_s, self._check_head_of_line)
+        self._write([memoryview(head), *views])
+
+    def _write(self, parts: list[memoryview]) -> None:
+        if not self._plain:
+            # One piece, or each part would become TLS records of its own.
+            self._transport.write(b"".join(parts))
+            return
+        sent = 0
+        if self._transport.get_write_buffer_size() == 0:
+            try:
+                sent = self._socket.sendmsg(parts[:_MAX_PARTS])
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError as error:
+                self.abort(str(error))
+                return
+        for part in parts:
+            if sent >= part.nbytes:
+                sent -= part.nbytes
+                continue
+            self._transport.write(part.cast("B")[sent:])
+            sent = 0
+
+    # Being answered
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Where the transport puts what it receives next: the response at hand, or the staging buffer between two."""
+        if self._frame is not None:
+            return self._view[self._filled :]
+        return self._staging[self._staged :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """The transport has put ``nbytes`` there."""
+        self._last_byte_at = self._loop.time()
+        if self._frame is None:
+            self._staged += nbytes
+            self._take_staged()
+            return
+        self._filled += nbytes
+        if self._filled == len(self._frame):
+            frame, self._frame, self._view = self._frame, None, memoryview(b"")
+            self._deliver(frame)
+
+    def _take_staged(self) -> None:
+        at = 0
+        while self._staged - at >= _LENGTH.size and self._lost is None:
+            (size,) = _LENGTH.unpack_from(self._staging, at)
+            if not 4 <= size <= MAX_RESPONSE_BYTES:
+                self.abort(f"it does not speak Kafka's protocol here: a response of {size} bytes")
+                return
+            start = at + _LENGTH.size
+            at = min(start + size, self._staged)
+            if at - start == size:
+                self._deliver(bytearray(self._staging[start:at]))
+                continue
+            self._frame = bytearray(size)
+            self._view = memoryview(self._frame)
+            self._filled = at - start
+            self._view[: self._filled] = self._staging[start:at]
+        rest = self._staged - at
+        self._staging[:rest] = bytes(self._staging[at : self._staged])
+        self._staged = rest
+
+    def _deliver(self, frame: bytearray) -> None:
+        view = memoryview(frame)
+        (correlation_id,) = _LENGTH.unpack_from(view)
+        if not self._outstanding or self._outstanding[0].correlation_id != correlation_id:
+            self.abort(f"an answer with correlation id {correlation_id} that was not due")
+            return
+        try:
+            start = body_start(view, self._outstanding[0].flexible_header)
+        except IndexError:
+            self.abort("a response header that can't be read")
+            return
+        answer = self._outstanding.popleft().answer
+        if not answer.done():
+            answer.set_result(view[start:])
+
+    def _check_head_of_line(self) -> None:
+        """The time counts from when the broker last spoke: one that is throttled, or sends slowly, is not dead."""
+        self._watch = None
+        if not self._outstanding or self._lost is not None:
+            return
+        deadline = max(self._outstanding[0].sent_at, self._last_byte_at) + self._request_timeout_s
+        if self._loop.time() >= deadline:
+            self.abort(f"no answer within {self._request_timeout_s:g} s")
+        else:
+            self._watch = self._loop.call_at(deadline, self._check_head_of_line)
+
+    # Ending
+
+    def abort(self, reason: str) -> None:
+        """Reset the connection, throw away what was not sent yet, and fail all that is outstanding."""
+        if self._lost is not None:
+            return
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self._fail(reason)
+        self._drop()
+
+    def close(self) -> None:
+        """End the connection in good order; what is outstanding fails."""
+        if self._lost is None:
+            self._fail("closed by us")
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: the transport is ready."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the connection has ended."""
+        self._fail(str(exc) if exc else "closed by the broker", exc)
+
+    def pause_writing(self) -> None:
+        """asyncio: more is buffered than the high water mark."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """asyncio: the buffer has drained."""
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+
+    def _drop(self) -> None:
+        if hasattr(self, "_transport"):
+            self._transport.abort()
+        elif hasattr(self, "_socket"):
+            self._socket.close()
+
+    def _fail(self, reason: str, cause: BaseException | None = None) -> None:
+        if self._lost is not None:
+            return
+        self._lost = ConnectionError(f"{self.name}: {reason}")
+        self._lost.__cause__ = cause
+        for timer in (self._watch, self._session):
+            if timer is not None:
+                timer.cancel()
+        answers = [outstanding.answer for outstanding in self._outstanding]
+        answers += [request.answer for request in self._held or ()]
+        self._outstanding.clear()
+        self._held = None
+        for answer in answers:
+            _fail_quietly(answer, self._lost)
+        if self._writable is not None:
+            _fail_quietly(self._writable, self._lost)
+
+
+def _set_options(sock: socket.socket, receive_bytes: int, send_bytes: int) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Before connecting: the window scale is agreed on in the handshake.
+    if receive_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    if send_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
+
+
+def _fail_quietly(future: asyncio.Future[Any], lost: ConnectionError) -> None:
+    """Fail it with an error of its own; one that nobody awaits is not worth a line in the log."""
+    if future.done():
+        return
+    error = ConnectionError(*lost.args)
+    error.__cause__ = lost.__cause__
+    future.set_exception(error)
+    future.exception()
+
+
+def _raise_setup_error(
+    error: BaseException, connection: Connection, security: ClientSecurity, setup_timeout_s: float
+) -> None:
+    refusal = next((e for e in (error, error.__cause__) if isinstance(e, ssl.SSLError)), None)
+    if refusal is not None:
+        raise ClusterUnreachableError(
+            f"cluster {security.alias}: no TLS with {connection.name}: {security.explain_tls(refusal)}"
+        ) from error
+    if isinstance(error, TimeoutError):
+        reason = f"no connection within {setup_timeout_s:g} s"
+        raise ConnectionError(f"{connection.name}: {reason}") from error
+    if isinstance(error, OSError) and not (isinstance(error, ConnectionError) and error.errno is None):
+        raise ConnectionError(f"{connection.name}: {error.strerror or error}") from error
+    raise error
+
+
+@functools.cache
+def _codec(request_type: type[RequestPayload]) -> tuple[Callable[..., None], Callable[..., tuple[Any, int]]]:
+    return entity_writer(request_type), entity_reader(load_response_from_request(request_type))
