@@ -58,7 +58,7 @@ class CorruptRecordError(MirrorError):
 
 
 class IncompleteBatchError(MirrorError):
-    """A fetch brought less than one batch. ``size_bytes`` is what the batch needs (at least), ``fetched_bytes`` what came."""
+    """A fetch brought less than one batch: ``size_bytes`` is what it needs at least, ``fetched_bytes`` what came."""
 
     def __init__(self, size_bytes: int, fetched_bytes: int) -> None:
         super().__init__(size_bytes, fetched_bytes)
@@ -83,8 +83,8 @@ class RecordTooLargeError(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"the record at source offset {self.offset} takes {self.size_bytes} bytes as a batch of its own, the target topic "
-            f"takes {self.max_bytes}: raise the target topic's max.message.bytes"
+            f"the record at source offset {self.offset} takes {self.size_bytes} bytes as a batch of its own, "
+            f"the target topic takes {self.max_bytes}: raise the target topic's max.message.bytes"
         )
 
 

@@ -1,7 +1,7 @@
 """RecordBatch v2 headers: read, checked and rewritten in place, without a look at the records inside.
 
-This is the passing path: everything here runs once per batch. Records are decoded in ``mirror_ray.records.repack``, for the
-few batches that can't be passed on as they are. The layout is Kafka's ``DefaultRecordBatch`` (KIP-98, KIP-360, KIP-534).
+This is the passing path: everything here runs once per batch. Records are decoded in ``mirror_ray.records.repack``, for
+the few batches that can't be passed on as they are. The layout is Kafka's ``DefaultRecordBatch`` (KIP-98, KIP-534).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CODECS: Final[tuple[Codec, ...]] = ("none", "gzip", "snappy", "lz4", "zstd")
 
 RepackReason = Literal["magic", "log_append_time", "before_position", "compacted", "too_large"]
 
-#: Base offset, length, partition leader epoch, magic, CRC, attributes, last offset delta, base timestamp, max timestamp,
-#: producer id, producer epoch, base sequence, record count.
+#: Base offset, length, partition leader epoch, magic, CRC, attributes, last offset delta, base timestamp, max
+#: timestamp, producer id, producer epoch, base sequence, record count.
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 #: What the length field does not count: the base offset and itself.
@@ -61,8 +61,8 @@ class Batch(NamedTuple):
     """One record batch as the source has it: its bytes, and its header as it was when it was read.
 
     The fields keep the source's values when ``rewrite`` changes the bytes in ``view``. With magic 0 or 1 it is a run of
-    messages of the same attributes: ``base_offset`` is then the first message's own (of a compressed one, the offset of the
-    last record inside), ``count`` the number of outer messages, and only ``verify`` and ``repack`` are of use.
+    messages of the same attributes: ``base_offset`` is then the first message's own (of a compressed one, the offset of
+    the last record inside), ``count`` the number of outer messages, and only ``verify`` and ``repack`` are of use.
     """
 
     view: memoryview
@@ -78,7 +78,7 @@ class Batch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of a batch
 
     @property
     def size_bytes(self) -> int:
@@ -112,7 +112,7 @@ class Batch(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether a cleaner put its delete horizon into ``base_timestamp`` (KIP-534); deltas count from it all the same."""
+        """Whether ``base_timestamp`` is a cleaner's delete horizon (KIP-534); deltas count from it all the same."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
@@ -139,7 +139,7 @@ class Batch(NamedTuple):
 
 
 def describe(batch: Batch) -> str:
-    """The batch's name in an error: its offsets and size."""
+    """Name the batch in an error: its offsets and size."""
     return f"batch at source offsets {batch.base_offset} to {batch.last_offset} ({batch.size_bytes} bytes)"
 
 
@@ -150,7 +150,7 @@ def iter_batches(buffer: memoryview) -> list[Batch]:
         buffer: Bytes (format ``B``), writable if the batches are to be rewritten.
 
     Returns:
-        The whole batches, in order. What the broker cut off at the end is left out; magic 0 and 1 messages come as runs.
+        The whole batches, in order, without what the broker cut off at the end; magic 0 and 1 messages come as runs.
 
     Raises:
         IncompleteBatchError: Not even the first batch is whole; it says how many bytes to fetch.
@@ -192,7 +192,7 @@ def verify(batch: Batch) -> None:
     if batch.magic != 2:
         for offset, crc, message in legacy_messages(batch.view):
             if zlib.crc32(message) != crc:
-                raise CorruptBatchError(f"message at source offset {offset}: its CRC-32 is not {crc:#010x}, as its header says")
+                raise CorruptBatchError(f"message at source offset {offset}: CRC-32 is not {crc:#010x}, as it says")
         return
     actual = crc32c(batch.view[_CRC_FROM:])
     if actual != batch.crc:
@@ -207,9 +207,9 @@ def verify(batch: Batch) -> None:
 def rewrite(batch: Batch, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
     """Make a verified batch ready to be produced, in place. May be called again with another sequence.
 
-    Base offset 0 (a broker refuses others), no partition leader epoch, neither transactional nor control nor with a delete
-    horizon, the given producer, a new CRC. Record bytes, timestamps, timestamp type, codec and count stay. A base timestamp
-    that is a delete horizon stays too: the records' deltas are counted from it.
+    Base offset 0 (a broker refuses others), no partition leader epoch, neither transactional nor control nor with a
+    delete horizon, the given producer, a new CRC. Record bytes, timestamps, timestamp type, codec and count stay.
+    A base timestamp that is a delete horizon stays too: the records' deltas are counted from it.
 
     Raises:
         TypeError: ``batch.view`` is read-only.
@@ -257,7 +257,7 @@ def needs_repack(batch: Batch, position: int, max_message_bytes: int) -> RepackR
 
 
 def legacy_messages(view: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """The messages of a magic 0 or 1 message set: offset, CRC-32, and the bytes that the CRC covers (from magic on).
+    """Walk a magic 0 or 1 message set: offset, CRC-32, and the bytes that the CRC covers (from magic on) of each.
 
     Raises:
         CorruptBatchError: A message's length field is wrong.

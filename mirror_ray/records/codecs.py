@@ -1,0 +1,219 @@
+"""Kafka's compression codecs over a batch's payload, as Kafka's own clients and brokers frame them.
+
+Decompression is bounded: what a batch unpacks to is limited before it is allocated, so that a damaged or hostile batch
+costs little more memory than ``limit_bytes``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import cramjam
+
+from mirror_ray.model.errors import CorruptBatchError
+from mirror_ray.records.batch import Codec
+
+#: More than any batch that a producer builds: Kafka's own bound is the request, 100 MB by default.
+DECOMPRESSED_LIMIT_BYTES: Final = 256 << 20
+
+_ZSTD_LEVEL: Final = 3
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_BLOCK_BYTES: Final = 128 << 10
+_ZSTD_RESERVED_BLOCK: Final = 3
+#: Bytes of the dictionary id and of the content size, by their flags in a zstd frame's descriptor.
+_ZSTD_DICTIONARY_BYTES: Final = (0, 1, 2, 4)
+_ZSTD_CONTENT_SIZE_BYTES: Final = (0, 2, 4, 8)
+
+#: The stream header of snappy-java, which Kafka's Java code writes: magic, version 1, compatible since version 1.
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01" * 2
+_XERIAL_BLOCK_BYTES: Final = 32 << 10
+
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+#: Version 1, independent blocks (Kafka reads no others), no checksums; blocks of at most 64 KB; the header's checksum.
+_LZ4_HEADER: Final = _LZ4_MAGIC + b"\x60\x40\x82"
+_LZ4_BLOCK_BYTES: Final = 64 << 10
+_LZ4_UNCOMPRESSED_BIT: Final = 0x8000_0000
+
+
+def compress(codec: Codec, data: bytes | bytearray | memoryview) -> bytes:
+    """Compress a batch's payload with the codec's usual level, framed as Kafka's clients do."""
+    return _COMPRESS[codec](memoryview(data))
+
+
+def decompress(codec: Codec, data: bytes | memoryview, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
+    """Unpack a batch's payload.
+
+    Raises:
+        CorruptBatchError: It is not of that codec's format, or unpacks to more than ``limit_bytes``.
+    """
+    try:
+        return _DECOMPRESS[codec](memoryview(data), limit_bytes)
+    except (zlib.error, cramjam.DecompressionError, OSError, ValueError, IndexError) as error:
+        raise CorruptBatchError(
+            f"{codec} payload of {len(data)} bytes does not unpack within {limit_bytes} bytes: {error}"
+        ) from error
+
+
+def _over(limit_bytes: int) -> ValueError:
+    return ValueError(f"it is larger than the limit of {limit_bytes} bytes")
+
+
+def _ends(data: memoryview, stop: int) -> None:
+    if stop > len(data):
+        raise ValueError(f"it ends {stop - len(data)} bytes too early")
+
+
+def _none(data: memoryview) -> bytes:
+    return bytes(data)
+
+
+def _from_none(data: memoryview, limit_bytes: int) -> bytes:
+    if len(data) > limit_bytes:
+        raise _over(limit_bytes)
+    return bytes(data)
+
+
+def _gzip(data: memoryview) -> bytes:
+    return zlib.compress(data, wbits=zlib.MAX_WBITS | 16)
+
+
+def _from_gzip(data: memoryview, limit_bytes: int) -> bytes:
+    members: list[bytes] = []
+    left, rest = limit_bytes, bytes(data)
+    while rest or not members:
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        members.append(member.decompress(rest, left + 1))
+        left -= len(members[-1])
+        if left < 0:
+            raise _over(limit_bytes)
+        if not member.eof:
+            raise ValueError("it ends too early")
+        rest = member.unused_data
+    return b"".join(members)
+
+
+def _snappy(data: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _from_snappy(data: memoryview, limit_bytes: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _from_snappy_block(data, limit_bytes)
+    parts: list[bytes] = []
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        start = position + 4
+        position = start + int.from_bytes(data[position:start], "big")
+        _ends(data, position)
+        parts.append(_from_snappy_block(data[start:position], limit_bytes))
+        limit_bytes -= len(parts[-1])
+    return b"".join(parts)
+
+
+def _from_snappy_block(data: memoryview, limit_bytes: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > limit_bytes:
+        raise _over(limit_bytes)
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def _lz4(data: memoryview) -> bytes:
+    parts = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        raw = data[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        if len(block) < len(raw):
+            parts += (len(block).to_bytes(4, "little"), block)
+        else:
+            parts += ((len(raw) | _LZ4_UNCOMPRESSED_BIT).to_bytes(4, "little"), bytes(raw))
+    parts.append(bytes(4))
+    return b"".join(parts)
+
+
+def _from_lz4(data: memoryview, limit_bytes: int) -> bytes:
+    """Read a frame block by block.
+
+    Its checksums are not looked at: the batch's CRC covers them, and in magic 0 messages the header's is computed
+    wrongly (KAFKA-3160).
+    """
+    if bytes(data[:4]) != _LZ4_MAGIC:
+        raise ValueError("it does not begin as an LZ4 frame")
+    flags, block_size_code = data[4], data[5] >> 4 & 7
+    if flags & 0xE0 != 0x60 or block_size_code < 4:
+        raise ValueError(f"its LZ4 frame has flags {flags:#04x} and block size {block_size_code}: Kafka writes no such")
+    block_checksum, content_size = bool(flags & 0x10), bool(flags & 0x08)
+    position = 7 + 8 * content_size
+    output = bytearray(min(1 << (8 + 2 * block_size_code), limit_bytes))
+    parts: list[bytes] = []
+    left = limit_bytes
+    while True:
+        start = position + 4
+        _ends(data, start)
+        header = int.from_bytes(data[position:start], "little")
+        if not header:
+            return b"".join(parts)
+        stop = start + (header & ~_LZ4_UNCOMPRESSED_BIT)
+        _ends(data, stop)
+        if header & _LZ4_UNCOMPRESSED_BIT:
+            parts.append(bytes(data[start:stop]))
+        else:
+            parts.append(bytes(output[: cramjam.lz4.decompress_block_into(data[start:stop], output)]))
+        left -= len(parts[-1])
+        if left < 0:
+            raise _over(limit_bytes)
+        position = stop + 4 * block_checksum
+
+
+def _zstd(data: memoryview) -> bytes:
+    return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+
+
+def _from_zstd(data: memoryview, limit_bytes: int) -> bytes:
+    output = bytearray(min(_zstd_bound_bytes(data), limit_bytes))
+    return bytes(memoryview(output)[: cramjam.zstd.decompress_into(data, output)])
+
+
+def _zstd_bound_bytes(data: memoryview) -> int:
+    """Bound what zstd frames can unpack to, from the headers of their blocks (RFC 8878, section 3.1.1)."""
+    position = bound = 0
+    while position < len(data):
+        if bytes(data[position : position + 4]) != _ZSTD_MAGIC:
+            raise ValueError("it does not begin as a zstd frame")
+        descriptor = data[position + 4]
+        single_segment = bool(descriptor & 0x20)
+        content_size_bytes = _ZSTD_CONTENT_SIZE_BYTES[descriptor >> 6] or int(single_segment)
+        position += 5 + (not single_segment) + _ZSTD_DICTIONARY_BYTES[descriptor & 3] + content_size_bytes
+        last = False
+        while not last:
+            _ends(data, position + 3)
+            header = int.from_bytes(data[position : position + 3], "little")
+            last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+            if kind == _ZSTD_RESERVED_BLOCK:
+                raise ValueError("its zstd frame has a block of a reserved kind")
+            bound += size if kind < 2 else _ZSTD_BLOCK_BYTES
+            position += 3 + (1 if kind == 1 else size)
+        position += 4 * bool(descriptor & 0x04)
+        _ends(data, position)
+    return bound
+
+
+_COMPRESS: Final[dict[Codec, Callable[[memoryview], bytes]]] = {
+    "none": _none,
+    "gzip": _gzip,
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "zstd": _zstd,
+}
+_DECOMPRESS: Final[dict[Codec, Callable[[memoryview, int], bytes]]] = {
+    "none": _from_none,
+    "gzip": _from_gzip,
+    "snappy": _from_snappy,
+    "lz4": _from_lz4,
+    "zstd": _from_zstd,
+}

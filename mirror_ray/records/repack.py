@@ -1,0 +1,151 @@
+"""New batches for what can't be passed on as it is: records decoded, offsets made dense, encoded with the same codec.
+
+Also recompression, which gives an uncompressed batch a codec without decoding a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from mirror_ray.model.errors import RecordTooLargeError
+from mirror_ray.records.batch import CODEC_MASK, CODECS, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch, Codec
+from mirror_ray.records.codecs import compress
+from mirror_ray.records.decode import Record, records_of, wrap_int64, write_varint
+
+_CRC_AT: Final = 17
+_CRC_FROM: Final = 21
+#: Encoded non-negative numbers: most lengths, timestamp deltas and offset deltas are looked up here.
+_VARINTS: Final = tuple(write_varint(number) for number in range(4096))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repacked:
+    """A batch to be produced, and which source records are in it.
+
+    ``batch`` is whole and valid, with its own writable bytes, CreateTime, dense offsets, no producer; its
+    ``base_offset`` is ``source_first``. It still goes through ``rewrite``.
+    """
+
+    batch: Batch
+    #: Source offset of its first and of its last record.
+    source_first: int
+    source_last: int
+    #: Where the source goes on once this batch is acknowledged; after the last one behind the whole source batch.
+    next_source_offset: int
+    #: Runs without a hole, in order: (source offset of the first record, number of records).
+    runs: tuple[tuple[int, int], ...]
+
+
+def repack(batch: Batch, *, from_offset: int, max_batch_bytes: int, codec: Codec | None = None) -> list[Repacked]:
+    """Encode the records of a verified batch anew, as v2 batches that a broker accepts from an idempotent producer.
+
+    Args:
+        batch: Of any magic, no control batch.
+        from_offset: Records before it are left out.
+        max_batch_bytes: The target topic's ``max.message.bytes``; batches over it are split.
+        codec: The new batches' codec, by default the source's.
+
+    Returns:
+        The new batches in order; none when no record is at or behind ``from_offset``. Of a LogAppendTime batch every
+        record gets the timestamp that consumers of the source see.
+
+    Raises:
+        CorruptBatchError: The batch does not parse.
+        RecordTooLargeError: A record alone is over ``max_batch_bytes``.
+    """
+    records = [record for record in records_of(batch) if record.offset >= from_offset]
+    if not records:
+        return []
+    pieces = _encode_split(records, codec or batch.codec, max_batch_bytes)
+    ends = [piece[-1].offset + 1 for piece, _ in pieces]
+    ends[-1] = max(ends[-1], batch.next_offset)
+    return [
+        Repacked(
+            batch=encoded,
+            source_first=piece[0].offset,
+            source_last=piece[-1].offset,
+            next_source_offset=end,
+            runs=_runs(piece),
+        )
+        for (piece, encoded), end in zip(pieces, ends, strict=True)
+    ]
+
+
+def compress_batch(batch: Batch, codec: Codec) -> Batch:
+    """Recompress: the payload of an uncompressed v2 batch as one blob, its codec set, all else as it was, a valid CRC.
+
+    Raises:
+        ValueError: The batch is compressed already, or of an old magic: those are repacked.
+    """
+    if batch.magic != 2 or batch.attributes & CODEC_MASK:
+        raise ValueError(f"only uncompressed v2 batches are recompressed, not magic {batch.magic} with {batch.codec}")
+    payload = compress(codec, batch.view[HEADER_BYTES:])
+    return _assemble(batch._replace(attributes=batch.attributes | CODECS.index(codec)), payload)
+
+
+def encode(records: Sequence[Record], codec: Codec) -> Batch:
+    """Put records into one CreateTime batch, with offsets 0, 1, 2, ... from the first one's on, without a producer."""
+    base_timestamp = records[0].timestamp
+    table, table_size = _VARINTS, len(_VARINTS)
+    parts: list[bytes] = []
+    for index, (_, timestamp, tail) in enumerate(records):
+        delta = timestamp - base_timestamp
+        prefix = b"\x00%b%b" % (
+            table[delta] if 0 <= delta < table_size else write_varint(wrap_int64(delta)),
+            table[index] if index < table_size else write_varint(index),
+        )
+        size = len(prefix) + len(tail)
+        parts += (table[size] if size < table_size else write_varint(size), prefix, tail)
+    header = Batch(
+        memoryview(b""),
+        base_offset=records[0].offset,
+        length=0,
+        partition_leader_epoch=-1,
+        magic=2,
+        crc=0,
+        attributes=CODECS.index(codec),
+        last_offset_delta=len(records) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp for record in records),
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=len(records),
+    )
+    return _assemble(header, compress(codec, b"".join(parts)))
+
+
+def _encode_split(records: list[Record], codec: Codec, max_bytes: int) -> list[tuple[list[Record], Batch]]:
+    """One batch, or as many as it takes: halved until each fits."""
+    encoded = encode(records, codec)
+    if encoded.size_bytes <= max_bytes:
+        return [(records, encoded)]
+    if len(records) == 1:
+        raise RecordTooLargeError(records[0].offset, encoded.size_bytes, max_bytes)
+    middle = len(records) // 2
+    return _encode_split(records[:middle], codec, max_bytes) + _encode_split(records[middle:], codec, max_bytes)
+
+
+def _assemble(header: Batch, payload: bytes) -> Batch:
+    """Header and payload in one writable buffer; view, length and CRC of ``header`` are filled in."""
+    view = memoryview(bytearray(HEADER_BYTES + len(payload)))
+    view[HEADER_BYTES:] = payload
+    batch = header._replace(view=view, length=len(view) - LOG_OVERHEAD_BYTES)
+    HEADER.pack_into(view, 0, *batch[1:])
+    batch = batch._replace(crc=crc32c(view[_CRC_FROM:]))
+    view[_CRC_AT:_CRC_FROM] = batch.crc.to_bytes(4, "big")
+    return batch
+
+
+def _runs(records: list[Record]) -> tuple[tuple[int, int], ...]:
+    first, last = records[0].offset, records[-1].offset
+    if last - first + 1 == len(records):
+        return ((first, len(records)),)
+    starts = [0, *(i for i in range(1, len(records)) if records[i].offset != records[i - 1].offset + 1)]
+    return tuple(
+        (records[start].offset, stop - start) for start, stop in zip(starts, [*starts[1:], len(records)], strict=True)
+    )
