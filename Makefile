@@ -1,0 +1,59 @@
+# Everything here sets itself up: a virtual environment in .venv from requirements.lock, jars by Maven on first need.
+# make test TIER=unit runs one tier: unit, broker, ray, end_to_end, chaos, compat.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format lock jars clean
+
+UV_VERSION := 0.13.8
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TIER ?=
+ARGS ?=
+
+help:
+	@echo 'make demo     two real Kafka clusters, live traffic, flows both ways, until Ctrl-C'
+	@echo 'make test     lint and every test; one tier with TIER=unit, pytest options with ARGS="-k name"'
+	@echo 'make lint     ruff, mypy, import-linter'
+	@echo 'make format   let ruff format the code'
+	@echo 'make jars     fetch the jars ahead'
+	@echo 'make lock     remake requirements.lock from pyproject.toml'
+	@echo 'make clean    remove .venv and caches'
+
+demo: $(READY)
+	@$(BIN)/mirror-ray demo $(ARGS)
+
+test: lint
+	@$(BIN)/pytest tests$(if $(TIER),/$(TIER)) $(ARGS)
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(READY)
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+jars: $(READY)
+	@$(BIN)/python -c 'from mirror_ray.devcluster import ensure_jars; print(ensure_jars())'
+
+lock: $(READY)
+	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements.lock $(ARGS)
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@find mirror_ray actors tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp for all of it: a second run does nothing. A venv whose set-up broke off has no stamp and is made anew.
+$(READY): pyproject.toml requirements.lock
+	@./.ci/tools
+	@python="$$(./.ci/tools python)"; rm -rf $(VENV); echo "Setting up $(VENV) ..."; "$$python" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv==$(UV_VERSION)'
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@

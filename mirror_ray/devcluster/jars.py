@@ -1,0 +1,104 @@
+"""Jars from Maven, named by a pom in this package, kept in the user's cache directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from mirror_ray.model.errors import MirrorError
+
+KAFKA = "kafka-4.3.0"
+MINIMUM_JAVA = 17
+
+# Pinned: without a version Maven takes whichever is newest, or the one that its own release happens to name.
+_COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+
+def cache_dir() -> Path:
+    """Where jars and clusters are kept: ``MIRROR_RAY_CACHE``, else ``mirror-ray`` in the user's cache directory."""
+    override = os.environ.get("MIRROR_RAY_CACHE")
+    if override:
+        return Path(override).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base).expanduser().absolute() / "mirror-ray"
+
+
+def ensure_jars(bundle: str = KAFKA) -> Path:
+    """Directory with the jars of ``poms/{bundle}.xml``; fetched by Maven the first time, at once afterwards.
+
+    The directory appears whole or not at all, and two processes that ask at the same time fetch once.
+
+    Raises:
+        MirrorError: Maven is missing, or failed; the text says what to do.
+    """
+    target = cache_dir() / bundle
+    if target.is_dir():
+        return target
+    with _lock(target.with_name(f".{bundle}.lock")):
+        if not target.is_dir():
+            _fetch(bundle, target)
+    return target
+
+
+@cache
+def java_command() -> str:
+    """The ``java`` to run, from ``JAVA_HOME`` or PATH.
+
+    Raises:
+        MirrorError: There is none, or it is older than Kafka's brokers need.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
+        where = f"JAVA_HOME ({home})" if home else "PATH"
+        raise MirrorError(f"no java in {where}: {_remedy('openjdk-17-jdk-headless', 'openjdk@17')}")
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    match = re.search(r'version "(\d+)', version)
+    if match is None or int(match[1]) < MINIMUM_JAVA:
+        found = match[1] if match else "an unknown version"
+        raise MirrorError(
+            f"{java} is Java {found}, Kafka's brokers need {MINIMUM_JAVA} or newer: "
+            f"{_remedy('openjdk-17-jdk-headless', 'openjdk@17')}, or set JAVA_HOME"
+        )
+    return java
+
+
+def _fetch(bundle: str, target: Path) -> None:
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise MirrorError(f"no mvn in PATH, and the jars of {bundle} are not in {target}: {_remedy('maven', 'maven')}")
+    java_command()
+    with tempfile.TemporaryDirectory(prefix=f".{bundle}-", dir=target.parent) as scratch:
+        jars = Path(scratch) / "jars"
+        # Maven writes beside the pom; the package's own directory may be read-only.
+        pom = Path(scratch) / "pom.xml"
+        pom.write_bytes(resources.files("mirror_ray.devcluster").joinpath("poms", f"{bundle}.xml").read_bytes())
+        command = [mvn, "-q", "-B", "-f", str(pom), _COPY_DEPENDENCIES, f"-DoutputDirectory={jars}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0 or not any(jars.glob("*.jar")):
+            raise MirrorError(
+                f"Maven could not fetch the jars of {bundle}; check the network and Maven's settings.xml, try again:\n"
+                f"{(done.stdout + done.stderr).strip()[-2000:]}"
+            )
+        jars.rename(target)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _remedy(debian: str, homebrew: str) -> str:
+    return f"apt-get install {debian} (Debian, Ubuntu) or brew install {homebrew} (macOS)"
