@@ -1,0 +1,345 @@
+"""Administrative requests to one cluster. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast, get_args
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported there, not re-exported by name
+    AdminClient,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from confluent_kafka.admin import ConfigSource as ClientConfigSource  # type: ignore[attr-defined]
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.clients import REFUSED_CREDENTIALS, ErrorLog, client_config, mirror_error
+from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
+from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
+from mirror_ray.model.topics import (
+    ConfigSource,
+    ConfigValue,
+    NewRemoteTopic,
+    TopicSummary,
+    effective_replication_factor,
+)
+
+__all__ = ["AuthorizedOperations", "ClusterAdmin", "ConfigValue", "NewRemoteTopic", "TopicSummary"]
+
+_T = TypeVar("_T")
+
+#: MM2's ``replication.factor``, for remote topics.
+REMOTE_TOPIC_REPLICATION_FACTOR: Final = 2
+#: MM2's ``heartbeats.topic.replication.factor`` and its like.
+INTERNAL_TOPIC_REPLICATION_FACTOR: Final = 3
+
+#: Topics in one request: keeps requests and answers small where there are ten thousand.
+_CHUNK: Final = 500
+#: One try to list topics: short, so that refused credentials are reported soon, and long enough for many topics.
+_PROBE_S: Final = 3.0
+
+#: How long a change of metadata may take to reach the broker that we ask.
+_PROPAGATION_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizedOperations:
+    """What the brokers let our principal do, by ``AclOperation`` name; None where they don't say."""
+
+    cluster: frozenset[str] | None
+    topics: Mapping[str, frozenset[str] | None]
+
+
+class ClusterAdmin:
+    """Administrative client of one cluster. Thread-safe; cheap to keep, so keep one per cluster.
+
+    Every method may raise ClusterUnreachableError, and AdminError where a broker refuses the request as a whole.
+    """
+
+    def __init__(self, cluster: ClusterSettings, client_id: str) -> None:
+        self.cluster = cluster
+        self._timeout_s = cluster.request_timeout_ms / 1000
+        self._last_error: KafkaError | None = None
+        self._log_error = ErrorLog(cluster.alias, client_id)
+        self._client = AdminClient(client_config(cluster, client_id) | {"error_cb": self._on_error})
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.poll(0)
+
+    def ping(self, timeout_s: float | None = None) -> None:
+        """Reach any broker within ``timeout_s`` (default: the cluster's connection setup timeout).
+
+        Raises:
+            ClusterUnreachableError: None answered, or it refused us; the text holds the last reason.
+        """
+        self._describe(timeout_s)
+
+    def cluster_id(self) -> str:
+        """The cluster's id, as its storage was formatted with."""
+        return str(self._describe().cluster_id)
+
+    def broker_count(self) -> int:
+        """How many brokers live."""
+        return len(self._describe().brokers)
+
+    def list_topics(self) -> dict[str, TopicSummary]:
+        """Every topic that our principal may DESCRIBE, without topic ids."""
+        return {
+            name: TopicSummary(name=name, partitions=len(topic.partitions))
+            for name, topic in self._describe().topics.items()
+            if topic.error is None
+        }
+
+    def describe_topics(self, names: Collection[str]) -> dict[str, TopicSummary | MirrorError]:
+        """Topics with their ids; those that don't exist are left out, those that are refused are errors."""
+        found: dict[str, TopicSummary | MirrorError] = {}
+        for chunk in _chunks(names):
+            futures = self._call(self._client.describe_topics, TopicCollection(chunk))
+            for name, answer in self._settle(futures, "describe topic {}").items():
+                if isinstance(answer, MirrorError):
+                    if _code(answer) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        found[name] = answer
+                    continue
+                found[name] = TopicSummary(
+                    name=name,
+                    partitions=len(answer.partitions),
+                    topic_id=_topic_id(answer.topic_id),
+                    is_internal=answer.is_internal,
+                )
+        return found
+
+    def describe_topic_configs(self, names: Collection[str]) -> dict[str, dict[str, ConfigValue]]:
+        """All configs of topics, defaults included; topics that don't exist (any more) are left out.
+
+        Raises:
+            AdminError: DESCRIBE_CONFIGS is not granted on one of them.
+        """
+        found: dict[str, dict[str, ConfigValue]] = {}
+        for name, answer in self.try_describe_topic_configs(names).items():
+            if isinstance(answer, MirrorError):
+                raise answer
+            found[name] = answer
+        return found
+
+    def try_describe_topic_configs(self, names: Collection[str]) -> dict[str, dict[str, ConfigValue] | MirrorError]:
+        """As describe_topic_configs, with a refused topic's error in its place."""
+        found: dict[str, dict[str, ConfigValue] | MirrorError] = {}
+        for chunk in _chunks(names):
+            resources = [ConfigResource(ResourceType.TOPIC, name) for name in chunk]
+            futures = self._call(self._client.describe_configs, resources)
+            by_name = {resource.name: future for resource, future in futures.items()}
+            for name, answer in self._settle(by_name, "describe the configs of topic {}").items():
+                if not isinstance(answer, MirrorError):
+                    found[name] = {key: _config_value(entry) for key, entry in answer.items()}
+                elif _code(answer) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found[name] = answer
+        return found
+
+    def create_topics(
+        self, topics: Sequence[NewRemoteTopic], *, validate_only: bool = False
+    ) -> dict[str, MirrorError | None]:
+        """Create topics, each with its outcome; a topic that exists already is no error and is left as it is.
+
+        ``validate_only`` asks the brokers whether they would, and changes nothing.
+        """
+        outcomes: dict[str, MirrorError | None] = {}
+        if not topics:
+            return outcomes
+        brokers = self.broker_count()
+        for chunk in _chunks(topics):
+            requests = [_new_topic(topic, brokers) for topic in chunk]
+            futures = self._call(self._client.create_topics, requests, validate_only=validate_only)
+            for name, answer in self._settle(futures, "create topic {}").items():
+                exists = _code(answer) == KafkaError.TOPIC_ALREADY_EXISTS
+                outcomes[name] = answer if isinstance(answer, MirrorError) and not exists else None
+        return outcomes
+
+    def create_partitions(
+        self, totals: Mapping[str, int], *, validate_only: bool = False
+    ) -> dict[str, MirrorError | None]:
+        """Grow topics to these numbers of partitions; a topic that has as many already is no error.
+
+        One that has more is left as it is, and is an error (INVALID_PARTITIONS).
+        """
+        outcomes: dict[str, MirrorError | None] = {}
+        for chunk in _chunks(list(totals)):
+            requests = [NewPartitions(name, totals[name]) for name in chunk]
+            futures = self._call(self._client.create_partitions, requests, validate_only=validate_only)
+            outcomes.update(self._settle(futures, "add partitions to topic {}"))
+        refused = [name for name, error in outcomes.items() if _code(error) == KafkaError.INVALID_PARTITIONS]
+        if refused:
+            listed = self._wait_for_partitions({name: totals[name] for name in refused})
+            outcomes.update({name: None for name in refused if listed.get(name) == totals[name]})
+        return outcomes
+
+    def ensure_compacted_topic(self, name: str, partitions: int, replication_factor: int | None) -> bool:
+        """Create a compacted topic of ours where it is missing; answers whether it was created now.
+
+        As in MM2, a refusal for want of rights passes when the topic is there already.
+
+        Raises:
+            AdminError: It is missing and can't be created.
+        """
+        if name in self.list_topics():
+            return False
+        factor = effective_replication_factor(
+            replication_factor, INTERNAL_TOPIC_REPLICATION_FACTOR, self.broker_count()
+        )
+        topic = NewRemoteTopic(
+            name=name, partitions=partitions, replication_factor=factor, configs={"cleanup.policy": "compact"}
+        )
+        error = self.create_topics([topic])[name]
+        if error is not None:
+            raise error
+        self._wait_until_listed(name)
+        return True
+
+    def log_bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """First offset and high watermark of partitions; one that can't be asked now is left out."""
+        starts = self._list_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._list_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {partition: (starts[partition], ends[partition]) for partition in starts if partition in ends}
+
+    def authorized_operations(self, topics: Collection[str]) -> AuthorizedOperations:
+        """What our principal may do on the cluster and on these topics, as its brokers say (KIP-430).
+
+        A topic that does not exist is left out; on one that we may not even describe, nothing is granted.
+        """
+        described = self._call(self._client.describe_cluster, include_authorized_operations=True)
+        cluster = self._settle({"": described}, "describe the cluster{}")[""]
+        if isinstance(cluster, MirrorError):
+            raise cluster
+        granted: dict[str, frozenset[str] | None] = {}
+        for chunk in _chunks(topics):
+            collection = TopicCollection(chunk)
+            futures = self._call(self._client.describe_topics, collection, include_authorized_operations=True)
+            for name, answer in self._settle(futures, "describe topic {}").items():
+                if not isinstance(answer, MirrorError):
+                    granted[name] = _operations(answer.authorized_operations)
+                elif _code(answer) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    granted[name] = frozenset()
+        return AuthorizedOperations(cluster=_operations(cluster.authorized_operations), topics=granted)
+
+    def _list_offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for chunk in _chunks(partitions):
+            requests = {ClientTopicPartition(each.topic, each.partition): spec for each in chunk}
+            isolation = IsolationLevel.READ_UNCOMMITTED
+            futures = self._call(self._client.list_offsets, requests, isolation_level=isolation)
+            by_partition = {TopicPartition(each.topic, each.partition): future for each, future in futures.items()}
+            for partition, answer in self._settle(by_partition, "list offsets of {}").items():
+                if not isinstance(answer, MirrorError):
+                    found[partition] = answer.offset
+        return found
+
+    def _describe(self, timeout_s: float | None = None) -> Any:
+        """The cluster's metadata, all topics; tried again until the time is over or our credentials are refused."""
+        limit = self.cluster.connection_setup_timeout_ms / 1000 if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit
+        self._last_error = None
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return self._client.list_topics(timeout=max(0.1, min(_PROBE_S, left)))
+            except KafkaException as error:
+                failure = self._error("describe the cluster", error)
+                if left <= _PROBE_S or self._refused() or not isinstance(failure, ClusterUnreachableError):
+                    raise failure from error
+
+    def _refused(self) -> bool:
+        return self._last_error is not None and self._last_error.code() in REFUSED_CREDENTIALS
+
+    def _wait_until_listed(self, name: str) -> None:
+        """A topic that was created may be unknown to the other brokers for a moment."""
+        deadline = time.monotonic() + self._timeout_s
+        while name not in self.list_topics():
+            if time.monotonic() > deadline:
+                raise ClusterUnreachableError(
+                    f"cluster {self.cluster.alias} created topic {name} but does not list it: check its controller"
+                )
+            time.sleep(0.02)
+
+    def _wait_for_partitions(self, totals: Mapping[str, int]) -> dict[str, int]:
+        """Numbers of partitions once each is at least its total, or as they are when that takes too long."""
+        deadline = time.monotonic() + _PROPAGATION_S
+        while True:
+            listed = {name: topic.partitions for name, topic in self.list_topics().items() if name in totals}
+            behind = [name for name, number in listed.items() if number < totals[name]]
+            if not behind or time.monotonic() > deadline:
+                return listed
+            time.sleep(0.02)
+
+    def _call(self, method: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        self._client.poll(0)
+        return method(*args, request_timeout=self._timeout_s, **kwargs)
+
+    def _settle(self, futures: Mapping[Any, Future[Any]], what: str) -> dict[Any, Any]:
+        """Each future's result, or the MirrorError that its failure means.
+
+        Raises:
+            ClusterUnreachableError: The request did not reach the cluster.
+        """
+        outcomes: dict[Any, Any] = {}
+        for key, future in futures.items():
+            try:
+                outcomes[key] = future.result()
+            except KafkaException as error:
+                outcomes[key] = self._error(what.format(key), error)
+                if isinstance(outcomes[key], ClusterUnreachableError):
+                    raise outcomes[key] from error
+        return outcomes
+
+    def _error(self, what: str, error: KafkaException) -> MirrorError:
+        self._client.poll(0)
+        if self._last_error is None:
+            return mirror_error(self.cluster, what, error)
+        cause = self._last_error.str()
+        return mirror_error(self.cluster, what, KafkaException(self._last_error) if self._refused() else error, cause)
+
+    def _on_error(self, error: KafkaError) -> None:
+        # "All brokers are down" says less than the connection error before it.
+        if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._last_error = error
+        self._log_error(error)
+
+
+def _code(outcome: object) -> int | None:
+    """The broker's error code in an outcome; None where it is none."""
+    return outcome.code if isinstance(outcome, KafkaProtocolError) else None
+
+
+def _chunks(items: Collection[_T]) -> Iterator[list[_T]]:
+    ordered = list(items)
+    for start in range(0, len(ordered), _CHUNK):
+        yield ordered[start : start + _CHUNK]
+
+
+def _new_topic(topic: NewRemoteTopic, brokers: int) -> NewTopic:
+    factor = effective_replication_factor(topic.replication_factor, REMOTE_TOPIC_REPLICATION_FACTOR, brokers)
+    return NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=factor, config=dict(topic.configs))
+
+
+def _topic_id(uuid: Uuid) -> TopicId:
+    """As Kafka prints it: URL-safe base64; librdkafka uses the other alphabet."""
+    text = str(uuid)
+    return NO_TOPIC_ID if not text.strip("A") else TopicId(text.translate(str.maketrans("+/", "-_")))
+
+
+def _config_value(entry: ConfigEntry) -> ConfigValue:
+    name = ClientConfigSource(entry.source).name
+    source = cast(ConfigSource, name if name in get_args(ConfigSource) else "UNKNOWN")
+    return ConfigValue(value=entry.value, source=source, read_only=entry.is_read_only, sensitive=entry.is_sensitive)
+
+
+def _operations(granted: Collection[Any] | None) -> frozenset[str] | None:
+    return None if granted is None else frozenset(operation.name for operation in granted)

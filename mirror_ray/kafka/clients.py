@@ -1,0 +1,127 @@
+"""Configuration of confluent-kafka's clients (librdkafka), and the meaning of their errors."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.errors import error_info
+from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
+
+_LOG = logging.getLogger(__name__)
+
+#: syslog's "emergency": what matters comes by ``error_cb`` and as exceptions.
+_LOG_LEVEL_EMERGENCY: Final = 0
+
+_REPEAT_S: Final = 60.0
+
+_UNREACHABLE: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+    }
+)
+REFUSED_CREDENTIALS: Final = frozenset(
+    {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
+)
+
+_NEXT_STEPS: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant our principal the right (`mirror-ray plan` lists all it needs)",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant our principal the right (`mirror-ray plan` lists all it needs)",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant our principal WRITE and DESCRIBE on the transactional id",
+    KafkaError.INVALID_REPLICATION_FACTOR: "set a replication factor that the cluster's brokers can hold",
+    KafkaError.POLICY_VIOLATION: "the cluster's create.topic.policy refuses it: create the topic by hand or exclude it",
+    KafkaError.INVALID_CONFIG: "exclude the config in config.properties.exclude, or upgrade the cluster",
+}
+
+
+class AdminError(KafkaProtocolError):
+    """A broker refused an administrative request. ``detail`` is its own sentence, ``next_step`` what to do."""
+
+    def __init__(self, code: int, name: str, what: str, detail: str, next_step: str) -> None:
+        super().__init__(code, name, what)
+        self.args = (code, name, what, detail, next_step)
+        self.detail = detail
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        step = f" Next step: {self.next_step}." if self.next_step else ""
+        return f"{super().__str__()}: {self.detail.rstrip('.')}.{step}"
+
+
+class ErrorLog:
+    """Brings librdkafka's errors to Python's logging; one that repeats is told once a minute."""
+
+    def __init__(self, alias: str, client_id: str) -> None:
+        self._who = f"cluster {alias} ({client_id})"
+        self._told: dict[int, float] = {}
+
+    def __call__(self, error: KafkaError) -> None:
+        """Log the error; the ``error_cb`` of a client."""
+        now = time.monotonic()
+        if now - self._told.get(error.code(), -_REPEAT_S) >= _REPEAT_S:
+            self._told[error.code()] = now
+            _LOG.warning("%s: %s", self._who, error.str())
+
+
+def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
+    """Configuration for a confluent-kafka client of this cluster: addresses, security, timeouts, logging.
+
+    Errors go to Python's logging as warnings when the client is polled; nothing goes to stderr. The values hold
+    secrets: never log them.
+    """
+    config: dict[str, Any] = {
+        "bootstrap.servers": ",".join(cluster.bootstrap_servers),
+        "client.id": client_id,
+        "socket.connection.setup.timeout.ms": max(1_000, cluster.connection_setup_timeout_ms),
+        "socket.timeout.ms": min(300_000, max(1_000, cluster.request_timeout_ms)),
+        "metadata.max.age.ms": max(1_000, cluster.metadata_max_age_ms),
+        "log_level": _LOG_LEVEL_EMERGENCY,
+        "logger": _LOG,
+        "error_cb": ErrorLog(cluster.alias, client_id),
+    }
+    if cluster.client_rack:
+        config["client.rack"] = cluster.client_rack
+    if cluster.security.protocol != "PLAINTEXT":
+        from mirror_ray.kafka.security import ClientSecurity
+
+        config.update(ClientSecurity.build(cluster.alias, cluster.security).as_librdkafka())
+    return config
+
+
+def kafka_error(error: BaseException) -> KafkaError | None:
+    """The KafkaError that an exception of confluent-kafka carries."""
+    if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
+        return error.args[0]
+    return None
+
+
+def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, cause: str | None = None) -> MirrorError:
+    """What a failed call of confluent-kafka means to a user.
+
+    ``what`` is the act and its object ("create topic A.orders"), ``cause`` what the connection said last.
+    """
+    known = kafka_error(error)
+    if known is None:
+        return MirrorError(f"cluster {cluster.alias}: {what}: {error}")
+    if known.code() in REFUSED_CREDENTIALS:
+        return ClusterUnreachableError(
+            f"cluster {cluster.alias} ({', '.join(cluster.bootstrap_servers)}) refused our credentials or certificates "
+            f"({cause or known.str()}): check {cluster.alias}.security.protocol, sasl.* and ssl.*"
+        )
+    if known.code() in _UNREACHABLE:
+        return ClusterUnreachableError(
+            f"cluster {cluster.alias} did not answer ({what}: {cause or known.str()}): check "
+            f"{cluster.alias}.bootstrap.servers = {', '.join(cluster.bootstrap_servers)} and that its brokers are up"
+        )
+    next_step = _NEXT_STEPS.get(known.code(), "")
+    name = error_info(known.code()).name if known.code() > 0 else known.name()
+    return AdminError(known.code(), name, f"cluster {cluster.alias}: {what}", known.str(), next_step)

@@ -1,0 +1,311 @@
+"""A flow's memory: a compacted topic on the target, written by one coordinator at a time.
+
+Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as ClientTopicPartition
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error
+from mirror_ray.model.errors import MirrorError
+
+_LOG = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+#: Names the coordinator that writes; kept from callers.
+_OWNER_KEY: Final = "owner"
+
+#: How long a write or an open outlives unreachable brokers.
+_DEADLINE_S: Final = 60.0
+#: One call into the transactional producer; it goes on where it was when called again.
+_CALL_S: Final = 5.0
+#: Longer than _DEADLINE_S, so that a transaction that waits for brokers is not mistaken for a fenced one; below the
+#: brokers' default transaction.max.timeout.ms (15 minutes). A successor's init_transactions ends it at once.
+_TRANSACTION_TIMEOUT_MS: Final = 300_000
+#: Unacknowledged records that may wait in the producer: a whole flow's partitions in one transaction.
+_QUEUE_RECORDS: Final = 1_000_000
+
+_FENCED: Final = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.FENCED_INSTANCE_ID}
+)
+_HOPELESS: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+    }
+)
+
+
+class StateFencedError(MirrorError):
+    """Another coordinator has opened the state since: this one must stop."""
+
+
+def state_topic(source_alias: str) -> str:
+    """Name of a flow's state topic on its target; MM2's default exclusion leaves such names alone."""
+    return f"mm2-ray-state.{source_alias}.internal"
+
+
+class StateStore:
+    """The state topic of one flow. One call at a time.
+
+    Guarantees: a write is in the topic whole or not at all, and is there when ``write`` returns, whatever the brokers
+    did meanwhile. Once a second store has been opened with the same transactional id, the first one's writes fail with
+    StateFencedError and change nothing.
+    """
+
+    def __init__(
+        self, cluster: ClusterSettings, topic: str, transactional_id: str, replication_factor: int | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.transactional_id = transactional_id
+        self._replication_factor = replication_factor
+        self._owner = uuid.uuid4().hex
+        self._producer: Producer | None = None
+        self._fenced = False
+
+    def open(self) -> dict[str, Document]:
+        """Create the topic where it is missing, fence an older coordinator, and read the last value of every key.
+
+        Raises:
+            ClusterUnreachableError: The target did not answer within a minute.
+            AdminError: A right is missing, or the topic can't be created.
+            MirrorError: The topic is not compacted: values would be lost with time.
+        """
+        admin = ClusterAdmin(self.cluster, self.transactional_id)
+        if not admin.ensure_compacted_topic(self.topic, 1, self._replication_factor):
+            _check_compacted(admin, self.topic)
+        self._fenced = False
+        self._until_done("open", self._connect)
+        documents = read_state(self.cluster, self.topic)
+        self._commit({_OWNER_KEY: {"session": self._owner}})
+        documents.pop(_OWNER_KEY, None)
+        return documents
+
+    def write(self, changes: Mapping[str, Document | None]) -> None:
+        """Write all of ``changes`` in one transaction; None deletes a key.
+
+        Raises:
+            StateFencedError: Another coordinator has opened the store. Nothing was written.
+            ClusterUnreachableError: Brokers did not answer for a minute; the changes may or may not be there.
+            AdminError: A right is missing, or a value is too large. Nothing was written.
+        """
+        if not changes:
+            return
+        if _OWNER_KEY in changes:
+            raise ValueError(f"the key {_OWNER_KEY!r} is the store's own")
+        self._commit(changes)
+
+    def close(self) -> None:
+        """Let go of the producer. A store can be opened again."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+    def _commit(self, changes: Mapping[str, Document | None]) -> None:
+        records = [(key.encode(), _encode(document)) for key, document in changes.items()]
+        self._until_done("write", lambda: self._transaction(records))
+
+    def _until_done(self, what: str, act: Callable[[], None]) -> None:
+        """Do ``act`` until it succeeds, another coordinator is seen, or the deadline has passed."""
+        if self._fenced:
+            raise self._fenced_error()
+        deadline = time.monotonic() + _DEADLINE_S
+        while True:
+            try:
+                return act()
+            except KafkaException as failure:
+                error = kafka_error(failure)
+                if error is not None and error.code() in _FENCED:
+                    self._fenced, self._producer = True, None
+                    raise self._fenced_error() from failure
+                if error is None or error.code() in _HOPELESS or time.monotonic() > deadline:
+                    self._producer = None
+                    raise mirror_error(self.cluster, f"{what} state topic {self.topic}", failure) from failure
+                _LOG.info("state topic %s: %s, trying again after %s", self.topic, what, error.str())
+                if what == "write":
+                    self._recover(error)
+                time.sleep(0.05)
+
+    def _fenced_error(self) -> StateFencedError:
+        return StateFencedError(
+            f"state topic {self.topic} on cluster {self.cluster.alias} was taken over by another coordinator "
+            f"(transactional id {self.transactional_id}): this one must stop; see that only one system runs the flow"
+        )
+
+    def _connect(self) -> None:
+        """Begin a producer; from here on an older one with the same transactional id is fenced."""
+        if self._producer is None:
+            self._producer = Producer(
+                client_config(self.cluster, self.transactional_id)
+                | {
+                    "transactional.id": self.transactional_id,
+                    "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+                    "linger.ms": 0,
+                    "queue.buffering.max.messages": _QUEUE_RECORDS,
+                }
+            )
+        self._producer.init_transactions(_CALL_S)
+
+    def _transaction(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        if self._producer is None:
+            self._reconnect()
+        producer = self._producer
+        assert producer is not None
+        producer.begin_transaction()
+        for key, value in records:
+            producer.produce(self.topic, value=value, key=key, partition=0)
+        _repeat(producer.commit_transaction)
+
+    def _recover(self, error: KafkaError) -> None:
+        """Bring the producer back to where a transaction can begin; otherwise drop it."""
+        producer = self._producer
+        if producer is None:
+            return
+        if not error.fatal():
+            try:
+                _repeat(producer.abort_transaction)
+                return
+            except KafkaException as failure:
+                aborting = kafka_error(failure)
+                if aborting is not None and aborting.code() in _FENCED:
+                    self._fenced, self._producer = True, None
+                    raise self._fenced_error() from failure
+        self._producer = None
+
+    def _reconnect(self) -> None:
+        """Begin a new producer, unless another coordinator has opened the store meanwhile: it must not be fenced."""
+        owner = read_state(self.cluster, self.topic).get(_OWNER_KEY, {})
+        if owner.get("session") not in (self._owner, None):
+            raise KafkaException(KafkaError(KafkaError._FENCED, "another coordinator has opened the state"))
+        self._connect()
+
+
+def read_state(cluster: ClusterSettings, topic: str) -> dict[str, Document]:
+    """The last committed value of every key, as of now; also of a store that another process has open.
+
+    Raises:
+        ClusterUnreachableError: The cluster did not answer within a minute.
+        MirrorError: The topic doesn't exist, may not be read, or holds something else.
+    """
+    consumer = Consumer(
+        client_config(cluster, f"mirror-ray-read-{topic}")
+        | {
+            # Never joined and never committed to: librdkafka only asks for a name.
+            "group.id": "mirror-ray",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    documents: dict[str, Document] = {}
+    try:
+        for message in _messages(consumer, topic):
+            _apply(documents, topic, message)
+    except KafkaException as failure:
+        raise mirror_error(cluster, f"read state topic {topic}", failure) from failure
+    finally:
+        consumer.close()
+    return documents
+
+
+def _messages(consumer: Consumer, topic: str) -> Iterable[Message]:
+    """All records up to the end that the log has now; the end may be made of transaction markers alone."""
+    deadline = time.monotonic() + _DEADLINE_S
+    partition = ClientTopicPartition(topic, 0, 0)
+    bounds = _repeat(lambda timeout: consumer.get_watermark_offsets(partition, timeout=timeout))
+    start, end = bounds if bounds is not None else (0, 0)
+    if end <= start:
+        return
+    consumer.assign([ClientTopicPartition(topic, 0, start)])
+    while True:
+        message = consumer.poll(1.0)
+        error = message.error() if message is not None else None
+        if time.monotonic() > deadline and (message is None or error is not None):
+            raise KafkaException(error or KafkaError(KafkaError._TIMED_OUT, "no answer to fetches"))
+        if message is None:
+            continue
+        if error is None:
+            yield message
+        elif error.code() == KafkaError._PARTITION_EOF:
+            # A new leader may know a lower high watermark for a moment than the one it reported.
+            if (message.offset() or 0) >= end:
+                return
+        elif error.code() in _HOPELESS:
+            raise KafkaException(error)
+
+
+def _repeat(call: Callable[[float], Any]) -> Any:
+    """Call again what timed out or may be repeated, until the deadline; its other errors pass."""
+    deadline = time.monotonic() + _DEADLINE_S
+    while True:
+        try:
+            return call(_CALL_S)
+        except KafkaException as failure:
+            error = kafka_error(failure)
+            again = error is not None and (error.retriable() or error.code() in _TRANSIENT)
+            if not again or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+_TRANSIENT: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+
+
+def _apply(documents: dict[str, Document], topic: str, message: Message) -> None:
+    key, value = message.key(), message.value()
+    try:
+        text = (key or b"").decode()
+        if value is None:
+            documents.pop(text, None)
+        else:
+            documents[text] = json.loads(value)
+    except ValueError as error:
+        raise MirrorError(
+            f"state topic {topic}, offset {message.offset()}: not written by mirror-ray ({error}); name the system's "
+            f"topics apart, or delete the record"
+        ) from error
+
+
+def _encode(document: Document | None) -> bytes | None:
+    if document is None:
+        return None
+    return json.dumps(document, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+
+
+def _check_compacted(admin: ClusterAdmin, topic: str) -> None:
+    """A state topic of another cleanup policy forgets, and what is forgotten may be copied twice."""
+    configs = admin.try_describe_topic_configs([topic]).get(topic)
+    policy = configs["cleanup.policy"].value if isinstance(configs, dict) and "cleanup.policy" in configs else None
+    if policy not in (None, "compact"):
+        raise MirrorError(
+            f"state topic {topic} on cluster {admin.cluster.alias} has cleanup.policy={policy}: its records would be "
+            f"lost with time. Set cleanup.policy=compact on it"
+        )
