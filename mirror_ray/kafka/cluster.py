@@ -95,8 +95,12 @@ class Cluster:
         self._metadata = merged_metadata(self._metadata, response, complete=topics is None)
         return self._metadata
 
-    async def connect(self, broker_id: int, purpose: str) -> Connection:
+    async def connect(
+        self, broker_id: int, purpose: str, *, receive_buffer_bytes: int = -1, send_buffer_bytes: int = -1
+    ) -> Connection:
         """The connection to a broker for a purpose: one that is open, or a new one, opened once however many ask.
+
+        The buffer sizes are the kernel's, for a new connection; -1 leaves them to it.
 
         Raises:
             ConnectionError: The broker is not known (refresh first), or can't be reached.
@@ -109,7 +113,7 @@ class Cluster:
             raise ConnectionError(f"cluster {self.settings.alias} {why}")
         opening = self._connections.get(key)
         if opening is None or (opening.done() and not _is_open(opening, broker.host, broker.port)):
-            opening = asyncio.create_task(self._open(broker.host, broker.port))
+            opening = asyncio.create_task(self._open(broker.host, broker.port, receive_buffer_bytes, send_buffer_bytes))
             # Whoever asked may have been cancelled meanwhile.
             opening.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._connections[key] = opening
@@ -189,7 +193,9 @@ class Cluster:
         if self._bootstrapped is not None:
             self._bootstrapped.close()
 
-    async def _open(self, host: str, port: int) -> Connection:
+    async def _open(
+        self, host: str, port: int, receive_buffer_bytes: int = -1, send_buffer_bytes: int = -1
+    ) -> Connection:
         settings = self.settings
         return await Connection.open(
             host,
@@ -198,6 +204,8 @@ class Cluster:
             client_id=self._client_id,
             setup_timeout_s=settings.connection_setup_timeout_ms / 1000,
             request_timeout_s=settings.request_timeout_ms / 1000,
+            receive_buffer_bytes=receive_buffer_bytes,
+            send_buffer_bytes=send_buffer_bytes,
         )
 
     async def _any_connection(self) -> Connection:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import io
+import os
 import socket
 import ssl
 import struct
@@ -470,7 +471,8 @@ def _raise_setup_error(
         reason = f"no connection within {setup_timeout_s:g} s"
         raise ConnectionError(f"{connection.name}: {reason}") from error
     if isinstance(error, OSError) and not (isinstance(error, ConnectionError) and error.errno is None):
-        raise ConnectionError(f"{connection.name}: {error.strerror or error}") from error
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        raise ConnectionError(f"{connection.name}: {reason}") from error
     raise error
 
 

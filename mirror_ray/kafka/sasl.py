@@ -40,11 +40,22 @@ class SaslRefusedError(Exception):
 
 
 class Mechanism(Protocol):
-    """A way to prove who we are. ``principal`` is for messages, and never a secret."""
+    """A way to prove who we are. Its properties are for messages, and never secret."""
 
-    cluster: str
-    name: str
-    principal: str
+    @property
+    def cluster(self) -> str:
+        """Alias of the cluster that is being entered."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name, as SaslHandshake has it."""
+        ...
+
+    @property
+    def principal(self) -> str:
+        """The user or client."""
+        ...
 
     async def begin(self) -> Exchange:
         """Start an exchange, with fresh credentials where they expire.

@@ -1,23 +1,173 @@
-"""stub"""
+"""How to get into a cluster, for raw connections and for confluent-kafka alike, out of one SecuritySettings."""
 
 from __future__ import annotations
 
+import os
 import ssl
-from dataclasses import dataclass
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from mirror_ray.config.settings import SecuritySettings
-from mirror_ray.kafka.sasl import Mechanism
+from pydantic import SecretStr
+
+from mirror_ray.config.settings import SaslSettings, SecuritySettings
+from mirror_ray.kafka.sasl import Mechanism, OAuthBearer, OidcTokens, Plain, Scram, UnsecuredTokens
+from mirror_ray.kafka.stores import TlsMaterial, load_tls_material
+from mirror_ray.model.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
+    """What a connection needs to get in. ``ssl_context`` and ``mechanism`` are None where the protocol has none.
+
+    Build one with :meth:`build`. Secrets are in no repr.
+    """
+
     alias: str
-    ssl_context: ssl.SSLContext | None
+    settings: SecuritySettings
+    material: TlsMaterial = field(repr=False)
+    ssl_context: ssl.SSLContext | None = field(repr=False)
     mechanism: Mechanism | None
 
     @classmethod
     def build(cls, alias: str, settings: SecuritySettings) -> ClientSecurity:
-        return cls(alias=alias, ssl_context=None, mechanism=None)
+        """Read and check everything that the settings of the cluster ``alias`` name.
+
+        Raises:
+            ConfigError: Something is missing, unreadable or wrong; names the key and the file.
+        """
+        material, context, mechanism = TlsMaterial(), None, None
+        if settings.protocol in {"SSL", "SASL_SSL"}:
+            material = load_tls_material(alias, settings.ssl)
+            context = _ssl_context(
+                alias, material, check_host=settings.ssl.endpoint_identification_algorithm == "https"
+            )
+        if settings.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}:
+            if settings.sasl is None:
+                raise ConfigError(f"{alias}.sasl.mechanism: {alias}.security.protocol={settings.protocol} needs it")
+            mechanism = _mechanism(alias, settings.sasl)
+        return cls(alias=alias, settings=settings, material=material, ssl_context=context, mechanism=mechanism)
+
+    def as_librdkafka(self) -> dict[str, Any]:
+        """The same for confluent-kafka: librdkafka's keys, with all stores as PEM text. It holds secrets."""
+        config: dict[str, Any] = {"security.protocol": self.settings.protocol}
+        if self.ssl_context is not None:
+            texts = {
+                "ssl.ca.pem": self.material.authorities,
+                "ssl.certificate.pem": self.material.chain,
+                "ssl.key.pem": self.material.key,
+            }
+            config |= {key: text for key, text in texts.items() if text is not None}
+            config["ssl.endpoint.identification.algorithm"] = (
+                self.settings.ssl.endpoint_identification_algorithm or "none"
+            )
+        if self.mechanism is not None and self.settings.sasl is not None:
+            config |= {"sasl.mechanism": self.mechanism.name} | _librdkafka_sasl(self.settings.sasl)
+        return config
 
     def explain_tls(self, error: ssl.SSLError) -> str:
-        return str(error)
+        """A sentence on why TLS did not come about, with the keys to look at."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted, {error.verify_message}; check {self.alias}.ssl.truststore.*"
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        if "alert" in reason and ("certificate" in reason or "handshake" in reason or "unknown ca" in reason):
+            return f"it does not accept our certificate, {reason}; check {self.alias}.ssl.keystore.*"
+        return f"{reason}; does that port speak TLS? check {self.alias}.security.protocol"
+
+
+def _ssl_context(alias: str, material: TlsMaterial, *, check_host: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = check_host
+    if material.authorities is None:
+        context.load_default_certs()
+    else:
+        try:
+            context.load_verify_locations(cadata=material.authorities)
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"{alias}.ssl.truststore: its certificates can't be read: {error}") from error
+    if material.chain is not None and material.key is not None:
+        try:
+            _with_private_file(material.key + material.chain, context.load_cert_chain)
+        except ssl.SSLError as error:
+            raise ConfigError(
+                f"{alias}.ssl.keystore: key and certificate can't be used together: {error.reason or error}"
+            ) from error
+    return context
+
+
+def _with_private_file(text: str, use: Callable[[str], None]) -> None:
+    """Show a secret to a function that reads files only: in memory where Linux can, else in a file of ours alone."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("key")
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            use(f"/proc/self/fd/{descriptor}")
+        return
+    descriptor, name = tempfile.mkstemp()
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        use(name)
+    finally:
+        Path(name).unlink()
+
+
+def _mechanism(alias: str, sasl: SaslSettings) -> Mechanism:
+    if sasl.mechanism == "OAUTHBEARER":
+        return _oauth_bearer(alias, sasl)
+    user = _needed(alias, sasl, sasl.username, "username")
+    password = _needed(alias, sasl, _secret(sasl.password), "password")
+    if sasl.mechanism == "PLAIN":
+        return Plain(cluster=alias, principal=user, password=password)
+    return Scram(cluster=alias, principal=user, password=password, name=sasl.mechanism)
+
+
+def _oauth_bearer(alias: str, sasl: SaslSettings) -> Mechanism:
+    if sasl.token_endpoint_url is None:
+        subject = _needed(alias, sasl, sasl.unsecured_subject, "sasl.oauthbearer.token.endpoint.url")
+        return OAuthBearer(cluster=alias, principal=subject, tokens=UnsecuredTokens(subject=subject))
+    client_id = _needed(alias, sasl, sasl.client_id, "clientId")
+    tokens = OidcTokens(
+        url=sasl.token_endpoint_url,
+        client_id=client_id,
+        client_secret=_needed(alias, sasl, _secret(sasl.client_secret), "clientSecret"),
+        scope=sasl.scope,
+    )
+    return OAuthBearer(cluster=alias, principal=client_id, tokens=tokens)
+
+
+def _librdkafka_sasl(sasl: SaslSettings) -> dict[str, Any]:
+    if sasl.mechanism != "OAUTHBEARER":
+        return {"sasl.username": sasl.username, "sasl.password": _secret(sasl.password)}
+    if sasl.token_endpoint_url is None:
+        return {"oauth_cb": _unsecured_callback(sasl.unsecured_subject or "")}
+    config = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": sasl.token_endpoint_url,
+        "sasl.oauthbearer.client.id": sasl.client_id,
+        "sasl.oauthbearer.client.secret": _secret(sasl.client_secret),
+    }
+    return config | ({"sasl.oauthbearer.scope": sasl.scope} if sasl.scope else {})
+
+
+def _unsecured_callback(subject: str) -> Callable[[str], tuple[str, float]]:
+    def callback(_config: str) -> tuple[str, float]:
+        token, lifetime_s = UnsecuredTokens(subject=subject).fetch()
+        return token, time.time() + lifetime_s
+
+    return callback
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return value.get_secret_value() if value is not None else None
+
+
+def _needed(alias: str, sasl: SaslSettings, value: str | None, key: str) -> str:
+    if value is None:
+        raise ConfigError(f"{alias}.sasl.jaas.config: {sasl.mechanism} needs {key}")
+    return value
