@@ -37,7 +37,8 @@ def test_a_header_is_read_field_by_field() -> None:
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 8, 7)
     assert (batch.base_timestamp, batch.max_timestamp, batch.codec) == (1040, 1042, "zstd")
     assert batch.is_transactional
-    assert not (batch.is_control or batch.is_log_append_time or batch.is_compacted or batch.is_empty)
+    flags = (batch.is_control, batch.is_log_append_time, batch.is_compacted, batch.is_empty, batch.has_delete_horizon)
+    assert not any(flags)
 
 
 def test_a_batch_cut_off_at_the_end_is_left_out() -> None:
