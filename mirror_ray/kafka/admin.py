@@ -1,5 +1,7 @@
 """Administrative requests to one cluster. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``."""
 
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
+
 from __future__ import annotations
 
 import time

@@ -1,5 +1,7 @@
 """Configuration of confluent-kafka's clients (librdkafka), and the meaning of their errors."""
 
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
+
 from __future__ import annotations
 
 import logging

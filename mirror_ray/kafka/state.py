@@ -3,6 +3,8 @@
 Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
 """
 
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
+
 from __future__ import annotations
 
 import json
@@ -121,14 +123,14 @@ class StateStore:
         records = [(key.encode(), _encode(document)) for key, document in changes.items()]
         self._until_done("write", lambda: self._transaction(records))
 
-    def _until_done(self, what: str, act: Callable[[], None]) -> None:
+    def _until_done(self, what: str, act: Callable[[], object]) -> None:
         """Do ``act`` until it succeeds, another coordinator is seen, or the deadline has passed."""
         if self._fenced:
             raise self._fenced_error()
         deadline = time.monotonic() + _DEADLINE_S
         while True:
             try:
-                return act()
+                act()
             except KafkaException as failure:
                 error = kafka_error(failure)
                 if error is not None and error.code() in _FENCED:
@@ -141,6 +143,8 @@ class StateStore:
                 if what == "write":
                     self._recover(error)
                 time.sleep(0.05)
+            else:
+                return
 
     def _fenced_error(self) -> StateFencedError:
         return StateFencedError(
@@ -148,7 +152,7 @@ class StateStore:
             f"(transactional id {self.transactional_id}): this one must stop; see that only one system runs the flow"
         )
 
-    def _connect(self) -> None:
+    def _connect(self) -> Producer:
         """Begin a producer; from here on an older one with the same transactional id is fenced."""
         if self._producer is None:
             self._producer = Producer(
@@ -161,12 +165,10 @@ class StateStore:
                 }
             )
         self._producer.init_transactions(_CALL_S)
+        return self._producer
 
     def _transaction(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        if self._producer is None:
-            self._reconnect()
-        producer = self._producer
-        assert producer is not None
+        producer = self._producer or self._reconnect()
         producer.begin_transaction()
         for key, value in records:
             producer.produce(self.topic, value=value, key=key, partition=0)
@@ -188,12 +190,12 @@ class StateStore:
                     raise self._fenced_error() from failure
         self._producer = None
 
-    def _reconnect(self) -> None:
+    def _reconnect(self) -> Producer:
         """Begin a new producer, unless another coordinator has opened the store meanwhile: it must not be fenced."""
         owner = read_state(self.cluster, self.topic).get(_OWNER_KEY, {})
         if owner.get("session") not in (self._owner, None):
             raise KafkaException(KafkaError(KafkaError._FENCED, "another coordinator has opened the state"))
-        self._connect()
+        return self._connect()
 
 
 def read_state(cluster: ClusterSettings, topic: str) -> dict[str, Document]:

@@ -1,0 +1,78 @@
+"""What ``mirror-ray plan`` finds: frozen values that become a table, JSON or YAML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mirror_ray.model.names import FlowName
+from mirror_ray.model.topics import NewRemoteTopic
+from mirror_ray.topics.remote import Conflict, RemoteTopicPlan
+
+ResourceType = Literal["TOPIC", "CLUSTER", "TRANSACTIONAL_ID"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """Operations that a cluster must grant our principal on a resource, or on each of several topics."""
+
+    cluster: str
+    resource_type: ResourceType
+    #: A name, or what the topics have in common ("topics that A->B copies").
+    resource: str
+    #: Kafka's ``AclOperation`` names.
+    operations: tuple[str, ...]
+    why: str
+    #: What the brokers don't grant, one ``resource: OPERATION`` each.
+    missing: tuple[str, ...] = ()
+    #: Whether the brokers could be asked; if not, ``missing`` says nothing.
+    checked: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """One cluster that flows use."""
+
+    alias: str
+    cluster_id: str
+    brokers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPlan:
+    """What starting a flow would do."""
+
+    flow: FlowName
+    enabled: bool
+    #: Every source topic that the flow copies.
+    topics: tuple[RemoteTopicPlan, ...] = ()
+    #: Topics of our own that would be created on the target.
+    internal_topics: tuple[NewRemoteTopic, ...] = ()
+    #: Topics that would not be copied, one sentence each: filled by others, recreated, or not to be created.
+    refused: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def created(self) -> tuple[NewRemoteTopic, ...]:
+        """Remote topics that would be created."""
+        return tuple(topic.create for topic in self.topics if topic.create is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What starting a configuration would do. Nothing has been changed."""
+
+    clusters: tuple[ClusterPlan, ...]
+    flows: tuple[FlowPlan, ...]
+    rights: tuple[Right, ...]
+    conflicts: tuple[Conflict, ...] = ()
+
+    @property
+    def missing_rights(self) -> tuple[Right, ...]:
+        """Rights that are not granted in full, as far as the brokers tell."""
+        return tuple(right for right in self.rights if right.missing)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every topic of every flow would be copied."""
+        return not (self.conflicts or self.missing_rights or any(flow.refused for flow in self.flows))

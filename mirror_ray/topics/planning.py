@@ -1,0 +1,255 @@
+"""Asks the clusters what starting a configuration would do. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.coordination.discovery import (
+    LogBounds,
+    TopicSide,
+    cluster_refusal,
+    identity_refusal,
+    occupied_refusal,
+    unaccounted,
+)
+from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode
+from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, REMOTE_TOPIC_REPLICATION_FACTOR, ClusterAdmin
+from mirror_ray.kafka.state import read_state, state_topic
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
+from mirror_ray.model.filters import ConfigPropertyFilter, ReplicationRules, TopicFilter
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.policy import load_policy
+from mirror_ray.model.topics import ConfigValue, NewRemoteTopic, TopicSummary, effective_replication_factor
+from mirror_ray.topics.plan import ClusterPlan, FlowPlan, Plan, Right
+from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_conflicts, plan_remote_topic
+from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
+
+_AUTHORIZATION_FAILED = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Site:
+    """A cluster as it was when the plan was made."""
+
+    admin: ClusterAdmin
+    cluster_id: str
+    brokers: int
+    topics: Mapping[str, TopicSummary]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A flow's plan, and whether the target refused to create one of its topics for want of a right."""
+
+    plan: FlowPlan
+    topics: FlowTopics
+
+
+def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> Plan:
+    """What starting these flows would do: topics created and extended, rights that are missing, what is refused.
+
+    Raises:
+        ClusterUnreachableError: A cluster that a flow uses did not answer; the text names all of them.
+        ConfigError: A filter or the replication policy can't be used.
+    """
+    flows = [flow for flow in settings.flows if flow.enabled or flow.heartbeats.emit_enabled]
+    used = {alias for flow in flows for alias in (flow.name.source, flow.name.target)}
+    sites = _reach([cluster for alias, cluster in settings.clusters.items() if alias in used], client_id)
+    drafts = [_plan_flow(flow, sites[flow.name.source], sites[flow.name.target]) for flow in flows]
+    return Plan(
+        clusters=tuple(
+            ClusterPlan(alias=alias, cluster_id=site.cluster_id, brokers=site.brokers) for alias, site in sites.items()
+        ),
+        flows=tuple(draft.plan for draft in drafts),
+        rights=merge_rights(right for draft in drafts for right in _rights(draft, sites)),
+        conflicts=find_conflicts(
+            (draft.plan.flow, topic.source_topic, topic.remote_topic) for draft in drafts for topic in draft.plan.topics
+        ),
+    )
+
+
+def _reach(clusters: Sequence[ClusterSettings], client_id: str) -> dict[str, _Site]:
+    """Look at all clusters at once."""
+
+    def look(cluster: ClusterSettings) -> _Site | ClusterUnreachableError:
+        admin = ClusterAdmin(cluster, client_id)
+        try:
+            return _Site(
+                admin=admin,
+                cluster_id=admin.cluster_id(),
+                brokers=admin.broker_count(),
+                topics=admin.list_topics(),
+            )
+        except ClusterUnreachableError as error:
+            return error
+
+    with ThreadPoolExecutor(max_workers=max(1, len(clusters))) as pool:
+        answers = dict(zip((cluster.alias for cluster in clusters), pool.map(look, clusters), strict=True))
+    unreachable = [str(answer) for answer in answers.values() if isinstance(answer, ClusterUnreachableError)]
+    if unreachable:
+        raise ClusterUnreachableError("\n".join(unreachable))
+    return {alias: answer for alias, answer in answers.items() if isinstance(answer, _Site)}
+
+
+def _plan_flow(flow: FlowSettings, source: _Site, target: _Site) -> _Draft:
+    internal = _internal_topics(flow, target)
+    if not flow.enabled:
+        return _draft(flow, target, (), internal, [])
+    rules, config_filter = _rules(flow)
+    names = sorted(name for name in source.topics if rules.should_replicate_topic(name))
+    remote_names = {name: rules.remote_topic(name) for name in names}
+    existing = [remote for remote in remote_names.values() if remote in target.topics]
+    source_configs = source.admin.try_describe_topic_configs(names)
+    target_configs = target.admin.try_describe_topic_configs(existing)
+    topics = tuple(
+        plan_remote_topic(
+            _facts(source.topics[name], source_configs),
+            _facts(target.topics[remote], target_configs) if remote in target.topics else None,
+            remote,
+            replication_factor=effective_replication_factor(
+                flow.topics.replication_factor, REMOTE_TOPIC_REPLICATION_FACTOR, target.brokers
+            ),
+            configs=config_filter,
+        )
+        for name, remote in remote_names.items()
+    )
+    return _draft(flow, target, topics, internal, _refusals(flow, source, target, remote_names))
+
+
+def _rules(flow: FlowSettings) -> tuple[ReplicationRules, ConfigPropertyFilter]:
+    try:
+        rules = ReplicationRules(
+            flow=flow.name,
+            policy=load_policy(flow.policy, flow.name.source),
+            topic_filter=TopicFilter(flow.topics.include, flow.topics.exclude),
+            heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
+        )
+        return rules, ConfigPropertyFilter(flow.topics.config_properties_exclude, flow.topics.use_defaults_from)
+    except ValueError as error:
+        raise ConfigError(f"{flow.name}: {error}") from error
+
+
+def _facts(topic: TopicSummary, configs: Mapping[str, dict[str, ConfigValue] | MirrorError]) -> TopicFacts:
+    readable = configs.get(topic.name)
+    return TopicFacts(
+        name=topic.name, partitions=topic.partitions, configs=readable if isinstance(readable, dict) else None
+    )
+
+
+def _internal_topics(flow: FlowSettings, target: _Site) -> tuple[NewRemoteTopic, ...]:
+    """Our own topics that the target lacks."""
+    wanted: list[tuple[str, int | None]] = []
+    if flow.enabled:
+        wanted.append((state_topic(flow.name.source), None))
+    if flow.heartbeats.emit_enabled:
+        wanted.append((_heartbeats_topic(flow), flow.heartbeats.replication_factor))
+    return tuple(
+        NewRemoteTopic(
+            name=name,
+            partitions=1,
+            replication_factor=effective_replication_factor(factor, INTERNAL_TOPIC_REPLICATION_FACTOR, target.brokers),
+            configs={"cleanup.policy": "compact"},
+        )
+        for name, factor in wanted
+        if name not in target.topics
+    )
+
+
+def _heartbeats_topic(flow: FlowSettings) -> str:
+    return load_policy(flow.policy, flow.name.source).heartbeats_topic()
+
+
+def _refusals(flow: FlowSettings, source: _Site, target: _Site, remote_names: Mapping[str, str]) -> list[str]:
+    """Topics that the flow would not touch, by what its state and the target's logs say."""
+    memory = _memory(flow, target)
+    refusal = cluster_refusal(flow.name, memory.flow, source.cluster_id, target.cluster_id)
+    if refusal is not None:
+        return [refusal]
+    sources = _sides(source.admin, remote_names)
+    remotes = _sides(target.admin, [name for name in remote_names.values() if name in target.topics])
+    refusals: list[str] = []
+    doubtful: dict[str, list[TopicPartition]] = {}
+    for name, side in sources.items():
+        records = _records_of(memory, name)
+        remote = remotes.get(remote_names[name])
+        refusal = identity_refusal(side, remote, records)
+        if refusal is not None:
+            refusals.append(refusal)
+        elif remote is not None:
+            open_partitions = unaccounted(side, remote, records)
+            doubtful[remote.topic] = [TopicPartition(remote.topic, number) for number in open_partitions]
+    bounds = target.admin.log_bounds([partition for partitions in doubtful.values() for partition in partitions])
+    for remote_name, partitions in doubtful.items():
+        known = {
+            each.partition: LogBounds(start=bounds[each][0], end=bounds[each][1])
+            for each in partitions
+            if each in bounds
+        }
+        refusal = occupied_refusal(remote_name, known)
+        if refusal is not None:
+            refusals.append(refusal)
+    return refusals
+
+
+def _memory(flow: FlowSettings, target: _Site) -> FlowMemory:
+    topic = state_topic(flow.name.source)
+    return decode(read_state(target.admin.cluster, topic)) if topic in target.topics else FlowMemory()
+
+
+def _records_of(memory: FlowMemory, topic: str) -> dict[int, PartitionRecord]:
+    return {key.partition: record for key, record in memory.partitions.items() if key.topic == topic}
+
+
+def _sides(admin: ClusterAdmin, names: Collection[str]) -> dict[str, TopicSide]:
+    return {
+        name: TopicSide(topic=name, topic_id=topic.topic_id, partitions=topic.partitions)
+        for name, topic in admin.describe_topics(names).items()
+        if isinstance(topic, TopicSummary)
+    }
+
+
+def _draft(
+    flow: FlowSettings,
+    target: _Site,
+    topics: tuple[RemoteTopicPlan, ...],
+    internal: tuple[NewRemoteTopic, ...],
+    refusals: list[str],
+) -> _Draft:
+    """Ask the target whether it would do what is planned, and put the flow's plan together."""
+    create = [*internal, *(topic.create for topic in topics if topic.create is not None)]
+    extend = {topic.extend.topic: topic.extend.to_partitions for topic in topics if topic.extend is not None}
+    outcomes = target.admin.create_topics(create, validate_only=True)
+    outcomes |= target.admin.create_partitions(extend, validate_only=True)
+    failures = [error for error in outcomes.values() if error is not None]
+    blocked = [topic.blocked for topic in topics if topic.blocked is not None]
+    plan = FlowPlan(
+        flow=flow.name,
+        enabled=flow.enabled,
+        topics=topics,
+        internal_topics=internal,
+        refused=(*refusals, *blocked, *map(str, failures)),
+        warnings=tuple(warning for topic in topics for warning in topic.warnings),
+    )
+    touched = FlowTopics(
+        flow=flow.name,
+        source=tuple(topic.source_topic for topic in topics),
+        remote=tuple(topic.remote_topic for topic in topics),
+        state=state_topic(flow.name.source) if flow.enabled else None,
+        heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,
+        creation_refused=any(
+            isinstance(error, KafkaProtocolError) and error.name in _AUTHORIZATION_FAILED for error in failures
+        ),
+    )
+    return _Draft(plan=plan, topics=touched)
+
+
+def _rights(draft: _Draft, sites: Mapping[str, _Site]) -> tuple[Right, ...]:
+    topics = draft.topics
+    source, target = sites[topics.flow.source], sites[topics.flow.target]
+    own = [name for name in (topics.state, topics.heartbeats) if name is not None]
+    on_source = source.admin.authorized_operations(topics.source)
+    on_target = target.admin.authorized_operations([name for name in (*topics.remote, *own) if name in target.topics])
+    return flow_rights(topics, on_source.topics, on_target.topics, on_target.cluster)

@@ -1,0 +1,209 @@
+"""Which remote topics must be created or extended, and with which configs. Pure.
+
+Source: ``org.apache.kafka.connect.mirror.MirrorSourceConnector`` (computeAndCreateTopicPartitions, targetConfig).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mirror_ray.model.filters import ConfigPropertyFilter
+from mirror_ray.model.names import FlowName
+from mirror_ray.model.topics import ConfigValue, NewRemoteTopic
+
+Configs = Mapping[str, ConfigValue]
+
+#: Kafka's default of ``message.max.bytes``: what a target topic has that nobody configured.
+_DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
+_NO_TIMESTAMP_LIMIT_MS: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """What one cluster says of a topic. ``configs`` is None where it does not let us read them."""
+
+    name: str
+    partitions: int
+    configs: Configs | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """Partitions to be added to a remote topic, so that it has as many as its source."""
+
+    topic: str
+    from_partitions: int
+    to_partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteTopicPlan:
+    """What one source topic needs on the target. At most one of ``create``, ``extend`` and ``blocked`` is there."""
+
+    source_topic: str
+    remote_topic: str
+    partitions: int
+    create: NewRemoteTopic | None = None
+    extend: Extension | None = None
+    #: Why nothing can be created although something is missing.
+    blocked: str | None = None
+    #: One sentence each: what will not be on the target as it is on the source.
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A remote topic that more than one source topic would be copied into."""
+
+    target: str
+    remote_topic: str
+    #: The flows and their topics, in the order of the configuration.
+    sources: tuple[tuple[FlowName, str], ...]
+
+    def __str__(self) -> str:
+        writers = " and ".join(f"{flow} (topic {topic})" for flow, topic in self.sources)
+        return (
+            f"remote topic {self.remote_topic} on cluster {self.target} would be written by {writers}: exclude the "
+            f"topic from all of them but one, or choose a replication policy that names them apart"
+        )
+
+
+def plan_remote_topic(
+    source: TopicFacts,
+    target: TopicFacts | None,
+    remote_name: str,
+    *,
+    replication_factor: int | None,
+    configs: ConfigPropertyFilter,
+) -> RemoteTopicPlan:
+    """Compare a source topic with its remote topic (None: it does not exist yet).
+
+    A remote topic is never shrunk, deleted, or created with configs that could not be read.
+    """
+    if target is None:
+        return _plan_creation(source, remote_name, replication_factor, configs)
+    extend = None
+    if target.partitions < source.partitions:
+        extend = Extension(topic=remote_name, from_partitions=target.partitions, to_partitions=source.partitions)
+    warnings = tuple(_partition_warnings(source, target)) + tuple(_config_warnings(source, target))
+    return RemoteTopicPlan(
+        source_topic=source.name,
+        remote_topic=remote_name,
+        partitions=source.partitions,
+        extend=extend,
+        warnings=warnings,
+    )
+
+
+def _plan_creation(
+    source: TopicFacts, remote_name: str, replication_factor: int | None, configs: ConfigPropertyFilter
+) -> RemoteTopicPlan:
+    if source.configs is None:
+        return RemoteTopicPlan(
+            source_topic=source.name,
+            remote_topic=remote_name,
+            partitions=source.partitions,
+            blocked=(
+                f"remote topic {remote_name} is not created because the configs of {source.name} can't be read: grant "
+                f"DESCRIBE_CONFIGS on it, or create {remote_name} by hand"
+            ),
+        )
+    carried = remote_configs(source.configs, configs)
+    create = NewRemoteTopic(
+        name=remote_name, partitions=source.partitions, replication_factor=replication_factor, configs=carried
+    )
+    return RemoteTopicPlan(
+        source_topic=source.name,
+        remote_topic=remote_name,
+        partitions=source.partitions,
+        create=create,
+        warnings=tuple(_creation_warnings(source, carried)),
+    )
+
+
+def remote_configs(source: Configs, configs: ConfigPropertyFilter) -> dict[str, str]:
+    """The configs that a remote topic is created with.
+
+    What is set on the source, on the topic or dynamically on its brokers; what the source only defaults to where
+    ``use.defaults.from=source``; never what is excluded, read-only, sensitive or from a broker's own file.
+    """
+    return {
+        key: config.value
+        for key, config in sorted(source.items())
+        if config.value is not None
+        and not (config.read_only or config.sensitive)
+        and config.source != "STATIC_BROKER_CONFIG"
+        and (not config.is_default or configs.should_replicate_source_default(key))
+        and configs.should_replicate_config_property(key)
+    }
+
+
+def find_conflicts(remote_names: Iterable[tuple[FlowName, str, str]]) -> tuple[Conflict, ...]:
+    """Remote topics that several source topics share, from (flow, source topic, remote topic)."""
+    writers: dict[tuple[str, str], list[tuple[FlowName, str]]] = {}
+    for flow, topic, remote in remote_names:
+        writers.setdefault((flow.target, remote), []).append((flow, topic))
+    return tuple(
+        Conflict(target=target, remote_topic=remote, sources=tuple(sources))
+        for (target, remote), sources in sorted(writers.items(), key=lambda item: item[0])
+        if len(sources) > 1
+    )
+
+
+def _partition_warnings(source: TopicFacts, target: TopicFacts) -> Iterator[str]:
+    if target.partitions > source.partitions:
+        yield (
+            f"{target.name} has {target.partitions} partitions, its source {source.name} has {source.partitions}: "
+            f"records keep their partition, the others stay empty"
+        )
+
+
+def _config_warnings(source: TopicFacts, target: TopicFacts) -> Iterator[str]:
+    if target.configs is None:
+        yield f"the configs of {target.name} can't be read (DESCRIBE_CONFIGS): what they change is not known"
+        return
+    if _value(target, "message.timestamp.type") == "LogAppendTime":
+        yield (
+            f"{target.name} has message.timestamp.type=LogAppendTime: records get the time of copying instead of their "
+            f"own; set CreateTime to keep theirs"
+        )
+    limit_ms = _number(target, "message.timestamp.before.max.ms", _NO_TIMESTAMP_LIMIT_MS)
+    if limit_ms < _number(source, "message.timestamp.before.max.ms", _NO_TIMESTAMP_LIMIT_MS):
+        yield (
+            f"{target.name} has message.timestamp.before.max.ms={limit_ms}, less than its source: it refuses older "
+            f"records, and their partitions stop"
+        )
+    if "compact" in _value(target, "cleanup.policy") and "compact" not in _value(source, "cleanup.policy"):
+        yield (
+            f"{target.name} is compacted and its source is not: a record without a key stops its partition, and older "
+            f"values of a key vanish"
+        )
+    size, limit = (_number(topic, "max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES) for topic in (source, target))
+    if size > limit:
+        yield _size_warning(source, target.name, size, limit)
+
+
+def _creation_warnings(source: TopicFacts, carried: Mapping[str, str]) -> Iterator[str]:
+    size = _number(source, "max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES)
+    if size > _DEFAULT_MAX_MESSAGE_BYTES and "max.message.bytes" not in carried:
+        yield _size_warning(source, "the remote topic, unless the target's brokers are set so", size, None)
+
+
+def _size_warning(source: TopicFacts, remote: str, size: int, limit: int | None) -> str:
+    at_most = _DEFAULT_MAX_MESSAGE_BYTES if limit is None else limit
+    return (
+        f"{source.name} takes batches of max.message.bytes={size}, {remote} {at_most}: larger batches are split, a "
+        f"single larger record stops its partition"
+    )
+
+
+def _value(topic: TopicFacts, key: str) -> str:
+    config = (topic.configs or {}).get(key)
+    return (config.value or "") if config is not None else ""
+
+
+def _number(topic: TopicFacts, key: str, default: int) -> int:
+    text = _value(topic, key)
+    return int(text) if text else default

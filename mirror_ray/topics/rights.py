@@ -1,0 +1,137 @@
+"""Which rights a flow needs on its clusters, and which of them are missing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mirror_ray.model.names import FlowName
+from mirror_ray.topics.plan import Right
+
+Granted = Mapping[str, frozenset[str] | None]
+
+SOURCE_TOPIC: Final = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
+#: READ and DESCRIBE too: how far a copy has come is read from the remote topic itself.
+REMOTE_TOPIC: Final = ("WRITE", "READ", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
+INTERNAL_TOPIC: Final = ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")
+HEARTBEATS_TOPIC: Final = ("WRITE", "DESCRIBE")
+CLUSTER: Final = ("CREATE", "IDEMPOTENT_WRITE")
+TRANSACTIONAL_ID: Final = ("WRITE", "DESCRIBE")
+
+#: A right that brings another with it (Kafka's AclAuthorizer and StandardAuthorizer).
+_IMPLIED_BY: Final = {
+    "DESCRIBE": frozenset({"READ", "WRITE", "DELETE", "ALTER"}),
+    "DESCRIBE_CONFIGS": frozenset({"ALTER_CONFIGS"}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowTopics:
+    """The topics that one flow touches. A topic that doesn't exist yet is not in what a cluster grants."""
+
+    flow: FlowName
+    source: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
+    #: None where the flow copies nothing.
+    state: str | None = None
+    #: None where the flow emits no heartbeats.
+    heartbeats: str | None = None
+    #: Whether the target refused to create one of them for want of a right.
+    creation_refused: bool = False
+
+
+def flow_rights(
+    topics: FlowTopics, source: Granted, target: Granted, target_cluster: frozenset[str] | None
+) -> tuple[Right, ...]:
+    """All rights that a flow needs, with those that its clusters don't grant."""
+    flow = topics.flow
+    rights: list[Right] = []
+    if topics.state is not None:
+        copied = f"topics that {flow} copies"
+        rights.append(_topic_right(flow.source, copied, topics.source, SOURCE_TOPIC, source, why="to read them"))
+        remote = f"remote topics of {flow}"
+        rights.append(
+            _topic_right(
+                flow.target,
+                remote,
+                topics.remote,
+                REMOTE_TOPIC,
+                target,
+                why="to write them and to see how far they are",
+            )
+        )
+        rights.append(
+            _topic_right(flow.target, topics.state, (topics.state,), INTERNAL_TOPIC, target, why="to keep positions")
+        )
+        rights.append(_transactional_right(flow))
+    if topics.heartbeats is not None:
+        name = topics.heartbeats
+        rights.append(_topic_right(flow.target, name, (name,), HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
+    rights.append(_cluster_right(topics, target, target_cluster))
+    return tuple(rights)
+
+
+def merge_rights(rights: Iterable[Right]) -> tuple[Right, ...]:
+    """Each right once, in order."""
+    return tuple(dict.fromkeys(rights))
+
+
+def missing_operations(granted: frozenset[str], operations: Iterable[str]) -> tuple[str, ...]:
+    """Operations that are neither granted nor come with one that is."""
+    return tuple(
+        operation
+        for operation in operations
+        if operation not in granted and not (_IMPLIED_BY.get(operation, frozenset()) & granted)
+    )
+
+
+def _topic_right(
+    cluster: str, resource: str, names: tuple[str, ...], operations: tuple[str, ...], granted: Granted, *, why: str
+) -> Right:
+    known = {name: operations_of for name in names if (operations_of := granted.get(name)) is not None}
+    missing = tuple(
+        f"{name}: {operation}"
+        for name, operations_of in known.items()
+        for operation in missing_operations(operations_of, operations)
+    )
+    return Right(
+        cluster=cluster,
+        resource_type="TOPIC",
+        resource=resource,
+        operations=operations,
+        why=why,
+        missing=missing,
+        checked=len(known) == len(names),
+    )
+
+
+def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] | None) -> Right:
+    """CREATE may be granted on topics instead, and who may WRITE any topic may write it idempotently (KIP-679)."""
+    missing: list[str] = []
+    if granted is not None:
+        writes = any("WRITE" in (operations or ()) for operations in target.values())
+        if topics.creation_refused and "CREATE" not in granted:
+            missing.append("kafka-cluster: CREATE")
+        if not writes and "IDEMPOTENT_WRITE" not in granted:
+            missing.append("kafka-cluster: IDEMPOTENT_WRITE")
+    return Right(
+        cluster=topics.flow.target,
+        resource_type="CLUSTER",
+        resource="kafka-cluster",
+        operations=CLUSTER,
+        why="to create topics (or CREATE on each of them) and to write idempotently (or WRITE on any topic)",
+        missing=tuple(missing),
+        checked=granted is not None,
+    )
+
+
+def _transactional_right(flow: FlowName) -> Right:
+    return Right(
+        cluster=flow.target,
+        resource_type="TRANSACTIONAL_ID",
+        resource=f"transactional id of {flow}'s state",
+        operations=TRANSACTIONAL_ID,
+        why="so that only one coordinator writes positions",
+        checked=False,
+    )
