@@ -1,0 +1,1 @@
+"""Configuration: ``mm2.properties`` and native YAML, resolved to one settings object."""

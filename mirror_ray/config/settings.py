@@ -1,0 +1,205 @@
+"""The resolved settings that every other room works from; what a config file becomes, whatever its form.
+
+Values here are complete: precedence, defaults and config providers have been applied. A value of None means that
+the file is silent and that the default depends on the cluster (for example the replication factor).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from mirror_ray.model.names import FlowName
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and a misspelt key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SslSettings(Settings):
+    """TLS material: PEM text, PEM files, JKS or PKCS12 stores, as Kafka's ``ssl.*`` keys name them."""
+
+    truststore_location: str | None = None
+    truststore_type: Literal["PEM", "JKS", "PKCS12"] | None = None
+    truststore_password: SecretStr | None = None
+    truststore_certificates: str | None = None
+    keystore_location: str | None = None
+    keystore_type: Literal["PEM", "JKS", "PKCS12"] | None = None
+    keystore_password: SecretStr | None = None
+    keystore_key: SecretStr | None = None
+    keystore_certificate_chain: str | None = None
+    key_password: SecretStr | None = None
+    #: ``https`` checks the broker's host name; an empty string turns the check off, as in Kafka.
+    endpoint_identification_algorithm: Literal["https", ""] = "https"
+
+
+class SaslSettings(Settings):
+    """SASL credentials, from ``sasl.*`` keys or a ``sasl.jaas.config`` line."""
+
+    mechanism: SaslMechanism
+    username: str | None = None
+    password: SecretStr | None = None
+    #: OAUTHBEARER, OIDC client credentials grant.
+    token_endpoint_url: str | None = None
+    client_id: str | None = None
+    client_secret: SecretStr | None = None
+    scope: str | None = None
+    #: OAUTHBEARER, Kafka's unsecured tokens for development: the principal (``unsecuredLoginStringClaim_sub``).
+    unsecured_subject: str | None = None
+
+
+class SecuritySettings(Settings):
+    """How to get into a cluster."""
+
+    protocol: SecurityProtocol = "PLAINTEXT"
+    ssl: SslSettings = SslSettings()
+    sasl: SaslSettings | None = None
+
+
+class ClusterSettings(Settings):
+    """One Kafka cluster."""
+
+    alias: str
+    bootstrap_servers: tuple[str, ...]
+    security: SecuritySettings = SecuritySettings()
+    #: ``client.rack``: the nearest replica is read where the source offers it.
+    client_rack: str | None = None
+    request_timeout_ms: int = 30_000
+    connection_setup_timeout_ms: int = 10_000
+    metadata_max_age_ms: int = 60_000
+
+
+class PolicySettings(Settings):
+    """Naming of remote topics. ``class_name`` is MM2's Java class name or a Python ``package.module.Class``."""
+
+    class_name: str = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
+    separator: str = "."
+    internal_topic_separator_enabled: bool = True
+    #: Further ``replication.policy.*`` keys, by their full names, for a class of the user's own.
+    options: dict[str, str] = {}
+
+
+class TopicSettings(Settings):
+    """Which topics a flow copies, and how their remote topics are made (MM2's MirrorSourceConfig)."""
+
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = (r"mm2.*\.internal", r".*\.replica", "__.*")
+    refresh_enabled: bool = True
+    refresh_interval_s: float = 5.0
+    #: None: the file is silent; then MM2's 2, or the number of brokers where that is smaller.
+    replication_factor: int | None = None
+    sync_configs_enabled: bool = True
+    sync_configs_interval_s: float = 600.0
+    config_properties_exclude: tuple[str, ...] = (
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.difference.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.after.max.ms",
+        "message.timestamp.type",
+        "unclean.leader.election.enable",
+        "min.insync.replicas",
+    )
+    use_defaults_from: Literal["source", "target"] = "target"
+    sync_acls_enabled: bool = True
+    sync_acls_interval_s: float = 600.0
+
+
+class GroupSettings(Settings):
+    """Which consumer groups are carried over (MM2's MirrorCheckpointConfig). Used from the checkpoint actor on."""
+
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = ("console-consumer-.*", "connect-.*", "__.*")
+    emit_checkpoints_enabled: bool = True
+    emit_checkpoints_interval_s: float = 5.0
+    sync_offsets_enabled: bool = True
+    sync_offsets_interval_s: float = 5.0
+    refresh_interval_s: float = 5.0
+    checkpoints_replication_factor: int | None = None
+
+
+class OffsetSyncSettings(Settings):
+    """MM2's offset-syncs topic. Used from the checkpoint actor on."""
+
+    enabled: bool = True
+    location: Literal["source", "target"] = "source"
+    replication_factor: int | None = None
+    lag_max: int = 100
+
+
+class HeartbeatSettings(Settings):
+    """MM2's heartbeats (MirrorHeartbeatConfig)."""
+
+    emit_enabled: bool = True
+    emit_interval_s: float = 1.0
+    #: None: the file is silent; then MM2's 3, or the number of brokers where that is smaller.
+    replication_factor: int | None = None
+    replication_enabled: bool = True
+
+
+class FetchSettings(Settings):
+    """The source side of the data path, in the Java consumer's terms."""
+
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    #: Where a partition without any progress begins.
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    min_bytes: int = Field(default=1, ge=1)
+    max_wait_ms: int = Field(default=500, ge=0)
+    max_bytes: int = Field(default=16 << 20, ge=1)
+    max_partition_bytes: int = Field(default=4 << 20, ge=1)
+    receive_buffer_bytes: int = -1
+
+
+class ProduceSettings(Settings):
+    """The target side of the data path, in the Java producer's terms."""
+
+    #: Applied to batches that are not compressed on the source; None passes them through as they are.
+    compression_type: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
+    #: Largest Produce request; a single larger batch goes alone.
+    max_request_bytes: int = Field(default=8 << 20, ge=1)
+    request_timeout_ms: int = 30_000
+    send_buffer_bytes: int = -1
+
+
+class FlowSettings(Settings):
+    """One flow ``A->B``. ``enabled`` false: no data moves, but heartbeats are emitted where they are on (as in MM2)."""
+
+    name: FlowName
+    enabled: bool
+    policy: PolicySettings = PolicySettings()
+    topics: TopicSettings = TopicSettings()
+    groups: GroupSettings = GroupSettings()
+    offset_syncs: OffsetSyncSettings = OffsetSyncSettings()
+    heartbeats: HeartbeatSettings = HeartbeatSettings()
+    fetch: FetchSettings = FetchSettings()
+    produce: ProduceSettings = ProduceSettings()
+
+
+class MirrorSettings(Settings):
+    """A whole mirror-ray system."""
+
+    clusters: dict[str, ClusterSettings]
+    flows: tuple[FlowSettings, ...]
+    #: How many replicators to start with; ``--replicators`` and ``scale`` override it.
+    replicators: int = Field(default=1, ge=1)
+    #: Ray's logical CPUs that one replicator takes.
+    replicator_cpus: float = Field(default=1.0, ge=0)
+    #: Bytes fetched and not yet acknowledged that one replicator may hold.
+    replicator_buffer_bytes: int = Field(default=64 << 20, ge=1 << 20)
+
+    def flow(self, name: FlowName) -> FlowSettings:
+        """The flow of that name.
+
+        Raises:
+            KeyError: No such flow.
+        """
+        for flow in self.flows:
+            if flow.name == name:
+                return flow
+        raise KeyError(str(name))

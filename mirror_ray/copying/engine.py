@@ -1,0 +1,153 @@
+"""The replicator's core: every flow's data path in one process, and the reports that the coordinator reads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+import psutil
+
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.copying.flow import FlowCopier
+from mirror_ray.copying.partition import Budget, PartitionCopy
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.names import FlowName, FlowPartition
+
+_EVENTS_KEPT = 1000
+_DRAIN_POLL_S = 0.005
+_RECONFIGURE_DRAIN_S = 10.0
+
+
+class CopyEngine:
+    """Copies what it is assigned, until it is told otherwise, whether or not a coordinator listens.
+
+    Not thread-safe: every call is made on the event loop that ``start`` ran on.
+    """
+
+    def __init__(self, settings: MirrorSettings, replicator: str, node: str) -> None:
+        self._settings = settings
+        self._replicator, self._node = replicator, node
+        self._budget = Budget(settings.replicator_buffer_bytes)
+        self._flows: dict[FlowName, FlowCopier] = {}
+        self._changed: set[PartitionCopy] = set()
+        self._events: deque[tuple[int, str]] = deque(maxlen=_EVENTS_KEPT)
+        self._process = psutil.Process()
+        self._records = self._bytes = 0
+        self._counted: dict[PartitionCopy, tuple[int, int]] = {}
+
+    async def start(self) -> None:
+        """Be ready for assignments."""
+
+    async def configure(self, settings: MirrorSettings) -> None:
+        """Work by other settings from now on; only flows whose settings changed are drained and begun anew."""
+        changed = [name for name in self._flows if _view(self._settings, name) != _view(settings, name)]
+        self._settings = settings
+        for name in changed:
+            flow = self._flows[name]
+            copies = list(flow.copies)
+            await self.release([copy.assignment.partition for copy in copies], _RECONFIGURE_DRAIN_S)
+            await self._flows.pop(name).close()
+            if _view(settings, name) is not None:
+                self.assign([replace(copy.assignment, anchor=copy.acknowledged) for copy in copies])
+
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        """Begin to copy. A partition that is assigned already starts over with the new epoch."""
+        for assignment in assignments:
+            self._flow(assignment.partition.flow).assign(assignment)
+
+    async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> list[PartitionReport]:
+        """Stop copying ``partitions``, waiting up to ``deadline_s`` for what is on its way to be acknowledged.
+
+        Returns their last reports. What was not acknowledged in time is safe all the same: whoever copies on reads the
+        target's end first.
+        """
+        copies = [copy for copy in map(self._find, partitions) if copy is not None]
+        for copy in copies:
+            self._flows[copy.assignment.partition.flow].drain(copy)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s):
+                await self._drained(copies)
+        for copy in copies:
+            self._flows[copy.assignment.partition.flow].remove(copy)
+            self._count(copy)
+            self._counted.pop(copy, None)
+            self._changed.discard(copy)
+        return [copy.report() for copy in copies]
+
+    def report(self, full: bool = False) -> ReplicatorReport:
+        """The process's state, with the partitions that changed since the last report, or all of them."""
+        changed = [copy for flow in self._flows.values() for copy in flow.copies] if full else list(self._changed)
+        self._changed.clear()
+        for copy in changed:
+            self._count(copy)
+        events = tuple(self._events)
+        self._events.clear()
+        with self._process.oneshot():
+            cpu, memory = self._process.cpu_times(), self._process.memory_info().rss
+        return ReplicatorReport(
+            replicator=self._replicator,
+            node=self._node,
+            pid=os.getpid(),
+            cpu_seconds=cpu.user + cpu.system,
+            memory_bytes=memory,
+            buffered_bytes=self._budget.used_bytes,
+            records=self._records,
+            bytes=self._bytes,
+            partitions=tuple(copy.report() for copy in changed),
+            assigned=sum(1 for flow in self._flows.values() for _ in flow.copies),
+            events=events,
+        )
+
+    async def stop(self, deadline_s: float) -> None:
+        """Drain everything, then close every connection."""
+        everything = [copy.assignment.partition for flow in self._flows.values() for copy in flow.copies]
+        await self.release(everything, deadline_s)
+        await asyncio.gather(*(flow.close() for flow in self._flows.values()))
+        self._flows.clear()
+
+    @staticmethod
+    async def _drained(copies: Sequence[PartitionCopy]) -> None:
+        for copy in copies:
+            # Looked at every few milliseconds: an event for each would cost the passing path more than this does.
+            while not copy.drained:  # noqa: ASYNC110
+                await asyncio.sleep(_DRAIN_POLL_S)
+
+    def _count(self, copy: PartitionCopy) -> None:
+        """Add to the process's totals what the copy did since it was last counted."""
+        records, size = self._counted.get(copy, (0, 0))
+        self._records += copy.progress.records - records
+        self._bytes += copy.progress.bytes - size
+        self._counted[copy] = (copy.progress.records, copy.progress.bytes)
+
+    def _find(self, partition: FlowPartition) -> PartitionCopy | None:
+        flow = self._flows.get(partition.flow)
+        return flow.copy(partition) if flow is not None else None
+
+    def _flow(self, name: FlowName) -> FlowCopier:
+        if name not in self._flows:
+            settings = self._settings.flow(name)
+            client_id = f"{name}|{self._replicator}"
+            self._flows[name] = FlowCopier(
+                settings,
+                Cluster(self._settings.clusters[name.source], client_id),
+                Cluster(self._settings.clusters[name.target], client_id),
+                self._budget,
+                on_changed=self._changed.add,
+                on_event=self._event,
+            )
+        return self._flows[name]
+
+    def _event(self, text: str) -> None:
+        self._events.append((int(time.time() * 1000), text))
+
+
+def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:
+    """All that a flow's data path depends on; None when there is no such flow."""
+    flow = next((flow for flow in settings.flows if flow.name == name), None)
+    return None if flow is None else (flow, settings.clusters[name.source], settings.clusters[name.target])

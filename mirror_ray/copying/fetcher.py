@@ -1,0 +1,270 @@
+"""The source side of a flow's data path: one loop for each source broker, one fetch session, one connection.
+
+The next request goes out before the last answer is processed, so that the broker reads while we rewrite.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.session import FetchSession
+from mirror_ray.kafka import fetch
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.metadata import topic_id_bytes
+from mirror_ray.model.errors import CorruptBatchError, MirrorError
+from mirror_ray.records.batch import Batch
+
+log = logging.getLogger(__name__)
+
+_SESSION_ERRORS = frozenset({70, 71, 106})
+_OFFSET_OUT_OF_RANGE = 1
+#: Errors that say: not here, or not now.
+_MOVED = frozenset(
+    {
+        "NOT_LEADER_OR_FOLLOWER",
+        "LEADER_NOT_AVAILABLE",
+        "REPLICA_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
+        "OFFSET_NOT_AVAILABLE",
+        "KAFKA_STORAGE_ERROR",
+        "UNKNOWN_SERVER_ERROR",
+        "NETWORK_EXCEPTION",
+    }
+)
+#: Wait of a request while a partition is left out for lack of room: it should come back soon.
+_HELD_BACK_WAIT_MS = 5
+_FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
+#: Failed attempts after which the partitions of a broker say so in their status.
+_ATTEMPTS_UNNOTICED = 4
+
+
+@dataclass(slots=True)
+class Arrived:
+    """Batches of one partition, fetched and not processed yet."""
+
+    copy: PartitionCopy
+    batches: list[Batch]
+    aborted: list[tuple[int, int]]
+
+
+class Fetcher:
+    """Fetches for the partitions that were ``add``-ed, from one broker, until ``close``.
+
+    ``on_ready(copy)`` is called when a partition got something to send or its position moved,
+    ``on_stopped(copy, reason)`` when it must not go on, ``on_moved(copy, broker_id)`` when it is to be read elsewhere
+    (-1: ask for its leader).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        broker_id: int,
+        parameters: fetch.FetchParameters,
+        *,
+        purpose: str,
+        on_ready: Callable[[PartitionCopy], None],
+        on_stopped: Callable[[PartitionCopy, str], None],
+        on_moved: Callable[[PartitionCopy, int], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self._cluster = cluster
+        self._parameters = parameters
+        self._purpose = purpose
+        self._on_ready, self._on_stopped, self._on_moved = on_ready, on_stopped, on_moved
+        self._by_id = True
+        self._attempts = 0
+        self._copies: dict[fetch.PartitionKey, PartitionCopy] = {}
+        self._keys: dict[PartitionCopy, fetch.PartitionKey] = {}
+        self._touched: set[PartitionCopy] = set()
+        self._held: set[PartitionCopy] = set()
+        self._session: FetchSession[fetch.PartitionKey] = FetchSession()
+        self._wake = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"fetch {purpose} from broker {broker_id}")
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, copy: PartitionCopy) -> None:
+        """Take part in fetching, from the copy's fetch offset on."""
+        self._adopt(copy)
+        self.touch(copy)
+
+    def remove(self, copy: PartitionCopy) -> None:
+        """Leave the copy out. What is under way for it is ignored."""
+        key = self._keys.pop(copy, None)
+        if key is not None:
+            self._copies.pop(key, None)
+            self._session.forget(key)
+        self._touched.discard(copy)
+        self._held.discard(copy)
+
+    def touch(self, copy: PartitionCopy) -> None:
+        """The copy's wish to be fetched may have changed."""
+        if copy in self._keys:
+            self._touched.add(copy)
+            self._wake.set()
+
+    def room_made(self) -> None:
+        """Acknowledgements freed memory: look again at what was held back."""
+        for copy in [copy for copy in self._held if copy.wants_fetch]:
+            self.touch(copy)
+
+    async def close(self) -> None:
+        """End the loop."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def _adopt(self, copy: PartitionCopy) -> None:
+        partition = copy.assignment.partition
+        topic = topic_id_bytes(copy.assignment.source_topic_id) if self._by_id else partition.topic.encode()
+        key = fetch.PartitionKey(topic, partition.partition)
+        self._keys[copy] = key
+        self._copies[key] = copy
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                while not self._keys:
+                    self._wake.clear()
+                    await self._wake.wait()
+                connection = await self._cluster.connect(self.broker_id, self._purpose)
+                version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
+                self._begin(version)
+                await self._exchange(connection, version)
+            except (OSError, TimeoutError, MirrorError) as error:
+                self._attempts += 1
+                log.info("fetch %s from broker %d: %s", self._purpose, self.broker_id, error)
+                self._trouble(str(error))
+                await asyncio.sleep(min(_FIRST_BACKOFF_S * 2**self._attempts, _LAST_BACKOFF_S))
+
+    def _begin(self, version: int) -> None:
+        by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
+        if by_id != self._by_id:
+            self._by_id = by_id
+            copies, self._copies, self._keys = list(self._keys), {}, {}
+            self._session = FetchSession()
+            for copy in copies:
+                self._adopt(copy)
+        self._session.restart()
+        self._touched.update(self._keys)
+
+    def _trouble(self, text: str) -> None:
+        """A broker that does not answer may have lost its partitions to another one: have their leaders looked up."""
+        if self._attempts >= _ATTEMPTS_UNNOTICED:
+            for copy in self._keys:
+                copy.reason = f"source broker {self.broker_id}: {text}"
+                self._on_ready(copy)
+        for copy in list(self._keys):
+            self._on_moved(copy, -1)
+
+    async def _exchange(self, connection: Connection, version: int) -> None:
+        """Request and process until the connection fails."""
+        arrived: list[Arrived] = []
+        while True:
+            self._apply_touched()
+            if len(self._session) == 0:
+                self._process(arrived)
+                arrived = []
+                self._wake.clear()
+                if not self._touched:
+                    await self._wake.wait()
+                continue
+            session, wanted, forgotten = self._session.next_request()
+            body = fetch.encode_fetch(version, self._limits(), session, wanted, forgotten)
+            future = connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
+            self._process(arrived)
+            response = fetch.decode_fetch(version, await future)
+            if response.error_code in _SESSION_ERRORS:
+                self._session.restart()
+                arrived = []
+                continue
+            if response.error_code:
+                raise OSError(f"Fetch answered {error_info(response.error_code).name}")
+            self._session.answered(response.session_id)
+            arrived = self._receive(response.partitions)
+            self._attempts = 0
+            if response.throttle_ms:
+                await asyncio.sleep(response.throttle_ms / 1000)
+
+    def _limits(self) -> fetch.FetchParameters:
+        if not self._held:
+            return self._parameters
+        p = self._parameters
+        return fetch.FetchParameters(
+            max_wait_ms=min(_HELD_BACK_WAIT_MS, p.max_wait_ms),
+            min_bytes=p.min_bytes,
+            max_bytes=p.max_bytes,
+            max_partition_bytes=p.max_partition_bytes,
+            read_committed=p.read_committed,
+            rack=p.rack,
+        )
+
+    def _apply_touched(self) -> None:
+        for copy in self._touched:
+            key = self._keys[copy]
+            if copy.wants_fetch:
+                self._held.discard(copy)
+                self._session.want(key, copy.fetch_offset)
+                continue
+            self._session.forget(key)
+            if copy.fetchable:
+                self._held.add(copy)
+            else:
+                self._held.discard(copy)
+        self._touched.clear()
+
+    def _receive(self, partitions: list[fetch.FetchedPartition]) -> list[Arrived]:
+        arrived: list[Arrived] = []
+        for fetched in partitions:
+            copy = self._copies.get(fetched.key)
+            if copy is None or not copy.fetchable or self._session.offset(fetched.key) != copy.fetch_offset:
+                continue
+            if fetched.error_code:
+                self._refused(copy, fetched)
+                continue
+            if fetched.preferred_read_replica >= 0:
+                self._on_moved(copy, fetched.preferred_read_replica)
+                continue
+            self._touched.add(copy)
+            copy.high_watermark = fetched.high_watermark
+            stable = fetched.last_stable_offset
+            copy.source_end = stable if copy.read_committed and stable >= 0 else fetched.high_watermark
+            copy.reason = None
+            try:
+                arrived.append(Arrived(copy, copy.received(fetched.records), fetched.aborted))
+            except CorruptBatchError as error:
+                self._on_stopped(copy, str(error))
+        return arrived
+
+    def _process(self, arrived: list[Arrived]) -> None:
+        for item in arrived:
+            copy = item.copy
+            if not copy.fetchable:
+                continue
+            try:
+                copy.process(item.batches, item.aborted)
+            except MirrorError as error:
+                self._on_stopped(copy, str(error))
+            self._on_ready(copy)
+
+    def _refused(self, copy: PartitionCopy, fetched: fetch.FetchedPartition) -> None:
+        name = error_info(fetched.error_code).name
+        source = f"source partition {copy.assignment.partition.source}"
+        if fetched.error_code == _OFFSET_OUT_OF_RANGE:
+            self._on_stopped(
+                copy,
+                f"{source}: offset {copy.fetch_offset} is not there any more (the log starts at "
+                f"{fetched.log_start_offset}, ends at {fetched.high_watermark}): records were removed before they were "
+                "copied, or the log was truncated",
+            )
+        elif name in _MOVED:
+            self._on_moved(copy, -1)
+        else:
+            self._on_stopped(copy, f"{source} can't be read: {name}")

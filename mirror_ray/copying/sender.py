@@ -1,0 +1,224 @@
+"""The target side of a flow's data path: one loop and one connection for each target broker.
+
+A request holds one batch of each partition that has one ready; requests follow each other without waiting for answers.
+The broker answers a connection's requests in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from mirror_ray.copying.partition import PartitionCopy, PartitionStoppedError
+from mirror_ray.kafka import produce
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.fetch import PartitionKey
+from mirror_ray.kafka.metadata import topic_id_bytes
+from mirror_ray.model.errors import CorruptBatchError, MirrorError
+
+log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
+
+#: Errors after which the same batch may well succeed once the target's end was read again.
+TRANSIENT = frozenset(
+    {
+        "NOT_LEADER_OR_FOLLOWER",
+        "LEADER_NOT_AVAILABLE",
+        "REQUEST_TIMED_OUT",
+        "NETWORK_EXCEPTION",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "KAFKA_STORAGE_ERROR",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "DUPLICATE_SEQUENCE_NUMBER",
+        "UNKNOWN_PRODUCER_ID",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "UNKNOWN_TOPIC_ID",
+        "COORDINATOR_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "FENCED_LEADER_EPOCH",
+        "REPLICA_NOT_AVAILABLE",
+    }
+)
+
+
+class Sender:
+    """Sends what ``schedule``-d partitions have ready to one broker, until ``close``.
+
+    ``on_answered()`` is called after each answer; ``on_acknowledged(copy)`` or ``on_refused(copy, error, message)`` for
+    each batch; ``on_stopped(copy, reason)`` when a partition must not go on; ``on_lost(copy)`` when the connection was
+    lost with a batch of it in flight.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        broker_id: int,
+        *,
+        purpose: str,
+        max_request_bytes: int,
+        timeout_ms: int,
+        on_answered: Callable[[], None],
+        on_acknowledged: Callable[[PartitionCopy], None],
+        on_refused: Callable[[PartitionCopy, str, str | None], None],
+        on_stopped: Callable[[PartitionCopy, str], None],
+        on_lost: Callable[[PartitionCopy], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self._cluster = cluster
+        self._purpose = purpose
+        self._max_request_bytes = max_request_bytes
+        self._timeout_ms = timeout_ms
+        self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
+        self._on_stopped, self._on_lost = on_stopped, on_lost
+        self._queue: deque[PartitionCopy] = deque()
+        self._queued: set[PartitionCopy] = set()
+        self._keys: dict[PartitionCopy, PartitionKey] = {}
+        self._resume_at = 0.0
+        self._wake = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"produce {purpose} to broker {broker_id}")
+
+    def schedule(self, copy: PartitionCopy) -> None:
+        """The copy may have something to send."""
+        if copy.sendable and copy not in self._queued:
+            self._queued.add(copy)
+            self._queue.append(copy)
+            self._wake.set()
+
+    def remove(self, copy: PartitionCopy) -> None:
+        """Send nothing more of the copy."""
+        self._keys.pop(copy, None)
+        if copy in self._queued:
+            self._queued.discard(copy)
+            self._queue.remove(copy)
+
+    async def close(self) -> None:
+        """End the loop."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        attempts = 0
+        while True:
+            try:
+                while not self._queue:
+                    self._wake.clear()
+                    await self._wake.wait()
+                connection = await self._cluster.connect(self.broker_id, self._purpose)
+                version = connection.best_version(produce.API_KEY, produce.LOWEST_VERSION, produce.HIGHEST_VERSION)
+                attempts = 0
+                self._forget_depth()
+                await self._send_all(connection, version)
+            except (OSError, TimeoutError, MirrorError) as error:
+                attempts += 1
+                log.info("produce %s to broker %d: %s", self._purpose, self.broker_id, error)
+                self._give_back()
+                await asyncio.sleep(min(_FIRST_BACKOFF_S * 2**attempts, _LAST_BACKOFF_S))
+
+    def _give_back(self) -> None:
+        """The broker can't be reached: what waited for it must find its leader anew."""
+        while self._queue:
+            copy = self._queue.popleft()
+            self._queued.discard(copy)
+            self._on_lost(copy)
+
+    async def _send_all(self, connection: Connection, version: int) -> None:
+        flexible = version >= produce.FIRST_FLEXIBLE_VERSION
+        loop = asyncio.get_running_loop()
+        while not connection.closed:
+            batches = self._compose(version)
+            if batches:
+                body = produce.encode_produce(version, self._timeout_ms, [(key, view) for key, _, view in batches])
+                future = connection.send(produce.API_KEY, version, flexible, body)
+                sent = [(key, copy) for key, copy, _ in batches]
+                future.add_done_callback(partial(self._answered, connection, version, sent))
+                await connection.drain()
+                if self._resume_at > loop.time():
+                    await asyncio.sleep(self._resume_at - loop.time())
+                continue
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _forget_depth(self) -> None:
+        """On a new connection nothing was acknowledged yet: each partition begins with a single batch."""
+        for copy in self._keys:
+            copy.deep = False
+        self._keys.clear()
+
+    def _compose(self, version: int) -> list[tuple[PartitionKey, PartitionCopy, memoryview]]:
+        """One batch of each partition that waits, up to the largest request."""
+        by_id = version >= produce.FIRST_TOPIC_ID_VERSION
+        batches: list[tuple[PartitionKey, PartitionCopy, memoryview]] = []
+        size = 0
+        for _ in range(len(self._queue)):
+            copy = self._queue[0]
+            if copy.sendable:
+                if batches and size + copy.ready[0].size_bytes > self._max_request_bytes:
+                    break
+                outgoing = copy.take()
+                size += outgoing.size_bytes
+                batches.append((self._key(copy, by_id), copy, outgoing.view))
+            self._queue.popleft()
+            if copy.sendable:
+                self._queue.append(copy)
+            else:
+                self._queued.discard(copy)
+        return batches
+
+    def _key(self, copy: PartitionCopy, by_id: bool) -> PartitionKey:
+        key = self._keys.get(copy)
+        if key is None:
+            target = copy.assignment.target
+            topic = topic_id_bytes(copy.assignment.target_topic_id) if by_id else target.topic.encode()
+            key = self._keys[copy] = PartitionKey(topic, target.partition)
+        return key
+
+    def _answered(
+        self,
+        connection: Connection,
+        version: int,
+        sent: list[tuple[PartitionKey, PartitionCopy]],
+        future: asyncio.Future[memoryview],
+    ) -> None:
+        if future.cancelled() or future.exception() is not None:
+            self._lost(sent)
+            return
+        try:
+            answers, throttle_ms = produce.decode_produce(version, future.result())
+        except CorruptBatchError as error:
+            connection.abort(str(error))
+            self._lost(sent)
+            return
+        if throttle_ms:
+            self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + throttle_ms / 1000)
+        by_key = dict(sent)
+        for answer in answers:
+            copy = by_key.pop(answer.key, None)
+            if copy is not None and copy.in_flight:
+                self._take_answer(copy, answer)
+        self._lost(list(by_key.items()))
+        self._on_answered()
+
+    def _take_answer(self, copy: PartitionCopy, answer: produce.ProducedPartition) -> None:
+        if answer.error_code:
+            copy.failed()
+            self._on_refused(copy, error_info(answer.error_code).name, answer.error_message)
+            return
+        try:
+            copy.answered(answer.base_offset)
+        except PartitionStoppedError as stopped:
+            self._on_stopped(copy, str(stopped))
+            return
+        self._on_acknowledged(copy)
+        self.schedule(copy)
+
+    def _lost(self, sent: list[tuple[PartitionKey, PartitionCopy]]) -> None:
+        for _, copy in sent:
+            self._on_lost(copy)
+        self._wake.set()

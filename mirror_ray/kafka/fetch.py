@@ -1,0 +1,204 @@
+"""The Fetch request and response, by hand: the response's record bytes are handed on as views, never copied.
+
+Versions 11 (Kafka 2.3), 12 (flexible) and 13 (topic ids, KIP-516) are spoken. Sources: KIP-227 (sessions), KIP-392
+(nearest replica), Kafka's FetchRequest.json and FetchResponse.json.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror_ray.kafka.varint import array_length, compact_text, read_topic, read_uvarint, skip_tags, topic_key
+from mirror_ray.model.errors import CorruptBatchError
+
+API_KEY = 1
+LOWEST_VERSION = 11
+HIGHEST_VERSION = 13
+FIRST_FLEXIBLE_VERSION = 12
+FIRST_TOPIC_ID_VERSION = 13
+
+
+_HEAD = struct.Struct(">iiiibii")
+_PARTITION_FLEXIBLE = struct.Struct(">iiqiqib")
+_PARTITION = struct.Struct(">iiqqi")
+_RESPONSE_HEAD = struct.Struct(">ihi")
+_PARTITION_RESPONSE = struct.Struct(">ihqqq")
+_ABORTED = struct.Struct(">qq")
+_INT = struct.Struct(">i")
+
+
+class PartitionKey(NamedTuple):
+    """A partition as requests and responses of one version name it: by 16 id bytes, or by the name in UTF-8."""
+
+    topic: bytes
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchParameters:
+    """What is the same for every partition of a request."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    max_partition_bytes: int
+    read_committed: bool
+    rack: str
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """One partition of a response. ``records`` is writable and lives in the response's own buffer."""
+
+    key: PartitionKey
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    #: (producer id, first offset) of each aborted transaction that reaches into ``records``.
+    aborted: list[tuple[int, int]]
+    #: Broker to read from instead (KIP-392); -1 for this one.
+    preferred_read_replica: int
+    records: memoryview
+
+
+@dataclass(slots=True)
+class FetchResponse:
+    """A parsed Fetch response."""
+
+    throttle_ms: int
+    error_code: int
+    session_id: int
+    partitions: list[FetchedPartition]
+
+
+def encode_fetch(
+    version: int,
+    parameters: FetchParameters,
+    session: tuple[int, int],
+    wanted: Mapping[PartitionKey, int],
+    forgotten: Sequence[PartitionKey],
+) -> bytes:
+    """A request's body.
+
+    Args:
+        version: 11 to 13.
+        parameters: Limits and isolation.
+        session: Session id and epoch (KIP-227).
+        wanted: Offset to fetch from, for each partition that is new or has moved.
+        forgotten: Partitions to leave out from now on.
+    """
+    flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
+    out = bytearray(
+        _HEAD.pack(
+            -1,
+            parameters.max_wait_ms,
+            parameters.min_bytes,
+            parameters.max_bytes,
+            1 if parameters.read_committed else 0,
+            *session,
+        )
+    )
+    topics: dict[bytes, bytearray] = {}
+    counts: dict[bytes, int] = {}
+    limit = parameters.max_partition_bytes
+    for key, offset in wanted.items():
+        entries = topics.setdefault(key.topic, bytearray())
+        counts[key.topic] = counts.get(key.topic, 0) + 1
+        if flexible:
+            entries += _PARTITION_FLEXIBLE.pack(key.partition, -1, offset, -1, -1, limit, 0)
+        else:
+            entries += _PARTITION.pack(key.partition, -1, offset, -1, limit)
+    out += array_length(flexible, len(topics))
+    for topic, entries in topics.items():
+        out += topic_key(by_id, flexible, topic) + array_length(flexible, counts[topic]) + entries
+        if flexible:
+            out.append(0)
+    gone: dict[bytes, list[int]] = {}
+    for key in forgotten:
+        gone.setdefault(key.topic, []).append(key.partition)
+    out += array_length(flexible, len(gone))
+    for topic, partitions in gone.items():
+        out += topic_key(by_id, flexible, topic) + array_length(flexible, len(partitions))
+        out += struct.pack(f">{len(partitions)}i", *partitions)
+        if flexible:
+            out.append(0)
+    rack = parameters.rack.encode()
+    out += compact_text(rack) + b"\0" if flexible else struct.pack(">h", len(rack)) + rack
+    return bytes(out)
+
+
+def decode_fetch(version: int, body: memoryview) -> FetchResponse:
+    """Parse a response's body; partitions' records are views into it.
+
+    Raises:
+        CorruptBatchError: The bytes are not a Fetch response of that version.
+    """
+    try:
+        return _decode_flexible(version, body) if version >= FIRST_FLEXIBLE_VERSION else _decode_plain(body)
+    except (struct.error, IndexError) as error:
+        raise CorruptBatchError(f"Fetch response of {len(body)} bytes can't be parsed: {error}") from error
+
+
+def _decode_flexible(version: int, body: memoryview) -> FetchResponse:
+    throttle_ms, error_code, session_id = _RESPONSE_HEAD.unpack_from(body, 0)
+    topics, at = read_uvarint(body, _RESPONSE_HEAD.size)
+    partitions: list[FetchedPartition] = []
+    for _ in range(topics - 1):
+        topic, at = read_topic(version >= FIRST_TOPIC_ID_VERSION, body, at)
+        count, at = read_uvarint(body, at)
+        for _ in range(count - 1):
+            partition, at = _flexible_partition(topic, body, at)
+            partitions.append(partition)
+        at = skip_tags(body, at)
+    return FetchResponse(throttle_ms, error_code, session_id, partitions)
+
+
+def _flexible_partition(topic: bytes, body: memoryview, at: int) -> tuple[FetchedPartition, int]:
+    index, error, high_watermark, stable, start = _PARTITION_RESPONSE.unpack_from(body, at)
+    aborted_count, at = read_uvarint(body, at + _PARTITION_RESPONSE.size)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(aborted_count - 1):
+        aborted.append(_ABORTED.unpack_from(body, at))
+        at = skip_tags(body, at + _ABORTED.size)
+    (preferred,) = _INT.unpack_from(body, at)
+    size, at = read_uvarint(body, at + 4)
+    size = max(size - 1, 0)
+    records = body[at : at + size]
+    if len(records) != size:
+        raise IndexError(f"records of partition {index} end {size - len(records)} bytes early")
+    at = skip_tags(body, at + size)
+    key = PartitionKey(topic, index)
+    return FetchedPartition(key, error, high_watermark, stable, start, aborted, preferred, records), at
+
+
+def _decode_plain(body: memoryview) -> FetchResponse:
+    throttle_ms, error_code, session_id = _RESPONSE_HEAD.unpack_from(body, 0)
+    at = _RESPONSE_HEAD.size
+    (topics,) = _INT.unpack_from(body, at)
+    at += 4
+    partitions: list[FetchedPartition] = []
+    for _ in range(topics):
+        (size,) = struct.unpack_from(">h", body, at)
+        topic = bytes(body[at + 2 : at + 2 + size])
+        (count,) = _INT.unpack_from(body, at + 2 + size)
+        at += 6 + size
+        for _ in range(count):
+            index, error, high_watermark, stable, start = _PARTITION_RESPONSE.unpack_from(body, at)
+            at += _PARTITION_RESPONSE.size
+            (aborted_count,) = _INT.unpack_from(body, at)
+            at += 4
+            aborted = [_ABORTED.unpack_from(body, at + 16 * n) for n in range(max(aborted_count, 0))]
+            at += 16 * len(aborted)
+            preferred, size = struct.unpack_from(">ii", body, at)
+            at += 8
+            records = body[at : at + max(size, 0)]
+            if len(records) != max(size, 0):
+                raise IndexError(f"records of partition {index} end early")
+            at += len(records)
+            key = PartitionKey(topic, index)
+            partitions.append(FetchedPartition(key, error, high_watermark, stable, start, aborted, preferred, records))
+    return FetchResponse(throttle_ms, error_code, session_id, partitions)

@@ -1,0 +1,134 @@
+"""The Produce request and response, by hand: batches are sent from the buffers they were received in.
+
+Versions 8 (Kafka 2.4), 9 to 12 (flexible) and 13 (topic ids) are spoken. Source: Kafka's ProduceRequest.json and
+ProduceResponse.json. A request carries at most one batch for each partition: the broker refuses a second one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirror_ray.kafka.fetch import PartitionKey
+from mirror_ray.kafka.varint import array_length, read_topic, read_uvarint, skip_tags, topic_key
+from mirror_ray.model.errors import CorruptBatchError
+
+API_KEY = 0
+LOWEST_VERSION = 8
+HIGHEST_VERSION = 13
+FIRST_FLEXIBLE_VERSION = 9
+FIRST_TOPIC_ID_VERSION = 13
+ALL_REPLICAS = -1
+
+_HEAD_FLEXIBLE = struct.Struct(">bhi")
+_HEAD = struct.Struct(">hhi")
+_INT = struct.Struct(">i")
+_ANSWER = struct.Struct(">ihqqq")
+
+
+@dataclass(slots=True)
+class ProducedPartition:
+    """The answer for one batch."""
+
+    key: PartitionKey
+    error_code: int
+    base_offset: int
+    error_message: str | None
+
+
+def encode_produce(
+    version: int, timeout_ms: int, batches: Sequence[tuple[PartitionKey, memoryview]]
+) -> list[bytes | memoryview]:
+    """A request's body in parts, ``acks=all``; the batches are parts of their own and are not copied."""
+    flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
+    topics: dict[bytes, list[tuple[int, memoryview]]] = {}
+    for key, batch in batches:
+        topics.setdefault(key.topic, []).append((key.partition, batch))
+    head = _HEAD_FLEXIBLE.pack(0, ALL_REPLICAS, timeout_ms) if flexible else _HEAD.pack(-1, ALL_REPLICAS, timeout_ms)
+    pending = bytearray(head + array_length(flexible, len(topics)))
+    parts: list[bytes | memoryview] = []
+    for topic, partitions in topics.items():
+        pending += topic_key(by_id, flexible, topic) + array_length(flexible, len(partitions))
+        for partition, batch in partitions:
+            pending += _INT.pack(partition) + array_length(flexible, len(batch))
+            parts += (bytes(pending), batch)
+            pending = bytearray(b"\0" if flexible else b"")
+        if flexible:
+            pending.append(0)
+    if flexible:
+        pending.append(0)
+    parts.append(bytes(pending))
+    return parts
+
+
+def decode_produce(version: int, body: memoryview) -> tuple[list[ProducedPartition], int]:
+    """Parse a response's body; returns the answers and ``throttle_time_ms``.
+
+    Raises:
+        CorruptBatchError: The bytes are not a Produce response of that version.
+    """
+    try:
+        return _decode_flexible(version, body) if version >= FIRST_FLEXIBLE_VERSION else _decode_plain(body)
+    except (struct.error, IndexError) as error:
+        raise CorruptBatchError(f"Produce response of {len(body)} bytes can't be parsed: {error}") from error
+
+
+def _decode_flexible(version: int, body: memoryview) -> tuple[list[ProducedPartition], int]:
+    answers: list[ProducedPartition] = []
+    topics, at = read_uvarint(body, 0)
+    for _ in range(topics - 1):
+        topic, at = read_topic(version >= FIRST_TOPIC_ID_VERSION, body, at)
+        count, at = read_uvarint(body, at)
+        for _ in range(count - 1):
+            index, error, base_offset, _time, _start = _ANSWER.unpack_from(body, at)
+            record_errors, at = read_uvarint(body, at + _ANSWER.size)
+            message: str | None = None
+            for _ in range(record_errors - 1):
+                text, at = _compact_nullable(body, at + 4)
+                message = message or text
+                at = skip_tags(body, at)
+            text, at = _compact_nullable(body, at)
+            at = skip_tags(body, at)
+            answers.append(ProducedPartition(PartitionKey(topic, index), error, base_offset, text or message))
+        at = skip_tags(body, at)
+    (throttle_ms,) = _INT.unpack_from(body, at)
+    return answers, throttle_ms
+
+
+def _compact_nullable(body: memoryview, at: int) -> tuple[str | None, int]:
+    size, at = read_uvarint(body, at)
+    if size == 0:
+        return None, at
+    return str(body[at : at + size - 1], "utf-8", "replace"), at + size - 1
+
+
+def _decode_plain(body: memoryview) -> tuple[list[ProducedPartition], int]:
+    answers: list[ProducedPartition] = []
+    (topics,) = _INT.unpack_from(body, 0)
+    at = 4
+    for _ in range(topics):
+        (size,) = struct.unpack_from(">h", body, at)
+        topic = bytes(body[at + 2 : at + 2 + size])
+        (count,) = _INT.unpack_from(body, at + 2 + size)
+        at += 6 + size
+        for _ in range(count):
+            index, error, base_offset, _time, _start = _ANSWER.unpack_from(body, at)
+            at += _ANSWER.size
+            (record_errors,) = _INT.unpack_from(body, at)
+            at += 4
+            message: str | None = None
+            for _ in range(record_errors):
+                text, at = _nullable(body, at + 4)
+                message = message or text
+            text, at = _nullable(body, at)
+            answers.append(ProducedPartition(PartitionKey(topic, index), error, base_offset, text or message))
+    (throttle_ms,) = _INT.unpack_from(body, at)
+    return answers, throttle_ms
+
+
+def _nullable(body: memoryview, at: int) -> tuple[str | None, int]:
+    (size,) = struct.unpack_from(">h", body, at)
+    if size < 0:
+        return None, at + 2
+    return str(body[at + 2 : at + 2 + size], "utf-8", "replace"), at + 2 + size

@@ -1,0 +1,70 @@
+"""Pieces of Kafka's message encoding, plain and flexible (KIP-482), that Fetch and Produce share."""
+
+from __future__ import annotations
+
+import struct
+
+
+def uvarint(value: int) -> bytes:
+    """Encode an unsigned varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_uvarint(buffer: memoryview, at: int) -> tuple[int, int]:
+    """Decode an unsigned varint; returns it and the place behind it.
+
+    Raises:
+        IndexError: The buffer ends inside it, or it is longer than 32 bits allow.
+    """
+    byte = buffer[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value = byte & 0x7F
+    for shift in (7, 14, 21, 28):
+        at += 1
+        byte = buffer[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+    raise IndexError(f"varint at {at - 4} is longer than five bytes")
+
+
+def compact_text(text: bytes) -> bytes:
+    """Encode UTF-8 bytes as a compact string."""
+    return uvarint(len(text) + 1) + text
+
+
+def skip_tags(buffer: memoryview, at: int) -> int:
+    """The place behind a block of tagged fields."""
+    count = buffer[at]
+    if count == 0:
+        return at + 1
+    count, at = read_uvarint(buffer, at)
+    for _ in range(count):
+        _, at = read_uvarint(buffer, at)
+        size, at = read_uvarint(buffer, at)
+        at += size
+    return at
+
+
+def array_length(flexible: bool, count: int) -> bytes:
+    """The length in front of an array, or of a byte string."""
+    return uvarint(count + 1) if flexible else struct.pack(">i", count)
+
+
+def topic_key(by_id: bool, flexible: bool, topic: bytes) -> bytes:
+    """A topic in a request: its 16 id bytes as they are, else its name."""
+    if by_id:
+        return topic
+    return compact_text(topic) if flexible else struct.pack(">h", len(topic)) + topic
+
+
+def read_topic(by_id: bool, buffer: memoryview, at: int) -> tuple[bytes, int]:
+    """A topic in a flexible response: 16 id bytes, or a compact string; and the place behind it."""
+    size, at = (17, at) if by_id else read_uvarint(buffer, at)
+    return bytes(buffer[at : at + size - 1]), at + size - 1

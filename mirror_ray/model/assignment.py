@@ -1,0 +1,93 @@
+"""What the coordinator tells a replicator, and what a replicator reports back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mirror_ray.model.names import FlowPartition, TopicId, TopicPartition
+
+#: ``establishing``: reading the target's log end. ``copying``: live. ``stopped``: an error, retried later.
+#: ``refused``: the coordinator does not hand it out, ``paused``: an operator's act, ``waiting``: not assigned yet.
+PartitionState = Literal["waiting", "establishing", "copying", "paused", "stopped", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A pair of offsets that are known to belong together.
+
+    The record at ``source_offset`` or the next one after it is the one that the target holds, or will hold, at
+    ``target_offset``. Both are positions (next offset to read, next offset to be written), as of acknowledged writes.
+    """
+
+    source_offset: int
+    target_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The order to copy one partition, complete enough for a replicator that knows nothing else of it."""
+
+    partition: FlowPartition
+    source_topic_id: TopicId
+    target: TopicPartition
+    target_topic_id: TopicId
+    #: The flow's idempotent producer on the target, agreed and persisted before any first write.
+    producer_id: int
+    producer_epoch: int
+    anchor: Anchor
+    #: Grows by one each time the partition is handed out; reports carry it back.
+    epoch: int
+    #: ``max.message.bytes`` of the target topic: a larger batch is split.
+    max_message_bytes: int
+    #: ``compression.type`` to apply to batches that are not compressed on the source; None leaves them as they are.
+    compress_with: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """How far one partition is. Offsets are positions: the next offset to be read or written."""
+
+    partition: FlowPartition
+    epoch: int
+    state: PartitionState
+    reason: str | None
+    #: Next source offset whose record the target has not acknowledged yet.
+    position: int
+    #: The target's log end that belongs to ``position``.
+    target_end: int
+    #: Source's last stable offset (read_committed) or high watermark, as of the last fetch; -1 before the first.
+    source_end: int
+    #: Source's high watermark: what lies between it and ``source_end`` is held back by open transactions.
+    high_watermark: int
+    records: int
+    bytes: int
+    #: Largest timestamp among the acknowledged records, ms since the epoch; -1 when none was copied yet.
+    last_timestamp_ms: int
+    #: Mean wire bytes of a record, from what this replicator copied; 0 when unknown.
+    bytes_per_record: float = 0.0
+
+    @property
+    def anchor(self) -> Anchor:
+        """The acknowledged pair, fit to be persisted and copied on from."""
+        return Anchor(self.position, self.target_end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatorReport:
+    """State of one replicator process, with the partitions that changed since the last report (or all)."""
+
+    replicator: str
+    node: str
+    pid: int
+    cpu_seconds: float
+    memory_bytes: int
+    buffered_bytes: int
+    #: Cumulative since the process began.
+    records: int
+    bytes: int
+    partitions: tuple[PartitionReport, ...]
+    #: How many partitions it holds, whether or not they are in ``partitions``.
+    assigned: int
+    #: Sentences for the event log, oldest first, each with its time in ms since the epoch.
+    events: tuple[tuple[int, str], ...] = ()

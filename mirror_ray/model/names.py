@@ -1,0 +1,62 @@
+"""Names of flows and partitions, as MM2 users write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType, Self
+
+#: A topic id as Kafka prints it: 22 characters of URL-safe base64. ``NO_TOPIC_ID`` where the broker has none.
+TopicId = NewType("TopicId", str)
+
+NO_TOPIC_ID = TopicId("")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FlowName:
+    """One ordered pair of cluster aliases, written ``A->B``."""
+
+    source: str
+    target: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``A->B``.
+
+        Raises:
+            ValueError: The text is not two aliases joined by ``->``.
+        """
+        source, arrow, target = text.partition("->")
+        if not arrow or not source.strip() or not target.strip() or "->" in target:
+            raise ValueError(f"{text!r} is not a flow: write SOURCE->TARGET, for example A->B")
+        return cls(source.strip(), target.strip())
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic, written ``orders-3`` as in Kafka's logs."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FlowPartition:
+    """A source partition in a flow: the unit that is assigned, copied, paused and reported."""
+
+    flow: FlowName
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.flow} {self.topic}-{self.partition}"
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition on the flow's source cluster."""
+        return TopicPartition(self.topic, self.partition)

@@ -1,0 +1,121 @@
+"""Snapshots of a running system: frozen values that print well, travel between processes and become JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mirror_ray.model.assignment import PartitionState
+
+#: ``idle``: a flow that is not enabled and only emits heartbeats. ``degraded``: some of its partitions don't copy.
+FlowState = Literal["starting", "running", "degraded", "paused", "unreachable", "idle"]
+ReplicatorState = Literal["starting", "running", "unresponsive", "draining", "dead"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """One partition of a flow, as of the replicator's last report."""
+
+    flow: str
+    topic: str
+    partition: int
+    target_topic: str
+    state: PartitionState
+    reason: str | None
+    replicator: str | None
+    #: Source's last stable offset; -1 until known.
+    source_end: int
+    #: Next source offset that the target has not acknowledged; -1 until known.
+    position: int
+    target_end: int
+    #: ``source_end - position``; None until known.
+    lag_records: int | None
+    #: Estimate: lag_records times the mean wire bytes of a record of this partition; None until known.
+    lag_bytes: int | None
+    #: Age of the newest acknowledged record while there is lag, else 0; None until known.
+    lag_seconds: float | None
+    #: Records beyond ``source_end`` that an open transaction on the source holds back.
+    held_back_records: int
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStatus:
+    """One topic of a flow."""
+
+    flow: str
+    topic: str
+    remote_topic: str
+    partitions: int
+    copying: int
+    state: PartitionState
+    reason: str | None
+    lag_records: int | None
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStatus:
+    """One flow."""
+
+    flow: str
+    state: FlowState
+    topics: int
+    partitions: int
+    copying: int
+    lag_records: int | None
+    lag_seconds: float | None
+    records_per_s: float
+    bytes_per_s: float
+    records: int
+    bytes: int
+    #: Age of the last heartbeat that was acknowledged by the target; None before the first or where they are off.
+    heartbeat_age_s: float | None
+    #: Whether topics were listed at least once since the coordinator began.
+    discovered: bool
+    #: One sentence each: what does not run and what to do.
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatorStatus:
+    """One replicator process."""
+
+    id: str
+    state: ReplicatorState
+    node: str
+    pid: int
+    partitions: int
+    records_per_s: float
+    bytes_per_s: float
+    #: Share of one core, since the last report.
+    cpu: float
+    #: Resident memory in bytes.
+    memory: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A sentence for the event log: what happened and why."""
+
+    time_ms: int
+    #: ``info`` or ``warning`` or ``error``.
+    level: str
+    #: The flow, topic, partition or replicator that it is about.
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemStatus:
+    """The whole system at a glance."""
+
+    name: str
+    started_ms: int
+    flows: tuple[FlowStatus, ...]
+    replicators: tuple[ReplicatorStatus, ...]
+    desired_replicators: int
+    coordinator_pid: int
+    coordinator_node: str

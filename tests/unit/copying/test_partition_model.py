@@ -1,0 +1,191 @@
+"""PartitionCopy against a model of the target broker: whatever fails, the target ends equal to the source."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror_ray.copying.partition import Budget, PartitionCopy
+from mirror_ray.model.assignment import Anchor, Assignment
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.records.batch import iter_batches
+from mirror_ray.records.decode import records_of
+from tests.support.batches import batch, marker
+
+OURS = 4711
+#: So small that a batch of more than two records is split: copies then end, and anchors lie, inside source batches.
+SPLITS = 90
+
+
+@dataclass
+class Source:
+    """A source partition: batches as bytes, the values that read_committed shows, the aborted transactions."""
+
+    batches: list[tuple[int, int, bytes]] = field(default_factory=list)
+    committed: list[bytes] = field(default_factory=list)
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    end: int = 0
+
+    def add(self, kind: str, size: int) -> None:
+        """Append one batch or transaction."""
+        values = [(n, b"%d" % (self.end + n)) for n in range(size)]
+        if kind == "plain":
+            self._append(batch(self.end, values), size)
+            self.committed += [value for _, value in values]
+        elif kind == "compacted":
+            kept = values[::2]
+            self._append(batch(self.end, kept, size - 1), size)
+            self.committed += [value for _, value in kept]
+        elif kind == "emptied":
+            self._append(batch(self.end, [], size - 1), size)
+        else:
+            producer = 100 + self.end
+            first = self.end
+            self._append(batch(self.end, values, producer_id=producer, attributes=0x10), size)
+            self._append(marker(self.end, producer, commit=kind == "committed"), 1)
+            if kind == "committed":
+                self.committed += [value for _, value in values]
+            else:
+                self.aborted.append((producer, first))
+
+    def _append(self, data: bytes, offsets: int) -> None:
+        self.batches.append((self.end, self.end + offsets, data))
+        self.end += offsets
+
+    def fetch(self, offset: int, limit: int) -> tuple[memoryview, list[tuple[int, int]]]:
+        """Up to ``limit`` batches from the one that holds ``offset`` on, and the aborted list."""
+        found = [b for b in self.batches if b[1] > offset][:limit]
+        return memoryview(bytearray(b"".join(data for _, _, data in found))), self.aborted
+
+
+@dataclass
+class Target:
+    """A target partition with the broker's idempotence check (KIP-98): the last five batches are remembered."""
+
+    values: list[bytes] = field(default_factory=list)
+    tail: bytes | None = None
+    sequence: int | None = None
+    recent: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def produce(self, data: bytes) -> int | None:
+        """The base offset, or None for OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        parsed = iter_batches(memoryview(bytearray(data)))[0]
+        assert parsed.base_offset == 0
+        assert parsed.producer_id == OURS
+        assert parsed.last_offset_delta + 1 == parsed.count
+        for sequence, count, offset in self.recent:
+            if (sequence, count) == (parsed.base_sequence, parsed.count):
+                return offset
+        if self.sequence is not None and parsed.base_sequence != self.sequence:
+            return None
+        offset = len(self.values)
+        self.values += [r.value or b"" for r in records_of(parsed)]
+        self.tail = struct.pack(">q", offset) + data[8:]
+        self.sequence = parsed.base_sequence + parsed.count
+        self.recent = [*self.recent[-4:], (parsed.base_sequence, parsed.count, offset)]
+        return offset
+
+
+class World:
+    """One partition's copy, its source and target, and the requests under way."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.target = source, Target()
+        self.anchors = [Anchor(0, 0)]
+        self.copy = self.taken_over(self.anchors[0])
+
+    def taken_over(self, anchor: Anchor, max_message_bytes: int = SPLITS) -> PartitionCopy:
+        """A replicator that knows nothing but the anchor."""
+        flow = FlowName("A", "B")
+        assignment = Assignment(
+            partition=FlowPartition(flow, "t", 0),
+            source_topic_id=TopicId("s"),
+            target=TopicPartition("A.t", 0),
+            target_topic_id=TopicId("t"),
+            producer_id=OURS,
+            producer_epoch=0,
+            anchor=anchor,
+            epoch=1,
+            max_message_bytes=max_message_bytes,
+        )
+        return PartitionCopy(assignment, Budget(1 << 30), 1 << 30)
+
+    def step(self, action: str, number: int) -> None:
+        """One thing happens."""
+        copy = self.copy
+        if copy.needs_end and action != "restart":
+            end = len(self.target.values)
+            tail = iter_batches(memoryview(bytearray(self.target.tail)))[0] if self.target.tail else None
+            copy.established(end, tail if copy.needs_tail(end) else None)
+        elif action == "fetch" and copy.wants_fetch:
+            records, aborted = self.source.fetch(copy.fetch_offset, number)
+            copy.process(copy.received(records), aborted)
+        elif action == "send" and copy.sendable:
+            copy.take()
+        elif action == "answer" and copy.in_flight:
+            self.answer()
+        elif action == "fail" and copy.in_flight and not copy.refused:
+            copy.failed()
+        elif action == "lose":
+            for outgoing in list(copy.in_flight)[:number]:
+                if self.target.produce(bytes(outgoing.view)) is None:
+                    break
+            copy.lost()
+        elif action == "forget":
+            if not copy.in_flight:
+                self.target.sequence, self.target.recent = None, []
+                copy.lost()
+        elif action == "restart":
+            self.copy = self.taken_over(
+                self.anchors[-1 - number % len(self.anchors)], SPLITS if number % 2 else 1 << 20
+            )
+        elif action == "anchor":
+            self.anchors.append(copy.acknowledged)
+
+    def answer(self) -> None:
+        """The broker handles the oldest request."""
+        offset = self.target.produce(bytes(self.copy.in_flight[0].view))
+        if offset is None:
+            self.copy.failed()
+        else:
+            self.copy.answered(offset)
+
+    def finish(self) -> None:
+        """Nothing fails any more."""
+        for _ in range(10 * len(self.source.batches) + 100):
+            for action in ("fetch", "send", "answer"):
+                self.step(action, 3)
+
+
+kinds = st.sampled_from(["plain", "plain", "plain", "compacted", "emptied", "committed", "aborted"])
+sources = st.lists(st.tuples(kinds, st.integers(1, 7)), min_size=3, max_size=25)
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["fetch", "send", "answer", "fetch", "send", "answer", "anchor", "fail", "lose", "forget", "restart"]
+        ),
+        st.integers(1, 5),
+    ),
+    min_size=30,
+    max_size=120,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(sources, actions)
+def test_nothing_lost_nothing_doubled(contents: list[tuple[str, int]], happenings: list[tuple[str, int]]) -> None:
+    """Whatever fails, from whatever anchor it is taken over, the target holds the committed records."""
+    source = Source()
+    for kind, size in contents:
+        source.add(kind, size)
+    world = World(source)
+    for action, number in happenings:
+        world.step(action, number)
+        assert world.target.values == source.committed[: len(world.target.values)]
+    world.finish()
+    assert world.target.values == source.committed
+    assert world.copy.acknowledged == Anchor(source.end, len(source.committed))
+    assert world.copy.buffered_bytes == 0
