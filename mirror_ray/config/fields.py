@@ -1,0 +1,111 @@
+"""From text values under Kafka's keys to the fields of settings, with errors that name the user's key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mirror_ray.config.keys import Key, Kind, Use
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value, with the key that the user wrote it under. Values may be secret: the repr leaves them out."""
+
+    text: str = field(repr=False)
+    key: str
+
+
+class FieldValues:
+    """Collects the values of a model's fields, and where each came from."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.origins: dict[str, str] = {}
+
+    def put(self, path: str, value: object, origin: str) -> None:
+        """Set the field at a dotted path."""
+        self.origins[path] = origin
+        *parents, name = path.split(".")
+        section = self.values
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[name] = value
+
+    def take(self, keys: Iterable[Key], given: Mapping[str, Given], problems: list[str]) -> None:
+        """Parse the used ones of ``keys`` that are given, and set their fields."""
+        for key in keys:
+            value = given.get(key.name)
+            if value is None or key.use is not Use.USED:
+                continue
+            path = key.field.removeprefix("cluster.")
+            try:
+                parsed = parse_value(key.kind, value.text)
+            except ValueError as error:
+                problems.append(f"{value.key}: {error}")
+                continue
+            if key.kind is Kind.INTERVAL and isinstance(parsed, int) and parsed < 0:
+                # MM2 never schedules what has a negative interval.
+                self.put(path.replace("interval_s", "enabled"), False, value.key)
+            else:
+                self.put(path, parsed, value.key)
+
+    def build(self, model: type[Model], problems: list[str], fallback: str) -> Model | None:
+        """Build the model; a sentence per mistake, naming the user's key, goes to ``problems``."""
+        try:
+            return model.model_validate(self.values)
+        except ValidationError as invalid:
+            for error in invalid.errors(include_input=False, include_url=False):
+                path = ".".join(str(part) for part in error["loc"])
+                problems.append(f"{self.origin(path, fallback)}: {message(error['msg'])}")
+            return None
+
+    def origin(self, path: str, fallback: str) -> str:
+        """The user's key for a field, or for the innermost section around it that has one."""
+        while path:
+            if path in self.origins:
+                return self.origins[path]
+            path = path.rpartition(".")[0]
+        return fallback
+
+
+def message(text: str) -> str:
+    """A validator's message as a sentence of ours."""
+    return text.removeprefix("Value error, ").replace("Input should be", "should be")
+
+
+def parse_value(kind: Kind, text: str) -> object:
+    """Read a value as Kafka's ConfigDef does.
+
+    Raises:
+        ValueError: Not of that kind.
+    """
+    text = text.strip()
+    match kind:
+        case Kind.LIST:
+            return tuple(item for item in (part.strip() for part in text.split(",")) if item)
+        case Kind.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"{text!r} is not true or false")
+            return text.lower() == "true"
+        case Kind.INTEGER | Kind.SECONDS | Kind.INTERVAL:
+            return _parse_integer(kind, text)
+        case _:
+            return text
+
+
+def _parse_integer(kind: Kind, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+    if kind is Kind.SECONDS and number <= 0:
+        raise ValueError(f"{number} is not above 0")
+    if kind is Kind.INTERVAL and number == 0:
+        raise ValueError("0 is no interval; write a number above 0, or turn the feature off by its enabled key")
+    return number

@@ -1,0 +1,31 @@
+"""What loading a configuration gives: settings, and what the user should know about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mirror_ray.config.settings import MirrorSettings
+
+#: ``ignored``: the key has no effect here. ``default``: the file is silent and our default differs from MM2's.
+NoteKind = Literal["ignored", "default"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One thing to know about a configuration that was accepted."""
+
+    kind: NoteKind
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key} ({self.kind}): {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A configuration that can be used."""
+
+    settings: MirrorSettings
+    notes: tuple[Note, ...] = ()

@@ -1,0 +1,255 @@
+"""MM2's ``mm2.properties``: its grammar, which flows exist, and which value wins.
+
+Source: ``org.apache.kafka.connect.mirror.{MirrorMakerConfig,MirrorConnectorConfig}`` of Kafka 4.3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from mirror_ray.config import keys as table
+from mirror_ray.config.checks import check_flow, check_loops, check_security
+from mirror_ray.config.fields import FieldValues, Given
+from mirror_ray.config.keys import Key, Use, find_key
+from mirror_ray.config.loaded import Loaded, Note
+from mirror_ray.config.mm2_grammar import place_key
+from mirror_ray.config.properties import iterate_properties
+from mirror_ray.config.providers import declared_providers, resolve
+from mirror_ray.config.reference import our_default
+from mirror_ray.config.security import take_security
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName
+
+_CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
+_LOWER_CASE = ("isolation.level", "auto.offset.reset", "compression.type", "offset-syncs.topic.location")
+
+
+def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
+    """Resolve the text of an ``mm2.properties`` file.
+
+    Raises:
+        ConfigError: With one sentence for each mistake in the file, naming its key.
+    """
+    problems: list[str] = []
+    try:
+        entries = {key: value for key, value, _ in iterate_properties(text)}
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    properties = _resolve_references(entries, environ, problems)
+    aliases = _aliases(properties, problems)
+    notes = list(_judge_keys(properties, aliases, problems))
+    flows = _flow_settings(properties, aliases, problems)
+    clusters = _cluster_settings(properties, aliases, problems)
+    if not problems:
+        problems.extend(check_loops(flows))
+    if problems:
+        raise ConfigError(*dict.fromkeys(problems))
+    settings = MirrorSettings(clusters=clusters, flows=tuple(flows))
+    return Loaded(settings=settings, notes=(*notes, *_default_notes(properties, aliases)))
+
+
+def _resolve_references(
+    entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]
+) -> dict[str, Given]:
+    providers = declared_providers(entries, environ, problems)
+    resolved: dict[str, Given] = {}
+    for key, value in entries.items():
+        try:
+            resolved[key] = Given(resolve(value, providers), key)
+        except LookupError as error:
+            problems.append(f"{key}: {error.args[0]}")
+            resolved[key] = Given("", key)
+    return resolved
+
+
+def _aliases(properties: Mapping[str, Given], problems: list[str]) -> tuple[str, ...]:
+    listed = properties.get("clusters")
+    found = tuple(dict.fromkeys(filter(None, (item.strip() for item in listed.text.split(","))))) if listed else ()
+    if not found:
+        problems.append("clusters: missing; list the aliases of the clusters, for example clusters = A, B")
+    problems.extend(f"clusters: an alias can't hold '->': {alias}" for alias in found if "->" in alias)
+    return found
+
+
+def _judge_keys(properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str]) -> Iterator[Note]:
+    """Say of each key whether it is refused, unknown or ignored."""
+    for full in properties:
+        row = place_key(full, aliases)
+        if isinstance(row, str):
+            problems.append(f"{full}: {row}")
+        elif row.use is Use.REFUSED and properties[full].text.strip() not in row.accepted:
+            problems.append(f"{full}: {row.text}")
+        elif row.use is Use.IGNORED:
+            yield Note(kind="ignored", key=full, text=row.text)
+
+
+def flow_names(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[FlowName]:
+    """Which flows exist: those enabled, and those that heartbeats are emitted for, which is all by default."""
+
+    def is_true(key: str, default: str) -> bool:
+        return properties[key].text.strip().lower() == "true" if key in properties else default == "true"
+
+    heartbeats = "true" if is_true("emit.heartbeats.enabled", "true") else "false"
+    for source in aliases:
+        for target in aliases:
+            flow = FlowName(source, target)
+            enabled = is_true(f"{flow}.enabled", "false")
+            if source != target and (enabled or is_true(f"{flow}.emit.heartbeats.enabled", heartbeats)):
+                yield flow
+
+
+def cluster_config(properties: Mapping[str, Given], alias: str) -> dict[str, Given]:
+    """MM2's ``clusterProps``: a cluster's keys, its connection handed on to its clients, the file's top as default."""
+    config = _stripped(properties, f"{alias}.")
+    for origin in (dict(config), properties):
+        for key, value in origin.items():
+            if find_key(table.CLUSTER_KEYS, key) is not None:
+                config.setdefault(key, value)
+                for prefix in _CLIENT_PREFIXES:
+                    config.setdefault(f"{prefix}{key}", value)
+    return config
+
+
+def connector_config(properties: Mapping[str, Given], flow: FlowName) -> dict[str, Given]:
+    """What MM2 gives a flow's connectors; later ones win."""
+    config = {key: value for key, value in properties.items() if _is_connector_key(key)}
+    for role, alias in (("source", flow.source), ("target", flow.target)):
+        for key, value in cluster_config(properties, alias).items():
+            config[f"{role}.cluster.{key}"] = value
+            if key.startswith(_CLIENT_PREFIXES):
+                config[f"{role}.{key}"] = value
+    config.update(_stripped(properties, f"{flow}."))
+    return config
+
+
+def source_consumer_config(connector: Mapping[str, Given]) -> dict[str, Given]:
+    """The consumer's keys. A flow's own ``consumer.*`` loses against the source cluster's, as in MM2."""
+    return {**_stripped(connector, "consumer."), **_stripped(connector, "source.consumer.")}
+
+
+def data_producer_config(properties: Mapping[str, Given], flow: FlowName) -> dict[str, Given]:
+    """The producer's keys: the target's ``producer.*``, then the flow's ``producer.override.*``."""
+    worker = cluster_config(properties, flow.target)
+    connector = connector_config(properties, flow)
+    return {**_stripped(worker, "producer."), **_stripped(connector, "producer.override.")}
+
+
+def _is_connector_key(key: str) -> bool:
+    row = find_key(table.FLOW_KEYS, key)
+    return row is not None and (row.name == key or row.field == "policy.options")
+
+
+def _stripped(properties: Mapping[str, Given], prefix: str) -> dict[str, Given]:
+    return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
+
+
+def _rows(keys: Sequence[Key], field_prefix: str) -> tuple[Key, ...]:
+    return tuple(key for key in keys if key.field.startswith(field_prefix))
+
+
+def _lowered(config: Mapping[str, Given]) -> dict[str, Given]:
+    return {k: Given(v.text.strip().lower(), v.key) if k in _LOWER_CASE else v for k, v in config.items()}
+
+
+def _flow_settings(properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str]) -> list[FlowSettings]:
+    flows = []
+    for name in flow_names(properties, aliases):
+        connector = _lowered(connector_config(properties, name))
+        fields = FieldValues()
+        fields.put("name", name, str(name))
+        fields.put("enabled", False, f"{name}.enabled")
+        fields.take(table.FLOW_KEYS, connector, problems)
+        options = {key: v.text for key, v in connector.items() if _is_policy_option(key)}
+        if options:
+            fields.put("policy.options", options, "replication.policy.class")
+        fields.take(_rows(table.CONSUMER_KEYS, "fetch."), _lowered(source_consumer_config(connector)), problems)
+        producer = _lowered(data_producer_config(properties, name))
+        if (compression := producer.get("compression.type")) is not None and compression.text == "none":
+            del producer["compression.type"]
+        fields.take(_rows(table.PRODUCER_KEYS, "produce."), producer, problems)
+        flow = fields.build(FlowSettings, problems, str(name))
+        if flow is not None:
+            problems.extend(check_flow(flow, partial(fields.origin, fallback=str(name))))
+            flows.append(flow)
+    return flows
+
+
+def _is_enabled(connector: Mapping[str, Given]) -> bool:
+    return "enabled" in connector and connector["enabled"].text.strip().lower() == "true"
+
+
+def _is_policy_option(key: str) -> bool:
+    row = find_key(table.FLOW_KEYS, key)
+    return row is not None and row.field == "policy.options"
+
+
+def _cluster_settings(
+    properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str]
+) -> dict[str, ClusterSettings]:
+    flows = list(flow_names(properties, aliases))
+    clusters = {}
+    for alias in aliases:
+        config = cluster_config(properties, alias)
+        fields = FieldValues()
+        fields.put("alias", alias, "clusters")
+        connection = _shared_connection(config, alias, problems)
+        if "bootstrap.servers" not in connection:
+            problems.append(f"{alias}.bootstrap.servers: missing; write host:port, more of them separated by commas")
+            continue
+        fields.take(table.CLUSTER_KEYS[:1], connection, problems)
+        take_security(fields, connection, problems)
+        connectors = [connector_config(properties, flow) for flow in flows if flow.source == alias]
+        connectors = [connector for connector in connectors if _is_enabled(connector)]
+        consumers = [source_consumer_config(connector) for connector in connectors]
+        shared = _agreed(consumers or [_stripped(config, "consumer.")], alias, problems)
+        fields.take(_rows(table.CONSUMER_KEYS, "cluster."), shared, problems)
+        cluster = fields.build(ClusterSettings, problems, alias)
+        if cluster is not None:
+            origin = partial(fields.origin, fallback=f"{alias}.sasl.mechanism")
+            problems.extend(check_security(cluster.security, origin))
+            clusters[alias] = cluster
+    return clusters
+
+
+def _shared_connection(config: Mapping[str, Given], alias: str, problems: list[str]) -> dict[str, Given]:
+    """The connection keys of a cluster, which all of its clients must share."""
+    connection = {key: value for key, value in config.items() if find_key(table.CLUSTER_KEYS, key) is not None}
+    for prefix in _CLIENT_PREFIXES:
+        for key, value in _stripped(config, prefix).items():
+            if find_key(table.CLUSTER_KEYS, key) is not None and connection.setdefault(key, value).text != value.text:
+                problems.append(
+                    f"{value.key}: differs from {connection[key].key}; all clients of a cluster share one connection "
+                    f"setup, so write {alias}.{key} once"
+                )
+    return connection
+
+
+def _agreed(consumers: Sequence[Mapping[str, Given]], alias: str, problems: list[str]) -> dict[str, Given]:
+    """Keys that hold for a whole cluster, though MM2 lets flows differ in them."""
+    agreed: dict[str, Given] = {}
+    for key in (row.name for row in _rows(table.CONSUMER_KEYS, "cluster.")):
+        texts = {consumer[key].text if key in consumer else None for consumer in consumers}
+        given = [consumer[key] for consumer in consumers if key in consumer]
+        if len(texts) > 1:
+            problems.append(f"{given[0].key}: holds for a whole cluster; write {alias}.consumer.{key} instead")
+        elif given:
+            agreed[key] = given[0]
+    return agreed
+
+
+def _default_notes(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[Note]:
+    used: set[str] = set()
+    for full in properties:
+        row = place_key(full, aliases)
+        if isinstance(row, Key):
+            used.add(row.field)
+    for rows in (table.FLOW_KEYS, table.CONSUMER_KEYS, table.PRODUCER_KEYS):
+        for key in rows:
+            if key.use is Use.USED and key.name in table.DEVIATIONS and key.field not in used:
+                yield Note(kind="default", key=key.name, text=_deviation(key))
+
+
+def _deviation(row: Key) -> str:
+    return f"not set: {our_default(row)} instead of MM2's {row.default}: {table.DEVIATIONS[row.name]}"

@@ -1,0 +1,237 @@
+"""The native form: YAML, checked by these models; ``schema.json`` beside them is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+
+from mirror_ray.config.checks import check_flow, check_loops, check_security
+from mirror_ray.config.fields import message
+from mirror_ray.config.keys import nearest
+from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.providers import ConfigProvider, resolve, standard_providers
+from mirror_ray.config.settings import (
+    ClusterSettings,
+    FetchSettings,
+    FlowSettings,
+    GroupSettings,
+    HeartbeatSettings,
+    MirrorSettings,
+    OffsetSyncSettings,
+    PolicySettings,
+    ProduceSettings,
+    SecuritySettings,
+    Settings,
+    TopicSettings,
+)
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName
+
+
+def _split_commas(value: object) -> object:
+    return tuple(filter(None, (item.strip() for item in value.split(",")))) if isinstance(value, str) else value
+
+
+class NativeCluster(Settings):
+    """One Kafka cluster."""
+
+    bootstrap_servers: Annotated[
+        tuple[str, ...], BeforeValidator(_split_commas, json_schema_input_type=str | list[str])
+    ]
+    security: SecuritySettings = SecuritySettings()
+    client_rack: str | None = None
+    request_timeout_ms: int = 30_000
+    connection_setup_timeout_ms: int = 10_000
+    metadata_max_age_ms: int = 60_000
+
+
+class NativeFlow(Settings):
+    """What a flow does, or under ``defaults`` what every flow does that says nothing else."""
+
+    enabled: bool = True
+    policy: PolicySettings = PolicySettings()
+    topics: TopicSettings = TopicSettings()
+    groups: GroupSettings = GroupSettings()
+    offset_syncs: OffsetSyncSettings = OffsetSyncSettings()
+    heartbeats: HeartbeatSettings = HeartbeatSettings()
+    fetch: FetchSettings = FetchSettings()
+    produce: ProduceSettings = ProduceSettings()
+
+
+class NativeConfig(Settings):
+    """A configuration in the native form."""
+
+    version: Literal[1]
+    clusters: dict[str, NativeCluster]
+    defaults: NativeFlow = NativeFlow()
+    #: Flows by name, ``A->B``. Only these exist.
+    flows: dict[str, NativeFlow]
+    replicators: int = Field(default=1, ge=1)
+    replicator_cpus: float = Field(default=1.0, ge=0)
+    replicator_buffer_bytes: int = Field(default=64 << 20, ge=1 << 20)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of the native form."""
+    schema = NativeConfig.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "mirror-ray configuration"
+    return schema
+
+
+def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
+    """Resolve the text of a YAML file in the native form.
+
+    Raises:
+        ConfigError: With one sentence for each mistake, naming its path.
+    """
+    problems: list[str] = []
+    try:
+        document = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {_one_line(error)}") from error
+    resolved = _resolve(document, standard_providers(environ), (), problems)
+    config: NativeConfig | None = None
+    try:
+        config = NativeConfig.model_validate(resolved)
+    except ValidationError as invalid:
+        # A reference that could not be resolved is reported once, by its own sentence.
+        reported = {problem.partition(":")[0] for problem in problems}
+        problems += [
+            _sentence(mistake["type"], mistake["loc"], mistake["msg"])
+            for mistake in invalid.errors(include_input=False, include_url=False)
+            if path_text(mistake["loc"]) not in reported
+        ]
+    if config is not None:
+        settings = _settings(config, problems)
+        if settings is not None and not problems:
+            return Loaded(settings=settings)
+    raise ConfigError(*problems)
+
+
+def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | None:
+    clusters = {}
+    for alias, cluster in config.clusters.items():
+        values = {name: getattr(cluster, name) for name in NativeCluster.model_fields}
+        clusters[alias] = ClusterSettings(alias=alias, **values)
+        problems.extend(check_security(cluster.security, partial(_prefixed, f"clusters.{alias}")))
+        if not cluster.bootstrap_servers:
+            problems.append(f"clusters.{alias}.bootstrap_servers: empty; write host:port")
+        if not alias.strip() or "->" in alias:
+            problems.append(f"clusters.{alias}: not an alias; choose a name without '->'")
+    flows = list(_flows(config, problems))
+    if problems:
+        return None
+    problems.extend(f"flows: {sentence}" for sentence in check_loops(flows))
+    return MirrorSettings(
+        clusters=clusters,
+        flows=tuple(flows),
+        replicators=config.replicators,
+        replicator_cpus=config.replicator_cpus,
+        replicator_buffer_bytes=config.replicator_buffer_bytes,
+    )
+
+
+def _flows(config: NativeConfig, problems: list[str]) -> Iterator[FlowSettings]:
+    defaults = config.defaults.model_dump(exclude_unset=True)
+    for text, native in config.flows.items():
+        try:
+            name = FlowName.parse(text)
+        except ValueError as error:
+            problems.append(f"flows.{text}: {error}")
+            continue
+        if name.source == name.target:
+            problems.append(f"flows.{text}: a flow from {name.source} to itself")
+        known = ", ".join(config.clusters)
+        for alias in (name.source, name.target):
+            if alias not in config.clusters:
+                hint = nearest(alias, config.clusters)
+                problems.append(f"flows.{text}: {alias!r} is not one of the clusters ({known}){hint}")
+        merged = _merge(defaults, native.model_dump(exclude_unset=True))
+        flow = FlowSettings.model_validate({"enabled": True, **merged, "name": name})
+        problems.extend(check_flow(flow, partial(_prefixed, f"flows.{text}")))
+        yield flow
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge sections; lists and values of ``over`` replace those of ``base``."""
+    merged = dict(base)
+    for key, value in over.items():
+        mine = merged.get(key)
+        merged[key] = _merge(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _prefixed(prefix: str, path: str) -> str:
+    return f"{prefix}.{path}"
+
+
+def path_text(location: tuple[int | str, ...]) -> str:
+    """A place in the document as ``flows.A->B.topics.include[0]``."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text or "the document"
+
+
+def _sentence(kind: str, location: tuple[int | str, ...], text: str) -> str:
+    if kind == "extra_forbidden":
+        return f"{path_text(location)}: unknown key{nearest(str(location[-1]), _names_beside(location))}"
+    if kind == "missing":
+        return f"{path_text(location)}: missing"
+    return f"{path_text(location)}: {message(text)}"
+
+
+def _names_beside(location: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The keys that are known where an unknown one was found."""
+    model: type[BaseModel] | None = NativeConfig
+    parts = iter(location[:-1])
+    for part in parts:
+        field = model.model_fields.get(str(part)) if model is not None else None
+        if field is None:
+            return ()
+        candidates = (field.annotation, *get_args(field.annotation))
+        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+        if str(part) in ("clusters", "flows"):
+            next(parts, None)
+    return tuple(model.model_fields) if model is not None else ()
+
+
+def _resolve(
+    node: object, providers: Mapping[str, ConfigProvider], location: tuple[int | str, ...], problems: list[str]
+) -> object:
+    """Replace the references in all texts of the document."""
+    if isinstance(node, dict):
+        return {key: _resolve(value, providers, (*location, str(key)), problems) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_resolve(value, providers, (*location, n), problems) for n, value in enumerate(node)]
+    if not isinstance(node, str):
+        return node
+    try:
+        return resolve(node, providers)
+    except LookupError as error:
+        problems.append(f"{path_text(location)}: {error.args[0]}")
+        return node
+
+
+def _one_line(error: yaml.YAMLError) -> str:
+    return " ".join(str(error).split())
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML in which a key that is given twice is an error instead of the loss of the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = key_node.value
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)

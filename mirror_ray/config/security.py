@@ -1,0 +1,82 @@
+"""A cluster's ``security.protocol``, ``ssl.*`` and ``sasl.*`` keys, and its JAAS line, as settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror_ray.config.fields import FieldValues, Given
+from mirror_ray.config.jaas import parse_jaas
+from mirror_ray.config.keys import SECURITY_KEYS, Key
+
+_COMMON = "org.apache.kafka.common.security."
+_PLAIN = f"{_COMMON}plain.PlainLoginModule"
+_SCRAM = f"{_COMMON}scram.ScramLoginModule"
+_OAUTH = f"{_COMMON}oauthbearer.OAuthBearerLoginModule"
+
+_MECHANISMS = {
+    _PLAIN: ("PLAIN",),
+    _SCRAM: ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    _OAUTH: ("OAUTHBEARER",),
+}
+#: Options of the login modules, and the fields that they set.
+_OPTIONS = {
+    _PLAIN: {"username": "username", "password": "password"},
+    _SCRAM: {"username": "username", "password": "password"},
+    _OAUTH: {
+        "clientId": "client_id",
+        "clientSecret": "client_secret",
+        "scope": "scope",
+        "unsecuredLoginStringClaim_sub": "unsecured_subject",
+    },
+}
+_UPPER_CASE = ("security.protocol", "ssl.truststore.type", "ssl.keystore.type", "sasl.mechanism")
+_PLAIN_KEYS: tuple[Key, ...] = tuple(key for key in SECURITY_KEYS if key.name != "sasl.jaas.config")
+
+
+def take_security(fields: FieldValues, given: Mapping[str, Given], problems: list[str]) -> None:
+    """Put what the keys say under ``security`` of a ClusterSettings; mistakes go to ``problems``."""
+    upper = {
+        key: Given(value.text.strip().upper(), value.key) if key in _UPPER_CASE else value
+        for key, value in given.items()
+    }
+    protocol = upper.get("security.protocol")
+    uses_sasl = protocol is not None and protocol.text.startswith("SASL_")
+    # MM2 files often carry SASL keys that the protocol leaves unused; Kafka does not look at them either.
+    keys = tuple(key for key in _PLAIN_KEYS if uses_sasl or not key.name.startswith("sasl."))
+    mechanism = upper.get("sasl.mechanism")
+    if uses_sasl and mechanism is not None and mechanism.text == "GSSAPI":
+        problems.append(
+            f"{mechanism.key}: Kerberos (GSSAPI) is not offered; "
+            "use SCRAM-SHA-512, PLAIN over TLS, OAUTHBEARER or mutual TLS"
+        )
+        return
+    fields.take(keys, upper, problems)
+    if uses_sasl and "sasl.jaas.config" in given:
+        _take_jaas(fields, given["sasl.jaas.config"], mechanism, problems)
+
+
+def _take_jaas(fields: FieldValues, line: Given, mechanism: Given | None, problems: list[str]) -> None:
+    try:
+        module, options = parse_jaas(line.text)
+    except ValueError as error:
+        problems.append(f"{line.key}: {error}")
+        return
+    if module not in _MECHANISMS:
+        what = "Kerberos" if module.endswith("Krb5LoginModule") else f"the login module {module}"
+        offered = ", ".join(name.rpartition(".")[2] for name in _MECHANISMS)
+        problems.append(f"{line.key}: {what} is not offered; use {offered}")
+        return
+    if mechanism is None:
+        problems.append(f"{line.key}: sasl.mechanism is not set; for {module} write {_MECHANISMS[module][-1]}")
+        return
+    if mechanism.text not in _MECHANISMS[module]:
+        problems.append(f"{line.key}: {module} does not go with {mechanism.key}={mechanism.text}")
+        return
+    for option, text in options.items():
+        field = _OPTIONS[module].get(option)
+        if field is not None:
+            # Kafka's own keys for the client credentials win over the options of the line.
+            if f"security.sasl.{field}" not in fields.origins:
+                fields.put(f"security.sasl.{field}", text, line.key)
+        elif not option.startswith("unsecured"):
+            problems.append(f"{line.key}: the option {option} of {module} is not offered; remove it")
