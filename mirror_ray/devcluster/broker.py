@@ -19,6 +19,9 @@ from mirror_ray.model.errors import MirrorError
 _STARTED = b"Transition from STARTING to STARTED"
 _POLL_S = 0.02
 
+#: ``jvm_options`` for a broker that starts in half the time and serves more slowly: for tests, not for measuring.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 
 class Broker:
     """A broker (and controller) with its directory: ``server.properties``, ``server.log``, ``data``.
@@ -73,8 +76,7 @@ class Broker:
             return
         command = [
             java_command(),
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
+            *QUICK_START,
             *self._java_tail("kafka.tools.StorageTool"),
         ]
         command += ["format", "--cluster-id", cluster_id, "--config", str(self._properties_path)]

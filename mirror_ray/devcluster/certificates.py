@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import subprocess
 from pathlib import Path
@@ -22,7 +22,7 @@ StoreType = Literal["PEM", "JKS", "PKCS12"]
 STORE_PASSWORD = "store-secret"  # noqa: S105
 
 _SUFFIX = {"PEM": "pem", "JKS": "jks", "PKCS12": "p12"}
-_VALID = datetime.timedelta(days=30)
+_VALID = dt.timedelta(days=30)
 
 
 class CertificateAuthority:
@@ -112,14 +112,14 @@ class CertificateAuthority:
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + _VALID)
     )
 

@@ -22,8 +22,9 @@ from mirror_ray.devcluster.security import DevSecurity
 class DevCluster:
     """Brokers 1..n of one cluster, on loopback, with free ports that stay the same over restarts.
 
-    A context manager starts and stops it. ``data_dir`` is kept, and used again by a later cluster of the same shape; without it
-    the data lies in a temporary directory that goes with this object. Brokers end with this process, however it ends.
+    A context manager starts and stops it. ``data_dir`` is kept, and used again by a later cluster of the same shape;
+    without it the data lies in a temporary directory that goes with this object. Brokers end with this process, however
+    it ends.
 
     Args:
         name: Shown in messages and in the temporary directory's name.
@@ -134,7 +135,7 @@ class DevCluster:
         """What a client of this cluster needs besides ``bootstrap.servers``, with the keys of Kafka's Java clients."""
         return self.security.client_properties(self._authority, user, store_type)
 
-    def confluent_config(self, user: str = "admin") -> dict[str, str]:
+    def confluent_config(self, user: str = "admin") -> dict[str, str | int | float | bool]:
         """What a confluent-kafka client of this cluster needs, ``bootstrap.servers`` included."""
         return {"bootstrap.servers": self.bootstrap, **self.security.confluent_config(self._authority, user)}
 

@@ -26,8 +26,8 @@ def run_clusters(
 ) -> None:
     """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`.
 
-    Writes ``mm2.properties``, ready to use, into the directory, which keeps the clusters' data too. To be called from the main
-    thread.
+    Writes ``mm2.properties``, ready to use, into the directory, which keeps the clusters' data too. To be called from
+    the main thread.
 
     Args:
         directory: None is ``clusters`` in the cache directory.

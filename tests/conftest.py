@@ -1,0 +1,54 @@
+"""What every tier shares: markers by folder, two real clusters, names that nobody else uses."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mirror_ray.devcluster import QUICK_START, DevCluster
+from mirror_ray.devcluster.clusters import start_all
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.kafka import create_topic
+
+TIERS = frozenset({"unit", "broker", "ray", "end_to_end", "chaos", "compat"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the tier whose folder it lies in."""
+    tests = Path(__file__).parent
+    for item in items:
+        tier = item.path.relative_to(tests).parts[0]
+        if tier in TIERS:
+            item.add_marker(tier)
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[Clusters]:
+    """Clusters A and B, started when a test first asks for them."""
+    pair = Clusters(DevCluster("A", jvm_options=QUICK_START), DevCluster("B", jvm_options=QUICK_START))
+    try:
+        start_all(pair)
+        yield pair
+    finally:
+        for cluster in pair:
+            cluster.close()
+
+
+@pytest.fixture
+def unique_topic() -> str:
+    """A topic name that no other test uses; the topic is not created."""
+    return f"topic-{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def make_topic() -> TopicMaker:
+    """Create topics of new names: ``make_topic(cluster, partitions=1, topic_config=None) -> name``."""
+
+    def make(cluster: DevCluster, partitions: int = 1, topic_config: Mapping[str, str] | None = None) -> str:
+        name = f"topic-{uuid.uuid4().hex[:10]}"
+        return create_topic(cluster.confluent_config(), name, partitions, topic_config=topic_config)
+
+    return make

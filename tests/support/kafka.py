@@ -1,0 +1,244 @@
+"""Topics, records in and records out, by a client that shares no code with what is tested.
+
+``config`` is always what a confluent-kafka client needs: `DevCluster.confluent_config()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_TIMEOUT_S = 60.0
+
+ConfluentConfig = Mapping[str, str | int | float | bool]
+
+
+class Message(NamedTuple):
+    """A record to write. ``timestamp_ms`` 0 is now."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int = 0
+    timestamp_ms: int = 0
+
+
+class Record(NamedTuple):
+    """A record as it was read, without its offset: two copies of a record are equal."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    #: ``confluent_kafka.TIMESTAMP_CREATE_TIME`` or ``TIMESTAMP_LOG_APPEND_TIME``.
+    timestamp_type: int
+    timestamp_ms: int
+
+
+def create_topic(
+    config: ConfluentConfig,
+    topic: str,
+    partitions: int = 1,
+    *,
+    replication_factor: int = 1,
+    topic_config: ConfluentConfig | None = None,
+) -> str:
+    """Create ``topic``, wait until the brokers list it with leaders, and return its name."""
+    admin = AdminClient(dict(config))
+    new = NewTopic(topic, partitions, replication_factor, config=dict(topic_config or {}))
+    admin.create_topics([new])[topic].result(_TIMEOUT_S)
+    for _ in range(200):
+        known = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        if len(known) == partitions and all(partition.leader >= 0 for partition in known.values()):
+            return topic
+    raise AssertionError(f"{topic} has no leaders")
+
+
+def sample_messages(count: int, *, partitions: int = 1, value_bytes: int = 100, first: int = 0) -> list[Message]:
+    """Numbered messages from ``first`` on, some of them with headers, a null key, an empty value, or a tombstone."""
+    return [_sample(number, partitions, value_bytes) for number in range(first, first + count)]
+
+
+def produce(
+    config: ConfluentConfig,
+    topic: str,
+    messages: Iterable[Message],
+    *,
+    codec: str = "none",
+    flush_timeout_s: float = _TIMEOUT_S,
+    **settings: object,
+) -> None:
+    """Write ``messages`` in order, until all are acknowledged; ``settings`` are librdkafka's with ``_`` for ``.``."""
+    producer = Producer(_producer_config(config, codec, settings))
+    errors: list[KafkaError] = []
+    _send(producer, topic, messages, errors)
+    if producer.flush(flush_timeout_s):
+        producer.purge()
+        raise AssertionError("not all was acknowledged")
+    assert not errors, errors[0]
+
+
+def produce_transactions(
+    config: ConfluentConfig,
+    topic: str,
+    transactions: Iterable[tuple[Sequence[Message], bool]],
+    *,
+    transactional_id: str,
+    codec: str = "none",
+) -> None:
+    """Write each sequence of messages in a transaction; committed where the flag is true, else aborted."""
+    producer = Producer({**_producer_config(config, codec, {}), "transactional.id": transactional_id})
+    producer.init_transactions(_TIMEOUT_S)
+    for messages, commit in transactions:
+        errors: list[KafkaError] = []
+        producer.begin_transaction()
+        _send(producer, topic, messages, errors)
+        # An aborted transaction leaves nothing in the log unless its batches got there first.
+        producer.flush(_TIMEOUT_S)
+        assert not errors, errors[0]
+        (producer.commit_transaction if commit else producer.abort_transaction)(_TIMEOUT_S)
+
+
+def end_offsets(config: ConfluentConfig, topic: str) -> dict[int, int]:
+    """Each partition's high watermark."""
+    consumer = _consumer(config, "read_uncommitted")
+    try:
+        return {
+            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_TIMEOUT_S)[1]
+            for partition in _partitions(consumer, topic)
+        }
+    finally:
+        consumer.close()
+
+
+def read_all(
+    config: ConfluentConfig, topic: str, *, isolation_level: str = "read_committed"
+) -> dict[int, list[Record]]:
+    """Every record of ``topic`` from its start to its end (the last stable offset), by partition, in order."""
+    consumer = _consumer(config, isolation_level)
+    try:
+        records: dict[int, list[Record]] = {partition: [] for partition in _partitions(consumer, topic)}
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in records])
+        unfinished = set(records)
+        while unfinished:
+            got = consumer.consume(5000, timeout=1.0)
+            for message in got:
+                error = message.error()
+                if error is None:
+                    records[message.partition() or 0].append(_record(message))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unfinished.discard(message.partition())
+                else:
+                    raise KafkaException(error)
+        return records
+    finally:
+        consumer.close()
+
+
+def assert_equal_copies(
+    source: ConfluentConfig, target: ConfluentConfig, topic: str, remote_topic: str | None = None
+) -> None:
+    """Every committed record of ``topic`` is in ``remote_topic``, in the same partition and order, and nothing else is.
+
+    Raises:
+        AssertionError: Names the first difference.
+    """
+    remote_topic = remote_topic or topic
+    wanted, found = read_all(source, topic), read_all(target, remote_topic)
+    assert sorted(found) == sorted(wanted), f"partitions: {topic} {len(wanted)}, {remote_topic} {len(found)}"
+    for partition in sorted(wanted):
+        pairs = zip_longest(wanted[partition], found[partition])
+        for number, (expected, actual) in enumerate(pairs):
+            if expected != actual:
+                raise AssertionError(
+                    f"{remote_topic}-{partition}, record {number} of {len(found[partition])} "
+                    f"(source has {len(wanted[partition])}): expected {_short(expected)}, found {_short(actual)}"
+                )
+
+
+def _sample(number: int, partitions: int, value_bytes: int) -> Message:
+    value: bytes | None = (f"{number} ".encode() * value_bytes)[:value_bytes]
+    key: bytes | None = f"key-{number % 17}".encode()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    match number % 10:
+        case 3:
+            headers = (("trace", str(number).encode()), ("empty", b""), ("null", None), ("trace", b"again"))
+        case 5:
+            value = None
+        case 7:
+            key = None
+        case 9:
+            value = b""
+    return Message(value, key, headers, number % partitions)
+
+
+def _producer_config(config: ConfluentConfig, codec: str, settings: Mapping[str, object]) -> dict[str, Any]:
+    told = {key.replace("_", "."): value for key, value in settings.items()}
+    return {"enable.idempotence": True, "linger.ms": 5, **config, "compression.type": codec, **told}
+
+
+def _send(producer: Producer, topic: str, messages: Iterable[Message], errors: list[KafkaError]) -> None:
+    def acknowledged(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            errors.append(error)
+
+    for message in messages:
+        while True:
+            try:
+                producer.produce(
+                    topic,
+                    message.value,
+                    message.key,
+                    message.partition,
+                    on_delivery=acknowledged,
+                    timestamp=message.timestamp_ms,
+                    headers=list(message.headers),
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+
+
+def _consumer(config: ConfluentConfig, isolation_level: str) -> Consumer:
+    return Consumer(
+        {
+            **config,
+            "group.id": "independent-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation_level,
+            "check.crcs": True,
+            "fetch.wait.max.ms": 50,
+            "fetch.message.max.bytes": 8 << 20,
+        }
+    )
+
+
+def _partitions(consumer: Consumer, topic: str) -> list[int]:
+    metadata = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    return sorted(metadata.partitions)
+
+
+def _record(message: Any) -> Record:
+    timestamp_type, timestamp_ms = message.timestamp()
+    headers = tuple((name, value) for name, value in message.headers() or ())
+    return Record(message.key(), message.value(), headers, timestamp_type, timestamp_ms)
+
+
+def _short(record: Record | None) -> str:
+    if record is None:
+        return "nothing"
+    value = record.value
+    if value is not None and len(value) > 60:
+        return f"{record._replace(value=value[:60])!r} ({len(value)} bytes)"
+    return repr(record)

@@ -1,0 +1,36 @@
+"""Waiting for something to become true."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+_POLL_S = 0.05
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], timeout_s: float, message: str) -> T:
+    """Call ``condition`` until its result is true, and return that.
+
+    Raises:
+        AssertionError: It was not within ``timeout_s``; the text is ``message`` and the last result.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:g} s: {message} (last: {result!r})")
+        time.sleep(_POLL_S)
+    return result
+
+
+async def wait_until_async(condition: Callable[[], Awaitable[T]], timeout_s: float, message: str) -> T:
+    """`wait_until` for a coroutine function."""
+    deadline = time.monotonic() + timeout_s
+    while not (result := await condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:g} s: {message} (last: {result!r})")
+        await asyncio.sleep(_POLL_S)
+    return result
