@@ -2,7 +2,7 @@
 
 What holds between any two calls:
 
-* ``acknowledged`` is a pair (source position, target end) that the target has confirmed; what is before is not sent again.
+* ``acknowledged`` is a pair (source position, target end) that the target has confirmed; it only moves forward.
 * Batches wait in ``ready``, then in ``in_flight``; their target offsets run on from ``acknowledged`` without a gap, and
   **a batch's base sequence is its target offset modulo 2^31**. So the broker's idempotence check is a compare-and-swap
   on the log's end: a batch is appended where it was meant to be, or not at all (docs/decisions/0001).
@@ -160,8 +160,8 @@ class PartitionCopy:
         if tail.producer_id != ours:
             raise PartitionStoppedError(
                 f"remote topic {self.assignment.target}: the last batch, at offset {tail.base_offset}, was written by "
-                f"producer {tail.producer_id}, not by this flow ({ours}): stop the other writer, and delete what it wrote "
-                "or choose another name for the remote topic"
+                f"producer {tail.producer_id}, not by this flow ({ours}): stop the other writer, and delete what it "
+                "wrote or choose another name for the remote topic"
             )
         after = (tail.base_sequence + tail.last_offset_delta + 1) % SEQUENCE_MODULUS
         if after != end % SEQUENCE_MODULUS:
@@ -262,7 +262,8 @@ class PartitionCopy:
         if walk.tail is not None and last.tail != walk.tail.tail:
             raise PartitionStoppedError(
                 f"remote topic {self.assignment.target}: its last record is not the source's at offset {last.offset}, "
-                "where the copy should have ended: the source was compacted or recreated in between; compare both before going on"
+                "where the copy should have ended: the source was compacted or recreated in between; compare both "
+                "before going on"
             )
         done = last.offset + 1 if walk.records < len(records) else batch.next_offset
         self._walk = None
