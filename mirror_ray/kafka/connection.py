@@ -25,6 +25,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.protocol import RequestPayload
 
 from mirror_ray.kafka import sasl
+from mirror_ray.kafka.framing import BadFrameError, FrameReader
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.kafka.wire_control import (
     API_VERSIONS_KEY,
@@ -35,16 +36,12 @@ from mirror_ray.kafka.wire_control import (
 )
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 
-#: Larger than any response that we ask for; a length above it is not Kafka speaking.
-MAX_RESPONSE_BYTES = 256 << 20
 #: Unacknowledged bytes make the kernel give up after this long, so that nothing of ours is delivered much later.
 TCP_USER_TIMEOUT_MS = 20_000
 
 _WRITE_HIGH_WATER_BYTES = 4 << 20
-#: Small answers are read many at a time; a large one is received in place from its first 4 KiB on.
-_STAGING_BYTES = 4096
 _MAX_PARTS = 1024
-_LENGTH = struct.Struct(">i")
+_CORRELATION_ID = struct.Struct(">i")
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 Buffer = bytes | bytearray | memoryview
@@ -87,11 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outstanding: deque[_Outstanding] = deque()
         self._held: list[_Request] | None = None
         self._correlation_id = 0
-        self._staging = memoryview(bytearray(_STAGING_BYTES))
-        self._staged = 0
-        self._frame: bytearray | None = None
-        self._view = memoryview(b"")
-        self._filled = 0
+        self._frames = FrameReader()
         self._last_byte_at = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -313,57 +306,29 @@ class Connection(asyncio.BufferedProtocol):
     # Being answered
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Where the transport puts what it receives next: the response at hand, or the staging buffer between two."""
-        if self._frame is not None:
-            return self._view[self._filled :]
-        return self._staging[self._staged :]
+        """asyncio: where to put what is received next."""
+        return self._frames.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """The transport has put ``nbytes`` there."""
+        """asyncio: so much was put there."""
         self._last_byte_at = self._loop.time()
-        if self._frame is None:
-            self._staged += nbytes
-            self._take_staged()
+        try:
+            for frame in self._frames.received(nbytes):
+                self._deliver(frame)
+        except (BadFrameError, IndexError) as error:
+            self.abort(str(error) if isinstance(error, BadFrameError) else "a response header that can't be read")
+
+    def _deliver(self, frame: memoryview) -> None:
+        if self._lost is not None:
             return
-        self._filled += nbytes
-        if self._filled == len(self._frame):
-            frame, self._frame, self._view = self._frame, None, memoryview(b"")
-            self._deliver(frame)
-
-    def _take_staged(self) -> None:
-        at = 0
-        while self._staged - at >= _LENGTH.size and self._lost is None:
-            (size,) = _LENGTH.unpack_from(self._staging, at)
-            if not 4 <= size <= MAX_RESPONSE_BYTES:
-                self.abort(f"it does not speak Kafka's protocol here: a response of {size} bytes")
-                return
-            start = at + _LENGTH.size
-            at = min(start + size, self._staged)
-            if at - start == size:
-                self._deliver(bytearray(self._staging[start:at]))
-                continue
-            self._frame = bytearray(size)
-            self._view = memoryview(self._frame)
-            self._filled = at - start
-            self._view[: self._filled] = self._staging[start:at]
-        rest = self._staged - at
-        self._staging[:rest] = bytes(self._staging[at : self._staged])
-        self._staged = rest
-
-    def _deliver(self, frame: bytearray) -> None:
-        view = memoryview(frame)
-        (correlation_id,) = _LENGTH.unpack_from(view)
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         if not self._outstanding or self._outstanding[0].correlation_id != correlation_id:
             self.abort(f"an answer with correlation id {correlation_id} that was not due")
             return
-        try:
-            start = body_start(view, self._outstanding[0].flexible_header)
-        except IndexError:
-            self.abort("a response header that can't be read")
-            return
+        start = body_start(frame, self._outstanding[0].flexible_header)
         answer = self._outstanding.popleft().answer
         if not answer.done():
-            answer.set_result(view[start:])
+            answer.set_result(frame[start:])
 
     def _check_head_of_line(self) -> None:
         """The time counts from when the broker last spoke: one that is throttled, or sends slowly, is not dead."""

@@ -1,0 +1,170 @@
+"""Getting into real brokers over raw connections, and being told clearly why not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pydantic import SecretStr
+
+from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
+from mirror_ray.devcluster import DevCluster, DevSecurity
+from mirror_ray.devcluster.certificates import CertificateAuthority, StoreType
+from mirror_ray.kafka.cluster import CONTROL, Cluster
+from mirror_ray.kafka.security import ClientSecurity
+from mirror_ray.model.errors import ClusterUnreachableError
+
+STORE_TYPES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")
+
+
+@pytest.fixture(scope="module")
+def scram_cluster() -> Iterator[DevCluster]:
+    """SASL_SSL with SCRAM-SHA-512."""
+    with DevCluster("scram", security=DevSecurity.scram_over_tls()) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def tls_cluster() -> Iterator[DevCluster]:
+    """SSL with client certificates."""
+    with DevCluster("tls", security=DevSecurity.mutual_tls()) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def plain_cluster() -> Iterator[DevCluster]:
+    """SASL_PLAINTEXT with PLAIN, and sessions of three seconds (KIP-368)."""
+    properties = {"connections.max.reauth.ms": "3000"}
+    with DevCluster("plain", security=DevSecurity.plain(), server_properties=properties) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def oauth_cluster() -> Iterator[DevCluster]:
+    """SASL_PLAINTEXT with OAUTHBEARER and unsecured tokens."""
+    with DevCluster("oauth", security=DevSecurity.oauth()) as cluster:
+        yield cluster
+
+
+def _ssl(cluster: DevCluster, store_type: StoreType = "PEM") -> SslSettings:
+    properties = cluster.client_properties(store_type=store_type)
+    keys = ("truststore.location", "truststore.password", "keystore.location", "keystore.password", "key.password")
+    found: dict[str, Any] = {key.replace(".", "_"): properties.get(f"ssl.{key}") for key in keys}
+    return SslSettings(**found)
+
+
+def _scram(password: str) -> SaslSettings:
+    return SaslSettings(mechanism="SCRAM-SHA-512", username="admin", password=SecretStr(password))
+
+
+def _settings(cluster: DevCluster, security: SecuritySettings) -> ClusterSettings:
+    return ClusterSettings(alias="A", bootstrap_servers=(cluster.bootstrap,), security=security)
+
+
+async def _cluster_id(settings: ClusterSettings) -> str:
+    """By the bootstrap connection, and by one to the broker that it names."""
+    cluster = Cluster(settings, "test")
+    try:
+        metadata = await cluster.refresh()
+        for broker in metadata.brokers:
+            await cluster.connect(broker, CONTROL)
+        return metadata.cluster_id
+    finally:
+        await cluster.close()
+
+
+def _cluster_id_by_librdkafka(settings: ClusterSettings) -> str:
+    config = ClientSecurity.build("A", settings.security).as_librdkafka()
+    admin = AdminClient({"bootstrap.servers": ",".join(settings.bootstrap_servers), **config})
+    return str(admin.describe_cluster(request_timeout=15).result().cluster_id)
+
+
+@pytest.mark.parametrize("store_type", STORE_TYPES)
+async def test_scram_over_tls_lets_us_in_with_any_store(scram_cluster: DevCluster, store_type: StoreType) -> None:
+    """SCRAM-SHA-512 over TLS works from PEM, JKS and PKCS12 truststores, raw and by librdkafka."""
+    security = SecuritySettings(protocol="SASL_SSL", ssl=_ssl(scram_cluster, store_type), sasl=_scram("admin-secret"))
+    settings = _settings(scram_cluster, security)
+    assert await _cluster_id(settings) == scram_cluster.cluster_id
+    assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == scram_cluster.cluster_id
+
+
+async def test_wrong_password_is_told_without_it(scram_cluster: DevCluster) -> None:
+    """A refusal names the cluster, the mechanism and the user, and never the password."""
+    security = SecuritySettings(protocol="SASL_SSL", ssl=_ssl(scram_cluster), sasl=_scram("not-this-one"))
+    with pytest.raises(ClusterUnreachableError) as refused:
+        await _cluster_id(_settings(scram_cluster, security))
+    assert "cluster A refuses SCRAM-SHA-512 for user admin" in str(refused.value)
+    assert "not-this-one" not in str(refused.value) + repr(refused.value)
+
+
+async def test_unknown_mechanism_names_what_the_broker_offers(scram_cluster: DevCluster) -> None:
+    """A mechanism that is not enabled there is told together with the ones that are."""
+    sasl = SaslSettings(mechanism="PLAIN", username="admin", password=SecretStr("admin-secret"))
+    security = SecuritySettings(protocol="SASL_SSL", ssl=_ssl(scram_cluster), sasl=sasl)
+    with pytest.raises(ClusterUnreachableError, match=r"PLAIN .* it offers SCRAM-SHA-512; check sasl\.mechanism"):
+        await _cluster_id(_settings(scram_cluster, security))
+
+
+async def test_foreign_authority_is_not_trusted(scram_cluster: DevCluster, tmp_path: Path) -> None:
+    """A broker whose certificate another authority signed is not spoken to."""
+    foreign = SslSettings(truststore_location=str(CertificateAuthority(tmp_path / "tls").truststore("PEM")))
+    security = SecuritySettings(protocol="SASL_SSL", ssl=foreign, sasl=_scram("admin-secret"))
+    with pytest.raises(ClusterUnreachableError, match=r"certificate is not accepted.*check A\.ssl\.truststore"):
+        await _cluster_id(_settings(scram_cluster, security))
+
+
+async def test_plaintext_to_a_tls_port_is_an_error_in_time(scram_cluster: DevCluster) -> None:
+    """A client without TLS at a TLS listener fails with a reason instead of waiting."""
+    with pytest.raises(ClusterUnreachableError, match=r"check A\.bootstrap\.servers, the network and security"):
+        await _cluster_id(_settings(scram_cluster, SecuritySettings()))
+
+
+async def test_tls_to_a_plaintext_port_is_told(plain_cluster: DevCluster) -> None:
+    """A client with TLS at a listener without it is told to look at the protocol."""
+    with pytest.raises(ClusterUnreachableError, match=r"no broker answers|check A\.security\.protocol"):
+        await _cluster_id(_settings(plain_cluster, SecuritySettings(protocol="SSL")))
+
+
+@pytest.mark.parametrize("store_type", STORE_TYPES)
+async def test_client_certificate_lets_us_in_from_any_store(tls_cluster: DevCluster, store_type: StoreType) -> None:
+    """Mutual TLS works from PEM, JKS and PKCS12 key stores, raw and by librdkafka."""
+    settings = _settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=_ssl(tls_cluster, store_type)))
+    assert await _cluster_id(settings) == tls_cluster.cluster_id
+    assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == tls_cluster.cluster_id
+
+
+async def test_missing_client_certificate_is_told(tls_cluster: DevCluster) -> None:
+    """A broker that wants a certificate and gets none refuses, and the key store is named."""
+    trust_only = SslSettings(truststore_location=_ssl(tls_cluster).truststore_location)
+    with pytest.raises(ClusterUnreachableError, match=r"does not accept our certificate.*A\.ssl\.keystore"):
+        await _cluster_id(_settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=trust_only)))
+
+
+async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevCluster) -> None:
+    """Requests keep being answered past the session's end, on one connection (KIP-368), pipelined ones included."""
+    sasl = SaslSettings(mechanism="PLAIN", username="admin", password=SecretStr("admin-secret"))
+    cluster = Cluster(_settings(plain_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)), "test")
+    await cluster.refresh()
+    connection = await cluster.connect(1, "data")
+    metadata_of_nothing = b"\1\0\0\0\0"
+    answers = 0
+    until = asyncio.get_running_loop().time() + 7
+    while asyncio.get_running_loop().time() < until:
+        sent = [connection.send(3, 9, True, [metadata_of_nothing]) for _ in range(20)]
+        answers += len(await asyncio.gather(*sent))
+        await asyncio.sleep(0.005)
+    assert answers > 1000
+    assert not connection.closed
+    await cluster.close()
+
+
+async def test_unsecured_tokens_let_us_in(oauth_cluster: DevCluster) -> None:
+    """OAUTHBEARER with Kafka's development tokens works, raw and by librdkafka."""
+    sasl = SaslSettings(mechanism="OAUTHBEARER", unsecured_subject="admin")
+    settings = _settings(oauth_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))
+    assert await _cluster_id(settings) == oauth_cluster.cluster_id
+    assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == oauth_cluster.cluster_id
