@@ -47,7 +47,7 @@ def create_topic(
     partitions: int = 1,
     *,
     replication_factor: int = 1,
-    topic_config: ConfluentConfig | None = None,
+    topic_config: Mapping[str, str] | None = None,
 ) -> str:
     """Create ``topic``, wait until the brokers list it with leaders, and return its name."""
     admin = AdminClient(dict(config))
