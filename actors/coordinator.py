@@ -1,0 +1,309 @@
+"""The coordinator: holds desired and observed state, and brings the one to the other.
+
+A plain class; its Ray options are in ``actors.spawn``. ``step()`` = observe, decide, act, publish; idempotent. The
+flows, the replicators and the heartbeats each run in tasks of their own and can't hold up one another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import pickle
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from actors.flow import FlowController
+from actors.placement import Placement
+from actors.pool import ReplicatorPool
+from actors.ports import FlowPortFactory, HeartbeatPort, MemoryPort, SpawnPort, Timing
+from actors.view import SystemView
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordination.observed import Observed
+from mirror_ray.coordination.state import Pause
+from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
+from mirror_ray.model.names import FlowName
+from mirror_ray.observe.status import (
+    Event,
+    PartitionStatus,
+    ReplicatorStatus,
+    SystemStatus,
+    TopicStatus,
+)
+
+_log = logging.getLogger(__name__)
+
+_EVENTS_KEPT = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Everything that the coordinator touches; fakes in unit tests."""
+
+    spawner: SpawnPort
+    flow_port: FlowPortFactory
+    heartbeat: Callable[[MirrorSettings], HeartbeatPort]
+    memory: MemoryPort
+    node: str
+    timing: Timing = field(default_factory=Timing)
+    #: Monotonic seconds.
+    clock: Callable[[], float] = time.monotonic
+    wall_ms: Callable[[], int] = lambda: int(time.time() * 1000)
+
+
+@dataclass(slots=True)
+class _Running:
+    controller: FlowController
+    settings: tuple[object, ...]
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class Coordinator:
+    """One per system. All methods may be called again after a call whose outcome is not known."""
+
+    def __init__(self, name: str, outside: Outside) -> None:
+        """``name``: the system's. Nothing happens before ``begin``."""
+        self.name = name
+        self.settings: MirrorSettings | None = None
+        self._outside = outside
+        self._started_ms = outside.wall_ms()
+        self._events: deque[Event] = deque(maxlen=_EVENTS_KEPT)
+        self._flows: dict[FlowName, FlowController] = {}
+        self._running: dict[FlowName, _Running] = {}
+        self._claims: dict[tuple[str, str], FlowName] = {}
+        self._observed = Observed()
+        self._wake = asyncio.Event()
+        self._apply_lock = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._heartbeat: HeartbeatPort | None = None
+        self._heartbeat_ages: dict[str, float | None] = {}
+        self._looked_s = outside.clock()
+        self._placement = Placement(
+            self._flows, self._observed, timing=outside.timing, emit=self._emit, wake=self._wake.set
+        )
+        self._pool = ReplicatorPool(
+            name,
+            outside.spawner,
+            timing=outside.timing,
+            clock=outside.clock,
+            emit=self._emit,
+            listener=self._placement,
+        )
+        self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed)
+
+    async def begin(self) -> None:
+        """Take up the work of an earlier coordinator of this name, where there was one; idempotent."""
+        async with self._apply_lock:
+            if self._tasks:
+                return
+            self._tasks = [asyncio.create_task(self._loop()), asyncio.create_task(self._watch_heartbeat())]
+            blob = await self._outside.memory.load()
+            if blob is not None:
+                settings, replicators, self._started_ms = pickle.loads(blob)
+                await self._pool.adopt()
+                self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
+                await self._configure(settings, replicators)
+
+    async def apply(self, settings: MirrorSettings, replicators: int | None = None) -> None:
+        """Start the flows of ``settings``, or update a running system to them.
+
+        Flows whose settings stay as they are never stop. ``replicators``: None keeps the number of a running system.
+        """
+        await self.begin()
+        async with self._apply_lock:
+            wanted = replicators or self._pool.desired or settings.replicators
+            await self._configure(settings, wanted)
+            await self._save()
+
+    async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
+        blob = pickle.dumps(settings)
+        self._pool.configure(settings, fingerprint(settings))
+        self._pool.scale(replicators)
+        enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
+        gone = [
+            name
+            for name, running in self._running.items()
+            if name not in enabled or running.settings != _flow_view(settings, enabled[name])
+        ]
+        await asyncio.gather(*(self._end_flow(name) for name in gone))
+        for name, flow in enabled.items():
+            if name not in self._running:
+                self._begin_flow(settings, flow)
+        if self.settings is None or pickle.dumps(self.settings) != blob:
+            self._heartbeat = self._outside.heartbeat(settings)
+        self.settings = settings
+        self._wake.set()
+
+    def _begin_flow(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        controller = FlowController(
+            flow,
+            self._outside.flow_port(settings, flow),
+            timing=self._outside.timing,
+            emit=self._emit,
+            claims=self._claims,
+            changed=self._wake.set,
+        )
+        tasks = [asyncio.create_task(controller.run()), asyncio.create_task(controller.keep_flushing())]
+        self._running[flow.name] = _Running(controller, _flow_view(settings, flow), tasks)
+        self._flows[flow.name] = controller
+        self._emit("info", str(flow.name), "flow started")
+
+    async def _end_flow(self, name: FlowName) -> None:
+        """Take back what the flow's replicators have, persist the last anchors, and close."""
+        running = self._running.pop(name)
+        for task in running.tasks:
+            task.cancel()
+        await asyncio.gather(*running.tasks, return_exceptions=True)
+        running.controller.retire()
+        await self._placement.give_up(self._pool, name)
+        self._flows.pop(name, None)
+        for claim in [claim for claim, owner in self._claims.items() if owner == name]:
+            del self._claims[claim]
+        try:
+            await running.controller.ledger.close()
+        except MirrorError as error:
+            _log.warning("flow %s: the last anchors could not be persisted: %s", name, error)
+        self._emit("info", str(name), "flow stopped")
+
+    async def _save(self) -> None:
+        await self._outside.memory.save(pickle.dumps((self.settings, self._pool.desired, self._started_ms)))
+
+    # The loop.
+
+    async def _loop(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._outside.timing.step_s)
+            self._wake.clear()
+            try:
+                await self.step()
+            except Exception:
+                _log.exception("a step of the coordinator failed; the next one tries again")
+
+    async def step(self) -> None:
+        """Observe, decide, act, publish. Does not wait for what it starts."""
+        now_s = self._outside.clock()
+        self._observed.sample(now_s, self._flows)
+        loads = {}
+        if now_s - self._looked_s >= self._outside.timing.rebalance_load_s:
+            self._looked_s = now_s
+            loads = self._observed.loads(now_s)
+            self._observed.forget(lambda each: each.flow not in self._flows)
+        await self._placement.step(self._pool, loads)
+
+    async def _watch_heartbeat(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            if self._heartbeat is not None:
+                try:
+                    self._heartbeat_ages = dict(await self._heartbeat.ages_s())
+                except MirrorError as error:
+                    self._heartbeat_ages = {}
+                    self._emit("warning", "heartbeat", f"{error}; started again")
+
+    def _emit(self, level: str, subject: str, text: str) -> None:
+        time_ms = self._outside.wall_ms()
+        self._events.append(Event(time_ms=time_ms, level=level, subject=subject, text=text))
+
+    # What operators ask.
+
+    async def status(self) -> SystemStatus:
+        """The whole system at a glance."""
+        return self._view.system(
+            self.settings,
+            started_ms=self._started_ms,
+            node=self._outside.node,
+            pid=os.getpid(),
+            heartbeat_ages=self._heartbeat_ages,
+            now_s=self._outside.clock(),
+            now_ms=self._outside.wall_ms(),
+        )
+
+    async def partitions(self, flow: str | None = None) -> tuple[PartitionStatus, ...]:
+        """Every partition, of one flow or of all."""
+        return self._view.partitions(self._chosen(flow), self._outside.wall_ms())
+
+    async def topics(self, flow: str | None = None) -> tuple[TopicStatus, ...]:
+        """Every topic, of one flow or of all."""
+        return self._view.topics(self._chosen(flow), self._outside.wall_ms())
+
+    async def replicators(self) -> tuple[ReplicatorStatus, ...]:
+        """Every replicator."""
+        return self._pool.statuses()
+
+    async def events(self, limit: int = 100) -> tuple[Event, ...]:
+        """The newest events, oldest first."""
+        return tuple(self._events)[-limit:]
+
+    async def health(self) -> str:
+        """Answers once the coordinator runs; the system's name."""
+        return self.name
+
+    def _chosen(self, flow: str | None) -> list[FlowController]:
+        return list(self._flows.values()) if flow is None else [self._find(flow)]
+
+    def _find(self, flow: str) -> FlowController:
+        try:
+            return self._flows[FlowName.parse(flow)]
+        except (KeyError, ValueError):
+            names = ", ".join(str(name) for name in self._flows) or "none"
+            raise ConfigError(f"there is no running flow {flow!r}; running flows: {names}") from None
+
+    # What operators do.
+
+    async def scale(self, replicators: int) -> None:
+        """Set the number of replicators. Few partitions move, the others never stop."""
+        if replicators < 1:
+            raise ConfigError("scale needs at least one replicator; use pause or down to stop copying")
+        if self.settings is None:
+            raise NotRunningError(f"{self.name} has no flows yet: mirror-ray up CONFIG")
+        self._emit("info", self.name, f"scale from {self._pool.desired} to {replicators} replicators")
+        self._pool.scale(replicators)
+        await self._save()
+        self._wake.set()
+
+    async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
+        """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""
+        await self._find(flow).set_pause(Pause(topic, partition), on=True)
+        self._emit("info", flow, f"paused {_scope(topic, partition)}")
+
+    async def resume(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
+        """Lift the pause of the same scope."""
+        await self._find(flow).set_pause(Pause(topic, partition), on=False)
+        self._emit("info", flow, f"resumed {_scope(topic, partition)}")
+
+    async def down(self, deadline_s: float = 30.0) -> None:
+        """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one."""
+        async with self._apply_lock:
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = []
+            await self._outside.memory.save(None)
+            try:
+                await asyncio.wait_for(self._drain_all(), deadline_s)
+            except TimeoutError:
+                _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
+            await self._pool.shut_down(min(5.0, deadline_s))
+            if self._heartbeat is not None:
+                await self._heartbeat.stop()
+            self.settings, self._heartbeat = None, None
+
+    async def _drain_all(self) -> None:
+        await asyncio.gather(*(self._end_flow(name) for name in list(self._running)))
+
+
+def fingerprint(settings: MirrorSettings) -> str:
+    """Tells settings apart without showing them."""
+    return hashlib.sha256(pickle.dumps(settings)).hexdigest()[:16]
+
+
+def _flow_view(settings: MirrorSettings, flow: FlowSettings) -> tuple[object, ...]:
+    return flow, settings.clusters[flow.name.source], settings.clusters[flow.name.target]
+
+
+def _scope(topic: str | None, partition: int | None) -> str:
+    return "the whole flow" if topic is None else topic if partition is None else f"{topic}-{partition}"

@@ -1,0 +1,209 @@
+"""Kafka as one flow sees it: raw clusters for discovery, admin and state store in threads of the flow's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, get_args
+
+from actors.ports import Cluster, Codec, TargetLimits
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordination.discovery import LogBounds, TopicSide
+from mirror_ray.coordination.state import Document
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.cluster import Cluster as RawCluster
+from mirror_ray.kafka.metadata import ClusterMetadata
+from mirror_ray.kafka.state import StateStore, state_topic
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.filters import ConfigPropertyFilter, ReplicationRules, TopicFilter
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.policy import load_policy
+from mirror_ray.model.topics import ConfigValue
+from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, plan_remote_topic
+
+_T = TypeVar("_T")
+
+_LATEST = -1
+_EARLIEST = -2
+_LEADER_NOT_AVAILABLE = 5
+#: Kafka's ``message.max.bytes`` default: where a topic's configs may not be read.
+_DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+_CODECS: Mapping[str, Codec] = {codec: codec for codec in get_args(Codec)}
+#: State, source admin and target admin may be asked at the same time.
+_THREADS = 3
+
+
+class KafkaFlowPort:
+    """The real ``FlowPort``. A cluster that hangs holds up this flow's threads, and no other's."""
+
+    def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        """Prepare; nothing is sent before ``open``.
+
+        Raises:
+            ConfigError: Security settings can't be used.
+            ValueError: A pattern or the policy can't be used; ``validate`` tells it earlier.
+        """
+        name = flow.name
+        source, target = settings.clusters[name.source], settings.clusters[name.target]
+        client_id = f"{name}|mirror-ray|coordinator"
+        self._flow = flow
+        self._rules = rules(flow)
+        self._configs = ConfigPropertyFilter(flow.topics.config_properties_exclude, flow.topics.use_defaults_from)
+        self._source = RawCluster(source, client_id)
+        self._target = RawCluster(target, client_id)
+        self._source_admin = ClusterAdmin(source, client_id)
+        self._target_admin = ClusterAdmin(target, client_id)
+        self._store = StateStore(target, state_topic(name.source), transactional_id(name))
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
+
+    async def open(self) -> Mapping[str, Document]:
+        """See ``FlowPort``. The raw connections come up meanwhile."""
+        documents, _, _ = await asyncio.gather(
+            self._in_thread(self._store.open), self._source.refresh(None), self._target.refresh(None)
+        )
+        return documents
+
+    async def observe(self) -> tuple[Cluster, Cluster]:
+        """See ``FlowPort``."""
+        source, target = await asyncio.gather(self._source.refresh(None), self._target.refresh(None))
+        return _cluster(source), _cluster(target)
+
+    def select(self, source: Cluster) -> Mapping[str, str]:
+        """See ``FlowPort``. MM2's rule."""
+        return {
+            topic: self._rules.remote_topic(topic)
+            for topic in source.topics
+            if self._rules.should_replicate_topic(topic)
+        }
+
+    async def ensure_remote(
+        self, wanted: Mapping[str, str], source: Cluster, target: Cluster
+    ) -> tuple[Mapping[str, str], Cluster]:
+        """See ``FlowPort``. MM2's rules for partitions and configs."""
+        new = [topic for topic, remote in wanted.items() if remote not in target.topics]
+        configs = await self._in_thread(lambda: self._source_admin.try_describe_topic_configs(new)) if new else {}
+        plans = [self._plan(topic, remote, source, target, configs.get(topic)) for topic, remote in wanted.items()]
+        errors = await self._in_thread(lambda: self._carry_out(plans))
+        failed: dict[str, str] = {}
+        for plan in plans:
+            error = errors.get(plan.remote_topic)
+            if plan.blocked is not None:
+                failed[plan.source_topic] = plan.blocked
+            elif error is not None:
+                failed[plan.source_topic] = str(error)
+        return failed, _cluster(await self._target.refresh(list(wanted.values())))
+
+    def _plan(
+        self,
+        topic: str,
+        remote: str,
+        source: Cluster,
+        target: Cluster,
+        configs: Mapping[str, ConfigValue] | MirrorError | None,
+    ) -> RemoteTopicPlan:
+        there = target.topics.get(remote)
+        return plan_remote_topic(
+            TopicFacts(
+                name=topic,
+                partitions=source.topics[topic].partitions,
+                configs=None if isinstance(configs, MirrorError) else configs,
+            ),
+            TopicFacts(name=remote, partitions=there.partitions) if there else None,
+            remote,
+            replication_factor=self._flow.topics.replication_factor,
+            configs=self._configs,
+        )
+
+    def _carry_out(self, plans: Sequence[RemoteTopicPlan]) -> dict[str, MirrorError | None]:
+        outcomes = self._target_admin.create_topics([plan.create for plan in plans if plan.create is not None])
+        totals = {plan.remote_topic: plan.extend.to_partitions for plan in plans if plan.extend is not None}
+        return outcomes | self._target_admin.create_partitions(totals)
+
+    async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
+        """See ``FlowPort``. Where configs may not be read, Kafka's defaults."""
+        configs = await self._in_thread(lambda: self._target_admin.try_describe_topic_configs(remote))
+        return {topic: _limits(answer) for topic, answer in configs.items()}
+
+    async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
+        """See ``FlowPort``. The leader's own end: what is not replicated yet counts too."""
+        starts, ends = await asyncio.gather(
+            self._target.list_offsets(dict.fromkeys(partitions, _EARLIEST), "read_uncommitted"),
+            self._target.log_ends(partitions),
+        )
+        return {
+            each: LogBounds(start=starts[each].offset, end=ends[each].end_offset)
+            for each in partitions
+            if starts[each].error_code == 0 and ends[each].error_code == 0
+        }
+
+    async def source_offsets(
+        self, partitions: Sequence[TopicPartition], *, latest: bool
+    ) -> Mapping[TopicPartition, int]:
+        """See ``FlowPort``."""
+        asked = dict.fromkeys(partitions, _LATEST if latest else _EARLIEST)
+        answers = await self._source.list_offsets(asked, self._flow.fetch.isolation_level)
+        return {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
+
+    async def new_producer(self) -> tuple[int, int]:
+        """See ``FlowPort``."""
+        return await self._target.init_producer_id()
+
+    async def write_state(self, documents: Mapping[str, Document | None]) -> None:
+        """See ``FlowPort``."""
+        await self._in_thread(lambda: self._store.write(documents))
+
+    async def close(self) -> None:
+        """See ``FlowPort``."""
+        await asyncio.gather(self._source.close(), self._target.close())
+        await self._in_thread(self._store.close)
+        await self._in_thread(self._source_admin.close)
+        await self._in_thread(self._target_admin.close)
+        self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def rules(flow: FlowSettings) -> ReplicationRules:
+    """MM2's rule of replication, as the flow is configured.
+
+    Raises:
+        ValueError: A pattern or the policy can't be used.
+    """
+    return ReplicationRules(
+        flow=flow.name,
+        policy=load_policy(flow.policy, flow.name.source),
+        topic_filter=TopicFilter(flow.topics.include, flow.topics.exclude),
+        heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
+    )
+
+
+def transactional_id(flow: FlowName) -> str:
+    """The state store's. Without the system's name, so that two systems that run one flow are kept apart."""
+    return f"mirror-ray-{flow.source}-to-{flow.target}"
+
+
+def _cluster(metadata: ClusterMetadata) -> Cluster:
+    there = {name: topic for name, topic in metadata.topics.items() if topic.error_code in (0, _LEADER_NOT_AVAILABLE)}
+    return Cluster(
+        cluster_id=metadata.cluster_id,
+        topics={
+            name: TopicSide(topic=name, topic_id=topic.topic_id, partitions=len(topic.partitions))
+            for name, topic in there.items()
+            if topic.partitions
+        },
+        leaders={
+            name: {number: partition.leader for number, partition in topic.partitions.items()}
+            for name, topic in there.items()
+        },
+    )
+
+
+def _limits(configs: Mapping[str, ConfigValue] | MirrorError) -> TargetLimits:
+    values = {} if isinstance(configs, MirrorError) else {key: each.value for key, each in configs.items()}
+    codec = values.get("compression.type")
+    return TargetLimits(
+        max_message_bytes=int(values.get("max.message.bytes") or _DEFAULT_MAX_MESSAGE_BYTES),
+        compress_with=_CODECS.get(codec or ""),
+    )

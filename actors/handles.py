@@ -1,0 +1,218 @@
+"""Ray behind the ports: the only code that holds actor handles and knows Ray's errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psutil
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors import spawn
+from actors.ports import ReplicatorGoneError, ReplicatorHealth, ReplicatorPort, ReplicatorSilentError
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, heartbeat_name, replicator_number
+from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowPartition
+
+_LOOK_S = 0.05
+#: Longer than SIGKILL takes, and than a node that is busy needs to begin a task.
+_CONFIRM_S = 30.0
+
+
+async def call(ref: Any) -> Any:
+    """Await a call of an actor; Ray's errors become ours.
+
+    Raises:
+        ReplicatorGoneError: The process is dead for sure. ReplicatorSilentError: It can't be reached just now.
+        MirrorError: The method raised.
+    """
+    try:
+        return await ref
+    except ActorDiedError as error:
+        raise ReplicatorGoneError(_first_line(error)) from error
+    except ActorUnavailableError as error:
+        raise ReplicatorSilentError(_first_line(error)) from error
+    except RayActorError as error:
+        raise ReplicatorGoneError(_first_line(error)) from error
+    except RayTaskError as error:
+        cause = error.cause
+        raise cause if isinstance(cause, MirrorError) else MirrorError(f"{type(cause).__name__}: {cause}") from error
+    except RayError as error:
+        raise ReplicatorSilentError(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+class RayReplicator:
+    """A replicator actor as a ``ReplicatorPort``."""
+
+    def __init__(self, handle: ActorHandle[Any]) -> None:
+        """``handle``: of an actor that may not be up yet."""
+        self._handle = handle
+        self._health: ReplicatorHealth | None = None
+
+    async def health(self) -> ReplicatorHealth:
+        """See ``ReplicatorPort``."""
+        health: ReplicatorHealth = await call(self._handle.health.remote())
+        self._health = health
+        return health
+
+    async def configure(self, settings: MirrorSettings, fingerprint: str) -> None:
+        """See ``ReplicatorPort``."""
+        await call(self._handle.configure.remote(settings, fingerprint))
+
+    async def exchange(self, assignments: Sequence[Assignment], *, full: bool) -> ReplicatorReport:
+        """See ``ReplicatorPort``."""
+        report: ReplicatorReport = await call(self._handle.exchange.remote(assignments, full))
+        return report
+
+    async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
+        """See ``ReplicatorPort``. Silence is waited for only a little longer than the drain may take."""
+        answer = call(self._handle.release.remote(partitions, deadline_s))
+        try:
+            reports: Sequence[PartitionReport] = await asyncio.wait_for(answer, deadline_s + 5)
+        except TimeoutError:
+            raise ReplicatorSilentError("did not answer a release in time") from None
+        return reports
+
+    async def stop(self, deadline_s: float) -> None:
+        """See ``ReplicatorPort``."""
+        try:
+            await asyncio.wait_for(call(self._handle.stop.remote(deadline_s)), deadline_s + 1)
+        except TimeoutError:
+            raise ReplicatorSilentError("did not stop in time") from None
+
+    async def kill(self, *, confirm: bool) -> None:
+        """See ``ReplicatorPort``.
+
+        Ray calls an actor dead once it has been told to die; a stopped process may still be there, with requests in
+        its kernel's buffers. So ``confirm`` looks at the process itself, on its own node.
+        """
+        await asyncio.to_thread(ray.kill, self._handle, no_restart=True)
+        if confirm and self._health is not None:
+            await self._see_gone(self._health)
+
+    async def _see_gone(self, health: ReplicatorHealth) -> None:
+        if health.node_id == ray.get_runtime_context().get_node_id():
+            await asyncio.to_thread(end_process, health.pid)
+            return
+        there = NodeAffinitySchedulingStrategy(health.node_id, soft=False)
+        task = ray.remote(num_cpus=0, max_retries=0)(end_process).options(scheduling_strategy=there)
+        try:
+            await asyncio.wait_for(task.remote(health.pid), _CONFIRM_S)
+        except (RayError, TimeoutError):
+            # The node itself is gone, or does not answer; the broker's sequence check is the line behind this one.
+            return
+
+
+def end_process(pid: int) -> None:
+    """Kill a replicator's process on this node, if it still is one, and wait until it is gone."""
+    try:
+        process = psutil.Process(pid)
+        if "ray::Replicator" not in " ".join(process.cmdline()):
+            return
+        os.kill(pid, signal.SIGKILL)
+        process.wait(timeout=_CONFIRM_S)
+    except (psutil.NoSuchProcess, ProcessLookupError, psutil.TimeoutExpired):
+        return
+
+
+class RaySpawner:
+    """Makes and finds the replicators of one system."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: the system's."""
+        self._name = name
+
+    async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
+        """See ``SpawnPort``."""
+        handle = await asyncio.to_thread(spawn.spawn_replicator, self._name, number, settings, fingerprint)
+        return RayReplicator(handle)
+
+    async def living(self) -> Mapping[int, ReplicatorPort]:
+        """See ``SpawnPort``."""
+        return await asyncio.to_thread(self._living)
+
+    def _living(self) -> dict[int, ReplicatorPort]:
+        found: dict[int, ReplicatorPort] = {}
+        for actor in ray.util.list_named_actors(all_namespaces=True):
+            number = replicator_number(self._name, str(actor["name"])) if actor["namespace"] == NAMESPACE else None
+            if number is not None:
+                try:
+                    found[number] = RayReplicator(ray.get_actor(str(actor["name"]), namespace=NAMESPACE))
+                except ValueError:  # died meanwhile
+                    continue
+        return found
+
+
+class RayHeartbeat:
+    """The heartbeat actor, brought up when it is first asked, and again when it has died."""
+
+    def __init__(self, name: str, settings: MirrorSettings) -> None:
+        """``name``: the system's."""
+        self._name = name
+        self._settings = settings
+        self._handle: ActorHandle[Any] | None = None
+
+    async def ages_s(self) -> Mapping[str, float | None]:
+        """See ``HeartbeatPort``."""
+        try:
+            if self._handle is None:
+                self._handle = await asyncio.to_thread(spawn.spawn_heartbeat, self._name, self._settings)
+                await call(self._handle.configure.remote(self._settings))
+            ages: Mapping[str, float | None] = await call(self._handle.ages_s.remote())
+        except ReplicatorGoneError:
+            self._handle = None
+            raise
+        return ages
+
+    async def stop(self) -> None:
+        """See ``HeartbeatPort``."""
+        try:
+            handle: ActorHandle[Any] = await asyncio.to_thread(
+                ray.get_actor, heartbeat_name(self._name), namespace=NAMESPACE
+            )
+            await asyncio.wait_for(call(handle.stop.remote()), 5.0)
+            await asyncio.to_thread(ray.kill, handle)
+        except (ValueError, TimeoutError, MirrorError):
+            return
+
+
+class RayMemory:
+    """Keeps a system's settings in Ray's own key-value store, which lives as long as the head does.
+
+    Ray keeps the arguments of its actors there too, so nothing is in it that would not be anyway.
+    """
+
+    def __init__(self, name: str) -> None:
+        """``name``: the system's."""
+        self._key = coordinator_name(name).encode()
+
+    async def load(self) -> bytes | None:
+        """See ``MemoryPort``."""
+        from ray.experimental import internal_kv
+
+        found: bytes | None = await asyncio.to_thread(
+            internal_kv._internal_kv_get, self._key, namespace=NAMESPACE.encode()
+        )
+        return found
+
+    async def save(self, blob: bytes | None) -> None:
+        """See ``MemoryPort``."""
+        from ray.experimental import internal_kv
+
+        space = NAMESPACE.encode()
+        if blob is None:
+            await asyncio.to_thread(internal_kv._internal_kv_del, self._key, namespace=space)
+        else:
+            await asyncio.to_thread(internal_kv._internal_kv_put, self._key, blob, overwrite=True, namespace=space)

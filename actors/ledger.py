@@ -1,0 +1,169 @@
+"""A flow's state in memory and on the target: anchors, epochs, pauses. What is granted was persisted before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from actors.ports import Codec, FlowPort, TargetLimits
+from mirror_ray.coordination import state
+from mirror_ray.coordination.state import Document, FlowMemory, FlowRecord, PartitionRecord, Pause
+from mirror_ray.model.assignment import Anchor, Assignment
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowPartition, TopicPartition
+
+
+class FlowLedger:
+    """Keeps a flow's records and writes every change through its port, one transaction at a time.
+
+    Guarantees: what ``assign`` returns has been persisted with its epoch; ``flush`` loses no pair when it fails.
+    """
+
+    def __init__(self, port: FlowPort) -> None:
+        self._port = port
+        self._memory = FlowMemory()
+        self._moved: dict[TopicPartition, Anchor] = {}
+        self._write_lock = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Read the flow's state, fencing an older coordinator.
+
+        Raises:
+            MirrorError: A cluster can't be reached, or refuses.
+        """
+        self._memory = state.decode(await self._port.open())
+
+    @property
+    def flow(self) -> FlowRecord | None:
+        """The flow's own record; None before its first start."""
+        return self._memory.flow
+
+    @property
+    def latest(self) -> frozenset[str]:
+        """Topics that begin at their end and have no anchor yet."""
+        return frozenset(self._memory.latest)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the whole flow is paused."""
+        return Pause() in self._memory.paused
+
+    def holds_back(self, partition: TopicPartition) -> bool:
+        """Whether an operator's pause holds the partition."""
+        return any(pause.covers(partition) for pause in self._memory.paused)
+
+    def record(self, partition: TopicPartition) -> PartitionRecord | None:
+        """The partition's anchor, as far as it is persisted."""
+        return self._memory.partitions.get(partition)
+
+    def by_topic(self) -> dict[str, dict[int, PartitionRecord]]:
+        """Every record, by source topic and partition number."""
+        by_topic: dict[str, dict[int, PartitionRecord]] = {}
+        for partition, record in self._memory.partitions.items():
+            by_topic.setdefault(partition.topic, {})[partition.partition] = record
+        return by_topic
+
+    async def begin(self, record: FlowRecord, latest: Collection[str]) -> None:
+        """Persist the flow's first start: its producer, and the topics that begin at their end."""
+        documents: dict[str, Document | None] = {state.latest_key(topic): {} for topic in latest}
+        documents[state.FLOW_KEY] = state.encode(record)
+        await self._write(documents)
+        self._memory.flow, self._memory.latest = record, set(latest)
+
+    async def remember(self, found: Mapping[TopicPartition, PartitionRecord]) -> None:
+        """Persist the first anchors of partitions."""
+        if not found:
+            return
+        settled = self._memory.latest & {partition.topic for partition in found}
+        documents: dict[str, Document | None] = {state.latest_key(topic): None for topic in settled}
+        documents |= {state.partition_key(partition): state.encode(record) for partition, record in found.items()}
+        await self._write(documents)
+        self._memory.partitions |= found
+        self._memory.latest -= settled
+
+    async def assign(self, limits: Mapping[FlowPartition, TargetLimits], codec: Codec | None) -> list[Assignment]:
+        """Raise the epochs, persist them, and return the assignments to hand out.
+
+        ``codec``: what the flow's config asks for; where it is silent the target topic's own decides.
+
+        Raises:
+            MirrorError: The state could not be written; nothing may be handed out.
+        """
+        flow = self._memory.flow
+        granted: dict[FlowPartition, PartitionRecord] = {}
+        for partition in limits:
+            record = self._memory.partitions.get(partition.source)
+            if record is not None:
+                anchor = self._moved.pop(partition.source, record.anchor)
+                granted[partition] = replace(
+                    record,
+                    epoch=record.epoch + 1,
+                    source_offset=anchor.source_offset,
+                    target_offset=anchor.target_offset,
+                )
+        if flow is None or not granted:
+            return []
+        self._memory.partitions |= {partition.source: record for partition, record in granted.items()}
+        await self._write({state.partition_key(each.source): state.encode(granted[each]) for each in granted})
+        return [
+            Assignment(
+                partition=partition,
+                source_topic_id=record.source_topic_id,
+                target=TopicPartition(record.target_topic, partition.partition),
+                target_topic_id=record.target_topic_id,
+                producer_id=flow.producer_id,
+                producer_epoch=flow.producer_epoch,
+                anchor=record.anchor,
+                epoch=record.epoch,
+                max_message_bytes=limits[partition].max_message_bytes,
+                compress_with=codec or limits[partition].compress_with,
+            )
+            for partition, record in granted.items()
+        ]
+
+    def moved(self, partition: TopicPartition, anchor: Anchor) -> None:
+        """Note an acknowledged pair; ``flush`` persists it."""
+        record = self._memory.partitions.get(partition)
+        if record is not None and record.anchor != anchor:
+            self._moved[partition] = anchor
+
+    async def flush(self) -> None:
+        """Persist the anchors that moved since the last flush, in one transaction.
+
+        Raises:
+            MirrorError: They could not be written; they are kept for the next flush.
+        """
+        moved, self._moved = self._moved, {}
+        if not moved:
+            return
+        records = {
+            partition: replace(
+                self._memory.partitions[partition],
+                source_offset=anchor.source_offset,
+                target_offset=anchor.target_offset,
+            )
+            for partition, anchor in moved.items()
+        }
+        self._memory.partitions |= records
+        try:
+            await self._write({state.partition_key(each): state.encode(record) for each, record in records.items()})
+        except MirrorError:
+            self._moved = moved | self._moved
+            raise
+
+    async def set_pause(self, pause: Pause, *, on: bool) -> None:
+        """Persist and apply a pause, or lift it."""
+        await self._write({state.pause_key(pause): {} if on else None})
+        (self._memory.paused.add if on else self._memory.paused.discard)(pause)
+
+    async def _write(self, documents: Mapping[str, Document | None]) -> None:
+        async with self._write_lock:
+            await self._port.write_state(documents)
+
+    async def close(self) -> None:
+        """Persist what is left and close the connections."""
+        try:
+            await self.flush()
+        finally:
+            await self._port.close()

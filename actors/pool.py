@@ -1,0 +1,333 @@
+"""The replicators: brought up, asked, found dead, replaced, drained. One task per slot: none waits for another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from actors.flow import Emit
+from actors.ports import ReplicatorGoneError, ReplicatorPort, ReplicatorSilentError, SpawnPort, Timing
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.naming import replicator_name
+from mirror_ray.coordination.rates import RateMeter
+from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowPartition
+from mirror_ray.observe.status import ReplicatorState, ReplicatorStatus
+
+_log = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Hears what the replicators say. Neither method may block or raise."""
+
+    def reported(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
+        """A report came in; ``full`` ones name every partition that the replicator holds."""
+        ...
+
+    def died(self, replicator: str) -> None:
+        """The replicator is dead for sure."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One replicator number and whatever process fills it at the moment."""
+
+    number: int
+    id: str
+    state: ReplicatorState = "starting"
+    problem: str | None = None
+    port: ReplicatorPort | None = None
+    fingerprint: str = ""
+    report: ReplicatorReport | None = None
+    #: Whether a full report has come in since it was brought up: only then is it known what it holds.
+    known: bool = False
+    #: Left by an earlier coordinator, and not heard of yet: nothing may be placed before it says what it holds.
+    adopted: bool = False
+    opened_s: float = 0.0
+    came_up: bool = False
+    meter: RateMeter = field(default_factory=RateMeter)
+    cpu: float = 0.0
+    answered_s: float = 0.0
+    outbox: list[Assignment] = field(default_factory=list)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class ReplicatorPool:
+    """Keeps as many replicators alive as are desired."""
+
+    def __init__(
+        self,
+        system: str,
+        spawner: SpawnPort,
+        *,
+        timing: Timing,
+        clock: Callable[[], float],
+        emit: Emit,
+        listener: Listener,
+    ) -> None:
+        """``clock``: monotonic seconds."""
+        self.desired = 0
+        self.slots: dict[int, Slot] = {}
+        self._system = system
+        self._spawner = spawner
+        self._timing = timing
+        self._clock = clock
+        self._emit = emit
+        self._listener = listener
+        self._settings: MirrorSettings | None = None
+        self._fingerprint = ""
+
+    async def adopt(self) -> None:
+        """Find the replicators that an earlier coordinator left alive. They go on copying meanwhile."""
+        for number, port in (await self._spawner.living()).items():
+            if number not in self.slots:
+                self._open(number, port).adopted = True
+
+    def configure(self, settings: MirrorSettings, fingerprint: str) -> None:
+        """The settings that every replicator is to work by."""
+        self._settings, self._fingerprint = settings, fingerprint
+        self._wake_all()
+
+    def scale(self, desired: int) -> None:
+        """Bring up what is missing, drain what is too many: the highest numbers."""
+        self.desired = desired
+        for number in range(1, desired + 1):
+            slot = self.slots.get(number)
+            if slot is None:
+                self._open(number, None)
+            elif slot.state == "draining":
+                slot.state = "running"
+        for number, slot in self.slots.items():
+            if number > desired and slot.state in ("starting", "running"):
+                slot.state = "draining"
+
+    def candidates(self) -> list[str]:
+        """Ids of the replicators that can be given partitions."""
+        return [
+            slot.id
+            for slot in self.slots.values()
+            if slot.state == "running" and slot.known and slot.fingerprint == self._fingerprint
+        ]
+
+    def expected(self) -> list[str]:
+        """Candidates, and those that are about to come up for the first time: so that not all goes to the fastest."""
+        soon_s = self._clock() - self._timing.start_grace_s
+        coming = [
+            slot.id
+            for slot in self.slots.values()
+            if slot.state in ("starting", "running") and not slot.came_up and slot.opened_s > soon_s
+        ]
+        return sorted({*self.candidates(), *coming})
+
+    def silent(self) -> set[str]:
+        """Ids of those that live, keep what they have, and can't be given or asked for anything at the moment."""
+        candidates = set(self.candidates())
+        return {
+            slot.id
+            for slot in self.slots.values()
+            if slot.state in ("running", "unresponsive") and slot.port is not None and slot.id not in candidates
+        }
+
+    def adopting(self) -> bool:
+        """Whether some process from before has not said yet what it holds."""
+        return any(slot.adopted for slot in self.slots.values())
+
+    def find(self, replicator: str) -> Slot | None:
+        """The slot of that id."""
+        return next((slot for slot in self.slots.values() if slot.id == replicator), None)
+
+    def hand_over(self, replicator: str, assignments: Sequence[Assignment]) -> None:
+        """Send assignments with the next exchange, which is at once."""
+        slot = self.find(replicator)
+        if slot is not None:
+            slot.outbox += assignments
+            slot.wake.set()
+
+    async def release(self, replicator: str, partitions: Sequence[FlowPartition]) -> Sequence[PartitionReport]:
+        """Drain partitions.
+
+        Raises:
+            ReplicatorGoneError: It is dead. ReplicatorSilentError: It may still hold them.
+        """
+        slot = self.find(replicator)
+        if slot is None or slot.port is None:
+            raise ReplicatorGoneError(f"{replicator} is not running")
+        gone = set(partitions)
+        slot.outbox = [each for each in slot.outbox if each.partition not in gone]
+        return await slot.port.release(partitions, self._timing.drain_s)
+
+    def retire(self, replicator: str) -> None:
+        """A draining replicator holds nothing any more: end it."""
+        slot = self.find(replicator)
+        if slot is None:
+            return
+        del self.slots[slot.number]
+        if slot.task is not None:
+            slot.task.cancel()
+        self._emit("info", slot.id, "drained and stopped")
+        if slot.port is not None:
+            slot.task = asyncio.create_task(self._end(slot.port))
+
+    async def shut_down(self, deadline_s: float) -> None:
+        """Stop every replicator, draining whatever it still holds."""
+        self.desired = 0
+        slots, self.slots = list(self.slots.values()), {}
+        for slot in slots:
+            if slot.task is not None:
+                slot.task.cancel()
+        await asyncio.gather(*(self._end(slot.port, deadline_s) for slot in slots if slot.port is not None))
+
+    async def _end(self, port: ReplicatorPort, deadline_s: float = 5.0) -> None:
+        try:
+            await port.stop(deadline_s)
+        except MirrorError as error:
+            _log.warning("replicator did not stop by itself: %s", error)
+        await port.kill(confirm=False)
+
+    def statuses(self) -> tuple[ReplicatorStatus, ...]:
+        """Every slot, by number."""
+        return tuple(self._status(self.slots[number]) for number in sorted(self.slots))
+
+    def problems(self) -> tuple[str, ...]:
+        """Why replicators are missing."""
+        return tuple(f"{slot.id}: {slot.problem}" for slot in self.slots.values() if slot.problem)
+
+    def _status(self, slot: Slot) -> ReplicatorStatus:
+        report = slot.report
+        records_per_s, bytes_per_s = slot.meter.rates(self._clock())
+        return ReplicatorStatus(
+            id=slot.id,
+            state=slot.state,
+            node=report.node if report else "",
+            pid=report.pid if report else 0,
+            partitions=report.assigned if report else 0,
+            records_per_s=records_per_s,
+            bytes_per_s=bytes_per_s,
+            cpu=slot.cpu,
+            memory=report.memory_bytes if report else 0,
+        )
+
+    def _open(self, number: int, port: ReplicatorPort | None) -> Slot:
+        slot = Slot(number=number, id=replicator_name(self._system, number), port=port, opened_s=self._clock())
+        self.slots[number] = slot
+        slot.task = asyncio.create_task(self._keep(slot))
+        return slot
+
+    def _wake_all(self) -> None:
+        for slot in self.slots.values():
+            slot.wake.set()
+
+    async def _keep(self, slot: Slot) -> None:
+        """Fill the slot for as long as it is wanted."""
+        while True:
+            try:
+                if await self._bring_up(slot):
+                    await self._converse(slot)
+            except ReplicatorGoneError as error:
+                lived = slot.state != "starting"
+                self._bury(slot, str(error))
+                if not lived:
+                    await asyncio.sleep(self._timing.respawn_s)
+            except Exception as error:  # a slot must not fall silent because of one surprise
+                _log.exception("%s", slot.id)
+                slot.problem = f"{type(error).__name__}: {error}"
+                await asyncio.sleep(self._timing.respawn_s)
+            if slot.number > self.desired:
+                self.slots.pop(slot.number, None)
+                return
+
+    async def _bring_up(self, slot: Slot) -> bool:
+        """Spawn a process where there is none, and wait until it answers. False: ask Ray again."""
+        if self._settings is None:
+            await self._wait(slot)
+            return False
+        if slot.port is None:
+            slot.port = await self._spawner.spawn(slot.number, self._settings, self._fingerprint)
+        try:
+            health = await asyncio.wait_for(slot.port.health(), self._timing.start_timeout_s)
+        except (TimeoutError, ReplicatorSilentError):
+            slot.problem = "did not come up: Ray may have no room for it (see `ray status`); asked again"
+            self._emit("warning", slot.id, slot.problem)
+            await slot.port.kill(confirm=False)
+            raise ReplicatorGoneError(slot.problem) from None
+        slot.fingerprint, slot.problem, slot.known = health.fingerprint, None, False
+        slot.answered_s = self._clock()
+        slot.meter = RateMeter()
+        if slot.state != "draining":
+            slot.state = "running"
+        return True
+
+    async def _converse(self, slot: Slot) -> None:
+        """Exchange until it is dead; kill it when it has been silent for too long."""
+        while True:
+            try:
+                if slot.fingerprint != self._fingerprint:
+                    await asyncio.wait_for(self._configure(slot), 2 * self._timing.drain_s)
+                await asyncio.wait_for(self._exchange(slot), self._timing.exchange_timeout_s)
+                if slot.state == "unresponsive":
+                    self._emit("info", slot.id, "answers again")
+                    slot.state = "running" if slot.number <= self.desired else "draining"
+            except (TimeoutError, ReplicatorSilentError):
+                slot.known = False
+                silent_s = self._clock() - slot.answered_s
+                if slot.state == "running":
+                    slot.state = "unresponsive"
+                    self._emit("warning", slot.id, "does not answer; it may still be copying")
+                if silent_s > self._timing.unresponsive_s and slot.port is not None:
+                    self._emit("error", slot.id, f"has not answered for {silent_s:.0f} s: killed")
+                    await slot.port.kill(confirm=True)
+                    raise ReplicatorGoneError("killed, for it did not answer") from None
+            await self._wait(slot)
+
+    async def _exchange(self, slot: Slot) -> None:
+        if slot.port is None:
+            raise ReplicatorGoneError(f"{slot.id} is not running")
+        sent, full = slot.outbox, not slot.known
+        report = await slot.port.exchange(sent, full=full)
+        # Assignments stay in the outbox until they have been heard; hearing them twice changes nothing.
+        delivered = {(each.partition, each.epoch) for each in sent}
+        slot.outbox = [each for each in slot.outbox if (each.partition, each.epoch) not in delivered]
+        self._note(slot, report)
+        self._listener.reported(slot.id, report, full=full)
+        slot.known, slot.came_up, slot.adopted = True, True, False
+
+    async def _configure(self, slot: Slot) -> None:
+        """Hand over new settings. It may have to drain for them: that silence is not held against it."""
+        settings, fingerprint = self._settings, self._fingerprint
+        if slot.port is None or settings is None:
+            raise ReplicatorGoneError(f"{slot.id} is not running")
+        await slot.port.configure(settings, fingerprint)
+        slot.fingerprint, slot.answered_s = fingerprint, self._clock()
+
+    def _note(self, slot: Slot, report: ReplicatorReport) -> None:
+        now_s = self._clock()
+        before = slot.report
+        if before is not None and before.pid == report.pid and now_s > slot.answered_s:
+            slot.cpu = (report.cpu_seconds - before.cpu_seconds) / (now_s - slot.answered_s)
+        slot.report, slot.answered_s = report, now_s
+        slot.meter.sample(now_s, report.records, report.bytes)
+
+    def _bury(self, slot: Slot, reason: str) -> None:
+        was = slot.state
+        slot.port, slot.report, slot.outbox, slot.cpu = None, None, [], 0.0
+        slot.known = slot.adopted = False
+        slot.state = "starting" if slot.number <= self.desired else "dead"
+        if was == "starting":
+            slot.problem = reason
+        else:
+            self._emit("error", slot.id, f"died ({reason}); its partitions go to the others, a replacement is started")
+        self._listener.died(slot.id)
+
+    async def _wait(self, slot: Slot) -> None:
+        try:
+            await asyncio.wait_for(slot.wake.wait(), self._timing.poll_s)
+        except TimeoutError:
+            return
+        finally:
+            slot.wake.clear()

@@ -1,0 +1,205 @@
+"""What the coordinator needs from the outside, so that it runs in a unit test without Ray and Kafka.
+
+``FlowPort`` is Kafka as one flow sees it, ``ReplicatorPort`` one replicator process, ``SpawnPort`` Ray.
+The real ones are in ``actors.flow_port`` and ``actors.handles``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordination.discovery import LogBounds, TopicSide
+from mirror_ray.coordination.state import Document
+from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowPartition, TopicPartition
+
+
+Codec = Literal["gzip", "snappy", "lz4", "zstd"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How often and how long. Tests shorten it."""
+
+    step_s: float = 0.5
+    #: Replicators are asked this often: anchors, lag and rates are at most this old.
+    poll_s: float = 0.5
+    flush_s: float = 1.0
+    #: Below ``unresponsive_s``; a replicator answers from memory, in milliseconds unless its process is starved.
+    exchange_timeout_s: float = 3.0
+    #: A replicator that has not answered for this long is killed. Longer than any pause that a busy machine causes.
+    unresponsive_s: float = 15.0
+    #: A first start unpacks the runtime environment and imports everything on a cold disk.
+    start_timeout_s: float = 60.0
+    #: Replicators that are about to come up for the first time get their share kept for so long.
+    start_grace_s: float = 8.0
+    #: Ray has no room for a replicator, or it can't start: asked again after this.
+    respawn_s: float = 2.0
+    #: A release waits this long for acknowledgements; what is late is copied again by no one, for the end is read.
+    drain_s: float = 15.0
+    retry_first_s: float = 0.5
+    retry_most_s: float = 10.0
+    #: Loads change faster than moves pay off.
+    rebalance_load_s: float = 30.0
+    #: Partitions of one replicator that move at a time; the others of it never stop.
+    moves_at_once: int = 64
+
+
+class ReplicatorGoneError(MirrorError):
+    """The replicator's process is dead for sure: what it had may be given to another at once."""
+
+
+class ReplicatorSilentError(MirrorError):
+    """The replicator did not answer; it may be alive and writing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One side of a flow, as of now: its id, and its topics with their partitions' leaders."""
+
+    cluster_id: str
+    topics: Mapping[str, TopicSide]
+    #: Broker id of each partition's leader, by topic.
+    leaders: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLimits:
+    """What the target topic's configs mean for the copy."""
+
+    max_message_bytes: int
+    compress_with: Codec | None
+
+
+class FlowPort(Protocol):
+    """Kafka as one flow sees it. Every method may raise a MirrorError; none blocks the event loop."""
+
+    async def open(self) -> Mapping[str, Document]:
+        """Open both clusters and the state topic (fencing an older coordinator); return the state."""
+        ...
+
+    async def observe(self) -> tuple[Cluster, Cluster]:
+        """Both clusters with all their topics, fresh."""
+        ...
+
+    def select(self, source: Cluster) -> Mapping[str, str]:
+        """The topics of the source that the flow copies, each with the name of its remote topic."""
+        ...
+
+    async def ensure_remote(
+        self, wanted: Mapping[str, str], source: Cluster, target: Cluster
+    ) -> tuple[Mapping[str, str], Cluster]:
+        """Create or extend what is missing: why it failed, by source topic; and the target, seen afterwards."""
+        ...
+
+    async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
+        """Limits of remote topics that exist."""
+        ...
+
+    async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
+        """Start and end of target logs; partitions that can't be asked now are left out."""
+        ...
+
+    async def source_offsets(
+        self, partitions: Sequence[TopicPartition], *, latest: bool
+    ) -> Mapping[TopicPartition, int]:
+        """First or next offset of source partitions; partitions that can't be asked now are left out."""
+        ...
+
+    async def new_producer(self) -> tuple[int, int]:
+        """A producer id and epoch from the target."""
+        ...
+
+    async def write_state(self, documents: Mapping[str, Document | None]) -> None:
+        """Write in one transaction; None deletes. Raises StateFencedError when another coordinator took over."""
+        ...
+
+    async def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class FlowPortFactory(Protocol):
+    """Makes the port of a flow."""
+
+    def __call__(self, settings: MirrorSettings, flow: FlowSettings) -> FlowPort:
+        """A port that is not open yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatorHealth:
+    """Who answers behind a replicator's name."""
+
+    #: Of the settings that it works by.
+    fingerprint: str
+    node_id: str
+    pid: int
+
+
+class ReplicatorPort(Protocol):
+    """One replicator. Raises ReplicatorGoneError or ReplicatorSilentError."""
+
+    async def health(self) -> ReplicatorHealth:
+        """Answers once the process is up and ready for assignments."""
+        ...
+
+    async def configure(self, settings: MirrorSettings, fingerprint: str) -> None:
+        """Work by these settings from now on; flows that they don't change never stop."""
+        ...
+
+    async def exchange(self, assignments: Sequence[Assignment], *, full: bool) -> ReplicatorReport:
+        """Hand over assignments (repeated ones are ignored) and take the report."""
+        ...
+
+    async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
+        """Drain and let go of partitions; what it does not hold is left out of the answer."""
+        ...
+
+    async def stop(self, deadline_s: float) -> None:
+        """Drain everything and end the process."""
+        ...
+
+    async def kill(self, *, confirm: bool) -> None:
+        """End the process without asking it; with ``confirm``, returns only when the process itself is seen gone."""
+        ...
+
+
+class SpawnPort(Protocol):
+    """Ray, as the pool needs it."""
+
+    async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
+        """Create (or find) replicator ``number``; it may not be up yet."""
+        ...
+
+    async def living(self) -> Mapping[int, ReplicatorPort]:
+        """Replicators of this system that exist already, by number."""
+        ...
+
+
+class HeartbeatPort(Protocol):
+    """The heartbeat actor."""
+
+    async def ages_s(self) -> Mapping[str, float | None]:
+        """Seconds since the last acknowledged heartbeat, by flow; None before the first."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop emitting and end the process."""
+        ...
+
+
+class MemoryPort(Protocol):
+    """Keeps the settings where a restarted coordinator finds them."""
+
+    async def load(self) -> bytes | None:
+        """What was saved last."""
+        ...
+
+    async def save(self, blob: bytes | None) -> None:
+        """Keep ``blob``; None forgets."""
+        ...

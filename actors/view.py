@@ -1,0 +1,145 @@
+"""What ``status``, ``lag``, ``topics`` and ``replicators`` show, gathered from the coordinator's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from actors.flow import FlowController, TopicView
+from actors.placement import Placement
+from actors.pool import ReplicatorPool
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordination import snapshot
+from mirror_ray.coordination.observed import Observed
+from mirror_ray.model.assignment import PartitionReport, PartitionState
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.observe.status import FlowStatus, PartitionStatus, SystemStatus, TopicStatus
+
+
+class SystemView:
+    """Reads the parts; changes nothing."""
+
+    def __init__(
+        self,
+        name: str,
+        flows: Mapping[FlowName, FlowController],
+        placement: Placement,
+        pool: ReplicatorPool,
+        observed: Observed,
+    ) -> None:
+        """``flows`` is looked at anew in each call."""
+        self._name = name
+        self._flows = flows
+        self._placement = placement
+        self._pool = pool
+        self._observed = observed
+
+    def system(
+        self,
+        settings: MirrorSettings | None,
+        *,
+        started_ms: int,
+        node: str,
+        pid: int,
+        heartbeat_ages: Mapping[str, float | None],
+        now_s: float,
+        now_ms: int,
+    ) -> SystemStatus:
+        """Every flow of the settings, idle ones too, and every replicator."""
+        return SystemStatus(
+            name=self._name,
+            started_ms=started_ms,
+            flows=tuple(
+                self._flow(flow, heartbeat_ages.get(str(flow.name)), now_s, now_ms)
+                for flow in (settings.flows if settings else ())
+            ),
+            replicators=self._pool.statuses(),
+            desired_replicators=self._pool.desired,
+            coordinator_pid=pid,
+            coordinator_node=node,
+        )
+
+    def partitions(self, flows: Iterable[FlowController], now_ms: int) -> tuple[PartitionStatus, ...]:
+        """Every partition of the flows, by topic and number."""
+        return tuple(
+            self._partition(flow, flow.topics[topic], number, now_ms)
+            for flow in flows
+            for topic in sorted(flow.topics)
+            for number in range(flow.topics[topic].source.partitions)
+        )
+
+    def topics(self, flows: Iterable[FlowController], now_ms: int) -> tuple[TopicStatus, ...]:
+        """Every topic of the flows, by name."""
+        return tuple(
+            snapshot.topic_status(
+                str(flow.name),
+                topic,
+                view.remote_topic,
+                view.refused,
+                [self._partition(flow, view, number, now_ms) for number in range(view.source.partitions)],
+            )
+            for flow in flows
+            for topic, view in sorted(flow.topics.items())
+        )
+
+    def _partition(self, flow: FlowController, view: TopicView, number: int, now_ms: int) -> PartitionStatus:
+        partition = FlowPartition(flow.name, view.source.topic, number)
+        owner = self._placement.owners.get(partition)
+        report = self._observed.reports.get(partition)
+        state, reason = _state(flow, view, partition.source, report, owned=owner is not None)
+        return snapshot.partition_status(
+            partition,
+            target_topic=view.remote_topic,
+            state=state,
+            reason=reason,
+            replicator=owner.replicator if owner else None,
+            report=report,
+            totals=self._observed.totals(partition),
+            now_ms=now_ms,
+        )
+
+    def _flow(self, settings: FlowSettings, heartbeat_age_s: float | None, now_s: float, now_ms: int) -> FlowStatus:
+        flow = self._flows.get(settings.name)
+        partitions = self.partitions([flow], now_ms) if flow else ()
+        problems = flow.problems() + self._pool.problems() if flow else ()
+        copying = sum(each.state == "copying" for each in partitions)
+        state = snapshot.flow_state(
+            enabled=settings.enabled,
+            discovered=flow is not None and flow.discovered,
+            reachable=flow is None or flow.reachable,
+            paused=flow is not None and flow.ledger.paused,
+            troubled=bool(problems) or any(each.state in ("refused", "stopped") for each in partitions),
+            copying=copying,
+            expected=sum(each.state in ("waiting", "establishing", "copying") for each in partitions),
+        )
+        stopped = [each for each in partitions if each.state == "stopped"]
+        return snapshot.flow_status(
+            str(settings.name),
+            state=state,
+            topics=len(flow.topics) if flow else 0,
+            partitions=partitions,
+            rates=self._observed.rates(settings.name, now_s),
+            totals=self._observed.flow_totals(settings.name),
+            heartbeat_age_s=heartbeat_age_s,
+            discovered=flow is not None and flow.discovered,
+            problems=problems + tuple(f"{each.topic}-{each.partition}: stopped: {each.reason}" for each in stopped),
+        )
+
+
+def _state(
+    flow: FlowController,
+    view: TopicView,
+    partition: TopicPartition,
+    report: PartitionReport | None,
+    *,
+    owned: bool,
+) -> tuple[PartitionState, str | None]:
+    if view.refused is not None:
+        return "refused", view.refused
+    if flow.ledger.holds_back(partition):
+        return "paused", None
+    if not owned:
+        return "waiting", "no replicator has it yet"
+    record = flow.ledger.record(partition)
+    if report is None or record is None or report.epoch != record.epoch:
+        return "establishing", None
+    return report.state, report.reason

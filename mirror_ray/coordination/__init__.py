@@ -1,0 +1,1 @@
+"""What the coordinator decides: discovery, anchors, assignment, snapshots. Pure: time comes in as a value."""

@@ -1,0 +1,30 @@
+"""Names by which the actors of a running system find each other and are found."""
+
+from __future__ import annotations
+
+#: Ray namespace of every actor of ours.
+NAMESPACE = "mirror-ray"
+#: Name of a system that was not given one.
+DEFAULT_NAME = "mirror"
+
+
+def coordinator_name(system: str) -> str:
+    """Ray actor name of the system's coordinator."""
+    return f"{system}:coordinator"
+
+
+def heartbeat_name(system: str) -> str:
+    """Ray actor name of the system's heartbeat emitter."""
+    return f"{system}:heartbeat"
+
+
+def replicator_name(system: str, number: int) -> str:
+    """Ray actor name of replicator ``number``; also its id in reports and ``replicators -o json``."""
+    return f"{system}:replicator:{number}"
+
+
+def replicator_number(system: str, actor_name: str) -> int | None:
+    """The number in a replicator's actor name; None where the name is not a replicator of this system."""
+    prefix = replicator_name(system, 0)[:-1]
+    number = actor_name.removeprefix(prefix)
+    return int(number) if number != actor_name and number.isdecimal() else None

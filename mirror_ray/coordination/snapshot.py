@@ -1,0 +1,145 @@
+"""From records, owners and reports to the frozen values of ``status``, ``lag`` and ``topics``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mirror_ray.model.assignment import PartitionReport, PartitionState
+from mirror_ray.model.names import FlowPartition
+from mirror_ray.observe.status import FlowState, FlowStatus, PartitionStatus, TopicStatus
+
+#: Which state stands for a topic whose partitions differ: the first of these that occurs.
+_GRAVITY: tuple[PartitionState, ...] = ("refused", "stopped", "waiting", "establishing", "paused", "copying")
+#: Partitions in these states are not expected to come to lag 0, so they don't hide the lag of the others.
+_SET_ASIDE: tuple[PartitionState, ...] = ("refused", "paused")
+
+
+def partition_status(
+    partition: FlowPartition,
+    *,
+    target_topic: str,
+    state: PartitionState,
+    reason: str | None,
+    replicator: str | None,
+    report: PartitionReport | None,
+    totals: tuple[int, int],
+    now_ms: int,
+) -> PartitionStatus:
+    """One partition's line."""
+    known = report is not None and report.source_end >= 0 and report.position >= 0 and state != "establishing"
+    lag = max(0, report.source_end - report.position) if known and report is not None else None
+    return PartitionStatus(
+        flow=str(partition.flow),
+        topic=partition.topic,
+        partition=partition.partition,
+        target_topic=target_topic,
+        state=state,
+        reason=reason,
+        replicator=replicator,
+        source_end=report.source_end if report else -1,
+        position=report.position if report else -1,
+        target_end=report.target_end if report else -1,
+        lag_records=lag,
+        lag_bytes=None if lag is None or report is None else round(lag * report.bytes_per_record),
+        lag_seconds=_lag_seconds(lag, report, now_ms),
+        held_back_records=max(0, report.high_watermark - report.source_end) if report and known else 0,
+        records=totals[0],
+        bytes=totals[1],
+    )
+
+
+def _lag_seconds(lag: int | None, report: PartitionReport | None, now_ms: int) -> float | None:
+    if lag is None or report is None:
+        return None
+    if lag == 0:
+        return 0.0
+    return max(0.0, (now_ms - report.last_timestamp_ms) / 1000) if report.last_timestamp_ms >= 0 else None
+
+
+def topic_status(
+    flow: str, topic: str, remote_topic: str, refused: str | None, partitions: Sequence[PartitionStatus]
+) -> TopicStatus:
+    """One topic's line, from its partitions' lines."""
+    states = {each.state for each in partitions}
+    gravest: PartitionState = "waiting"
+    if refused is not None:
+        gravest = "refused"
+    elif states:
+        gravest = next(state for state in _GRAVITY if state in states)
+    reason = refused or next((each.reason for each in partitions if each.state == gravest and each.reason), None)
+    return TopicStatus(
+        flow=flow,
+        topic=topic,
+        remote_topic=remote_topic,
+        partitions=len(partitions),
+        copying=sum(each.state == "copying" for each in partitions),
+        state=gravest,
+        reason=reason,
+        lag_records=total_lag(partitions),
+        records=sum(each.records for each in partitions),
+        bytes=sum(each.bytes for each in partitions),
+    )
+
+
+def total_lag(partitions: Iterable[PartitionStatus]) -> int | None:
+    """Sum of the lags; None while one of a partition that should be copying is not known."""
+    total = 0
+    for each in partitions:
+        if each.lag_records is not None:
+            total += each.lag_records
+        elif each.state not in _SET_ASIDE:
+            return None
+    return total
+
+
+def flow_state(
+    *, enabled: bool, discovered: bool, reachable: bool, paused: bool, troubled: bool, copying: int, expected: int
+) -> FlowState:
+    """One word for a flow.
+
+    ``troubled``: some topic or partition is refused or stopped. ``expected``: partitions that should be copying.
+    """
+    if not enabled:
+        return "idle"
+    if not reachable:
+        return "unreachable"
+    if paused:
+        return "paused"
+    if troubled:
+        return "degraded"
+    if not discovered or (copying == 0 and expected > 0):
+        return "starting"
+    return "running"
+
+
+def flow_status(
+    flow: str,
+    *,
+    state: FlowState,
+    topics: int,
+    partitions: Sequence[PartitionStatus],
+    rates: tuple[float, float],
+    totals: tuple[int, int],
+    heartbeat_age_s: float | None,
+    discovered: bool,
+    problems: tuple[str, ...],
+) -> FlowStatus:
+    """One flow's line, from its partitions' lines."""
+    late = [each.lag_seconds for each in partitions if each.lag_seconds is not None]
+    lag = total_lag(partitions) if discovered else None
+    return FlowStatus(
+        flow=flow,
+        state=state,
+        topics=topics,
+        partitions=len(partitions),
+        copying=sum(each.state == "copying" for each in partitions),
+        lag_records=lag,
+        lag_seconds=0.0 if lag == 0 else max(late, default=None),
+        records_per_s=rates[0],
+        bytes_per_s=rates[1],
+        records=totals[0],
+        bytes=totals[1],
+        heartbeat_age_s=heartbeat_age_s,
+        discovered=discovered,
+        problems=problems,
+    )

@@ -1,0 +1,121 @@
+"""The actors on real Ray, copying between real clusters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+import ray
+
+from actors.spawn import start_system
+from mirror_ray.attach import Mirror, attach
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, TopicSettings
+from mirror_ray.model.errors import NotRunningError
+from mirror_ray.model.names import FlowName
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.waiting import wait_until
+
+
+def _settings(clusters: Clusters, *topics: str, replicators: int = 1) -> MirrorSettings:
+    return MirrorSettings(
+        clusters={
+            alias: ClusterSettings(alias=alias, bootstrap_servers=(cluster.bootstrap,))
+            for alias, cluster in zip("AB", clusters, strict=True)
+        },
+        flows=(
+            FlowSettings(
+                name=FlowName("A", "B"),
+                enabled=True,
+                topics=TopicSettings(include=topics, refresh_interval_s=1.0),
+            ),
+        ),
+        replicators=replicators,
+        replicator_cpus=0.5,
+    )
+
+
+def _wait_for(mirror: Mirror, topic: str, records: int, timeout_s: float = 20.0) -> None:
+    """Wait until ``records`` of ``topic`` are acknowledged by the target."""
+
+    def done() -> bool:
+        return sum(each.position for each in mirror.partitions() if each.topic == topic) == records
+
+    wait_until(done, timeout_s, f"{records} records of {topic} copied")
+
+
+def test_system_copies_is_seen_and_goes_down(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
+    """A topic is copied whole, the attached shell shows it, secrets and all else stay out of reprs, down ends it all."""
+    topic = make_topic(clusters.a, 4)
+    produce(clusters.a.confluent_config(), topic, sample_messages(2000, partitions=4))
+    began_s = time.monotonic()
+    start_system(_settings(clusters, topic), name=system)
+    mirror = attach(system)
+    wait_until(lambda: sum(each.records for each in mirror.partitions()) > 0, 20, "first record")
+    print(f"start to first record seen: {time.monotonic() - began_s:.1f} s")
+    _wait_for(mirror, topic, 2000)
+    assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, f"A.{topic}")
+    assert "A->B" in repr(mirror)
+    wait_until(lambda: mirror.flows[0].heartbeat_age_s is not None, 15, "a heartbeat")
+    wait_until(lambda: mirror.flows[0].state == "running", 10, "running")
+    assert mirror.replicators[0].pid in psutil.pids()
+    pid = mirror.replicators[0].pid
+    mirror.down()
+    with pytest.raises(NotRunningError):
+        attach(system)
+    wait_until(lambda: not psutil.pid_exists(pid), 10, "the replicator's process ended")
+
+
+def test_killed_replicator_is_replaced_and_the_copy_is_equal(
+    clusters: Clusters, make_topic: TopicMaker, system: str
+) -> None:
+    """After SIGKILL of one of two replicators its partitions copy again within 5 s, and the copies are equal."""
+    topic = make_topic(clusters.a, 6)
+    config = clusters.a.confluent_config()
+    produce(config, topic, sample_messages(3000, partitions=6))
+    start_system(_settings(clusters, topic, replicators=2), name=system)
+    mirror = attach(system)
+    _wait_for(mirror, topic, 3000)
+    wait_until(lambda: sorted(each.partitions for each in mirror.replicators) == [3, 3], 20, "three each")
+    victim = mirror.replicators[1]
+    os.kill(victim.pid, signal.SIGKILL)
+    killed_s = time.monotonic()
+    produce(config, topic, sample_messages(3000, partitions=6, first=3000))
+    _wait_for(mirror, topic, 6000)
+    print(f"copied again {time.monotonic() - killed_s:.1f} s after SIGKILL")
+    assert time.monotonic() - killed_s < 5
+    wait_until(
+        lambda: (
+            [each.state for each in mirror.replicators] == ["running"] * 2 and mirror.replicators[1].pid != victim.pid
+        ),
+        20,
+        "a replacement",
+    )
+    assert_equal_copies(config, clusters.b.confluent_config(), topic, f"A.{topic}")
+
+
+def test_killed_coordinator_adopts_what_lives(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
+    """After SIGKILL of the coordinator the replicators are the same processes, and new records are copied."""
+    topic = make_topic(clusters.a, 2)
+    config = clusters.a.confluent_config()
+    produce(config, topic, sample_messages(500, partitions=2))
+    start_system(_settings(clusters, topic), name=system)
+    mirror = attach(system)
+    _wait_for(mirror, topic, 500)
+    before = mirror.status()
+    os.kill(before.coordinator_pid, signal.SIGKILL)
+    produce(config, topic, sample_messages(500, partitions=2, first=500))
+    wait_until(lambda: mirror.status().coordinator_pid != before.coordinator_pid, 20, "a new coordinator")
+    _wait_for(mirror, topic, 1000)
+    assert mirror.replicators[0].pid == before.replicators[0].pid
+    assert_equal_copies(config, clusters.b.confluent_config(), topic, f"A.{topic}")
+
+
+def test_attach_without_a_system_says_what_to_do(ray_session: None) -> None:
+    """A name that does not run is an error with the next step."""
+    assert ray.is_initialized()
+    with pytest.raises(NotRunningError, match="mirror-ray up"):
+        attach("nobody")

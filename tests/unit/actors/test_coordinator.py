@@ -1,0 +1,345 @@
+"""The coordinator with everything around it in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName, TopicPartition
+from tests.unit.actors.fakes import FLOW, World, eventually, flow, partition, settings
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """A world whose coordinators are abandoned at the end."""
+    made = World()
+    yield made
+    for coordinator in made.coordinators:
+        made.abandon(coordinator)
+
+
+async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> None:
+    """A new topic is created on the target, its producer and anchor are written, and only then is it handed out."""
+    world.kafka.add_topic("A", "orders")
+    await world.coordinator().apply(settings())
+    await eventually(lambda: any(each.startswith("assign") for each in world.kafka.log))
+    log = world.kafka.log
+    steps = ["create A.orders 1", "write flow", "write partition/orders/0"]
+    assigned = next(index for index, each in enumerate(log) if each.startswith("assign"))
+    assert all(log.index(step) < assigned for step in steps)
+    state = world.kafka.states[FLOW]
+    assert state["partition/orders/0"]["epoch"] == 1
+    assert state["flow"]["producer_id"] == 4242
+
+
+async def test_topics_and_partitions_that_appear_are_found(world: World) -> None:
+    """A topic created while the flow runs, and partitions added to another, are copied without being told."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    world.kafka.add_topic("A", "late")
+    world.kafka.grow("A", "orders", 3)
+    await eventually(lambda: {partition("late"), partition("orders", 2)} <= set(world.ray.replicators[1].held))
+    assert "create A.orders 3" in world.kafka.log
+
+
+async def test_remote_topic_with_foreign_records_is_refused(world: World) -> None:
+    """A remote topic that is not empty and not accounted for is never assigned; the others are."""
+    for topic in ("orders", "other"):
+        world.kafka.add_topic("A", topic)
+    world.kafka.add_topic("B", "A.orders")
+    world.kafka.ends[TopicPartition("A.orders", 0)] = 10
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("other") in world.ray.replicators[1].held)
+    topics = {each.topic: each for each in await coordinator.topics()}
+    assert topics["orders"].state == "refused"
+    assert "not empty" in (topics["orders"].reason or "")
+    assert partition("orders") not in world.ray.replicators[1].held
+    assert (await coordinator.status()).flows[0].state == "degraded"
+
+
+async def test_recreated_source_topic_is_refused_with_both_ids(world: World) -> None:
+    """A source topic that was deleted and created again is taken back and refused."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    replicator = world.ray.replicators
+    await eventually(lambda: partition("orders") in replicator[1].held)
+    old = world.kafka.sources["A"]["orders"].topic_id
+    world.kafka.add_topic("A", "orders")
+    new = world.kafka.sources["A"]["orders"].topic_id
+    await eventually(lambda: partition("orders") not in replicator[1].held)
+    (topic,) = await coordinator.topics()
+    assert topic.reason is not None
+    assert old in topic.reason
+    assert new in topic.reason
+
+
+async def test_remote_topic_deleted_under_us_is_not_created_again(world: World) -> None:
+    """A remote topic that vanishes is refused, not silently begun anew."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    del world.kafka.sources["B"]["A.orders"]
+    await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
+    assert "A.orders" not in world.kafka.sources["B"]
+    assert (await coordinator.topics())[0].state == "refused"
+
+
+async def test_latest_applies_to_topics_of_the_first_start_only(world: World) -> None:
+    """With auto.offset.reset=latest, what exists begins at its end and what appears later at its beginning."""
+    world.kafka.add_topic("A", "old")
+    world.kafka.source_ends[TopicPartition("old", 0)] = 7
+    world.kafka.source_ends[TopicPartition("new", 0)] = 9
+    await world.coordinator().apply(settings(flow(fetch={"auto_offset_reset": "latest"})))
+    await eventually(lambda: partition("old") in world.ray.replicators[1].held)
+    world.kafka.add_topic("A", "new")
+    await eventually(lambda: partition("new") in world.ray.replicators[1].held)
+    held = world.ray.replicators[1].held
+    assert held[partition("old")].position == 7
+    assert held[partition("new")].position == 0
+    assert not [key for key in world.kafka.states[FLOW] if key.startswith("latest/")]
+
+
+async def test_progress_is_persisted_and_shown(world: World) -> None:
+    """Acknowledged pairs reach the state topic and the status."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    world.ray.replicators[1].copy(partition("orders"), 50)
+    await eventually(lambda: world.kafka.states[FLOW]["partition/orders/0"]["source_offset"] == 50)
+    (line,) = await coordinator.partitions("A->B")
+    assert (line.position, line.lag_records, line.records, line.state) == (50, 0, 50, "copying")
+    status = await coordinator.status()
+    assert (status.flows[0].state, status.flows[0].lag_records, status.flows[0].records) == ("running", 0, 50)
+
+
+async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: World) -> None:
+    """After a kill the survivor has everything with a higher epoch, a replacement comes, the survivor never stopped."""
+    world.kafka.add_topic("A", "orders", 4)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(replicators=2))
+    pool = world.ray.replicators
+    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 2)
+    kept, lost = set(pool[1].held), set(pool[2].held)
+    victim = pool[2]
+    for each in lost:
+        victim.copy(each, 30)
+    await eventually(
+        lambda: all(
+            world.kafka.states[FLOW][f"partition/orders/{each.partition}"]["source_offset"] == 30 for each in lost
+        )
+    )
+    before = len(world.kafka.log)
+    victim.alive = False
+    await eventually(lambda: pool[2] is not victim and len(pool[2].held) == 2 and len(pool[1].held) == 2)
+    log = world.kafka.log[before:]
+    for one in lost:
+        first = next(each for each in log if each.startswith(f"assign {one} "))
+        assert first.endswith("at 30")
+        assert "epoch 1 " not in first
+    assert {each.partition for each in pool[1].held | pool[2].held} == {0, 1, 2, 3}
+    assert kept & set(pool[1].held)
+
+
+async def test_silent_replicator_is_killed_before_its_partitions_move(world: World) -> None:
+    """One that does not answer keeps its partitions until it has been killed."""
+    world.kafka.add_topic("A", "orders", 2)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(replicators=2))
+    pool = world.ray.replicators
+    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 1)
+    (stuck,) = pool[2].held
+    before = len(world.kafka.log)
+    pool[2].silent = True
+    await eventually(lambda: any(each.startswith(f"assign {stuck} ") for each in world.kafka.log[before:]))
+    log = world.kafka.log[before:]
+    killed = log.index(f"kill {pool[2].id}")
+    assert killed < next(index for index, each in enumerate(log) if each.startswith(f"assign {stuck} "))
+
+
+async def test_scale_moves_the_newcomers_share_and_drains_before_removal(world: World) -> None:
+    """From two to three at most a third moves, each released first; back to two, the third is drained and stopped."""
+    world.kafka.add_topic("A", "orders", 6)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(replicators=2))
+    pool = world.ray.replicators
+    await eventually(lambda: sum(len(each.held) for each in pool.values()) == 6)
+    before = len(world.kafka.log)
+    await coordinator.scale(3)
+    await eventually(lambda: len(pool) == 3 and all(len(each.held) == 2 for each in pool.values()))
+    assert len([each for each in world.kafka.log[before:] if each.startswith("release")]) == 2
+    await coordinator.scale(2)
+    await eventually(lambda: f"stop {pool[3].id}" in world.kafka.log)
+    await eventually(lambda: [len(pool[number].held) for number in (1, 2)] == [3, 3])
+    assert [each.id for each in await coordinator.replicators()] == [pool[1].id, pool[2].id]
+
+
+async def test_pause_takes_back_and_outlives_a_restart(world: World) -> None:
+    """A paused topic is released, stays so under the next coordinator, and resumes where it was."""
+    for topic in ("orders", "other"):
+        world.kafka.add_topic("A", topic)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    held = world.ray.replicators[1].held if world.ray.replicators else {}
+    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    await coordinator.pause("A->B", "orders")
+    await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
+    assert {each.topic: each.state for each in await coordinator.topics()} == {"orders": "paused", "other": "copying"}
+    world.abandon(coordinator)
+    second = world.coordinator()
+    await second.begin()
+    await eventually(lambda: _state(second, "orders", "paused"))
+    assert partition("orders") not in world.ray.replicators[1].held
+    await second.resume("A->B", "orders")
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    assert not held or held is world.ray.replicators[1].held
+
+
+async def _state(coordinator: object, topic: str, state: str) -> bool:
+    return any(each.topic == topic and each.state == state for each in await coordinator.topics())  # type: ignore[attr-defined]
+
+
+async def test_restarted_coordinator_adopts_without_moving_anything(world: World) -> None:
+    """The new coordinator finds settings, state and living replicators; no partition is released or assigned."""
+    world.kafka.add_topic("A", "orders", 4)
+    first = world.coordinator()
+    await first.apply(settings(replicators=2))
+    pool = world.ray.replicators
+    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 2)
+    world.abandon(first)
+    before = len(world.kafka.log)
+    second = world.coordinator()
+    await second.begin()
+
+    async def adopted() -> bool:
+        return [each.state for each in await second.partitions()] == ["copying"] * 4
+
+    await eventually(adopted)
+    pool[1].copy(next(iter(pool[1].held)), 20)
+    await eventually(lambda: any("partition" in each for each in world.kafka.log[before:]))
+    assert not [each for each in world.kafka.log[before:] if each.startswith(("assign", "release", "spawn", "create"))]
+
+
+async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: World) -> None:
+    """A->C can't be reached and says so; A->B copies; A->C follows when its cluster is back."""
+    world.kafka.add_topic("A", "orders")
+    world.kafka.unreachable.add("C")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(flow(), flow("A->C")))
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    status = {each.flow: each for each in (await coordinator.status()).flows}
+    assert status["A->C"].state == "unreachable"
+    assert "C can't be reached" in status["A->C"].problems[0]
+    world.kafka.unreachable.clear()
+    await eventually(lambda: partition("orders", 0, FlowName("A", "C")) in world.ray.replicators[1].held)
+
+
+async def test_second_flow_into_one_remote_topic_is_refused(world: World) -> None:
+    """Two flows whose policies name the same remote topic: the first writes it, the second is refused by name."""
+    world.naming = lambda _flow, topic: topic + ".copy"
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(flow()))
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    world.kafka.add_topic("C", "orders")
+    await coordinator.apply(settings(flow(), flow("C->B")))
+    await eventually(lambda: _state(coordinator, "orders", "refused"))
+    refused = [each for each in await coordinator.topics() if each.state == "refused"]
+    assert [each.flow for each in refused] == ["C->B"]
+    assert "A->B" in (refused[0].reason or "")
+
+
+async def test_other_cluster_behind_an_alias_is_refused(world: World) -> None:
+    """A flow whose state tells of another target cluster does not run, and says both ids."""
+    world.kafka.add_topic("A", "orders")
+    first = world.coordinator()
+    await first.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    world.kafka.cluster_ids["B"] = "elsewhere"
+    await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
+    (status,) = (await first.status()).flows
+    assert "elsewhere" in status.problems[0]
+    assert "cluster-B" in status.problems[0]
+
+
+async def test_stopped_partition_shows_its_reason(world: World) -> None:
+    """A partition that stopped itself degrades the flow, is shown with its reason, and is written as an event."""
+    world.kafka.add_topic("A", "orders", 2)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    world.ray.replicators[1].stop_partition(partition("orders", 1), "corrupt batch at 17")
+    await eventually(lambda: _degraded(coordinator))
+    events = [each.text for each in await coordinator.events()]
+    assert any("corrupt batch at 17" in text for text in events)
+
+
+async def _degraded(coordinator: object) -> bool:
+    (status,) = (await coordinator.status()).flows  # type: ignore[attr-defined]
+    return status.state == "degraded" and "corrupt batch at 17" in status.problems[0]
+
+
+async def test_no_room_for_a_replicator_is_shown_and_asked_again(world: World) -> None:
+    """While Ray has no room the flow says so; when there is room it copies."""
+    world.kafka.add_topic("A", "orders")
+    world.ray.no_room = True
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+
+    async def shown() -> bool:
+        return any("no room" in each for each in (await coordinator.status()).flows[0].problems)
+
+    await eventually(shown)
+    world.ray.no_room = False
+    await eventually(lambda: bool(world.ray.replicators) and partition("orders") in world.ray.replicators[1].held)
+
+
+async def test_down_drains_persists_and_stops_everything(world: World) -> None:
+    """After down the last anchors are written, replicators and heartbeat are stopped, the settings are forgotten."""
+    world.kafka.add_topic("A", "orders", 2)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(replicators=2))
+    pool = world.ray.replicators
+    await eventually(lambda: sum(len(each.held) for each in pool.values()) == 2)
+    for each in pool.values():
+        for one in each.held:
+            each.copy(one, 11)
+    await coordinator.down(2.0)
+    log = world.kafka.log
+    state = world.kafka.states[FLOW]
+    assert [state[f"partition/orders/{number}"]["source_offset"] for number in (0, 1)] == [11, 11]
+    assert {f"kill {pool[1].id}", f"kill {pool[2].id}", "stop heartbeat", f"close {FLOW}"} <= set(log)
+    assert world.memory.blob is None
+
+
+async def test_apply_leaves_unchanged_flows_alone(world: World) -> None:
+    """Adding a flow releases nothing of the one that runs; removing it takes its partitions back."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    before = len(world.kafka.log)
+    await coordinator.apply(settings(flow(), flow("A->C")))
+    other = partition("orders", 0, FlowName("A", "C"))
+    await eventually(lambda: other in world.ray.replicators[1].held)
+    assert not [each for each in world.kafka.log[before:] if each.startswith("release")]
+    await coordinator.apply(settings())
+    await eventually(lambda: other not in world.ray.replicators[1].held)
+    assert partition("orders") in world.ray.replicators[1].held
+
+
+async def test_unknown_flow_and_useless_scale_are_config_errors(world: World) -> None:
+    """An operator's slip is answered with the names that exist."""
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    with pytest.raises(ConfigError, match="A->B"):
+        await coordinator.pause("X->Y")
+    with pytest.raises(ConfigError, match="at least one"):
+        await coordinator.scale(0)
