@@ -107,14 +107,16 @@ def _topic_right(
 
 
 def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] | None) -> Right:
-    """CREATE may be granted on topics instead, and who may WRITE any topic may write it idempotently (KIP-679)."""
+    """CREATE may be granted on topics instead, and who may WRITE any topic may write it idempotently (KIP-679).
+
+    Without DESCRIBE on the cluster its brokers don't tell (``granted`` is None); a refused creation tells all the same.
+    """
     missing: list[str] = []
-    if granted is not None:
-        writes = any("WRITE" in (operations or ()) for operations in target.values())
-        if topics.creation_refused and "CREATE" not in granted:
-            missing.append("kafka-cluster: CREATE")
-        if not writes and "IDEMPOTENT_WRITE" not in granted:
-            missing.append("kafka-cluster: IDEMPOTENT_WRITE")
+    if topics.creation_refused and "CREATE" not in (granted or ()):
+        missing.append("kafka-cluster: CREATE")
+    writes = any("WRITE" in (operations or ()) for operations in target.values())
+    if granted is not None and not writes and "IDEMPOTENT_WRITE" not in granted:
+        missing.append("kafka-cluster: IDEMPOTENT_WRITE")
     return Right(
         cluster=topics.flow.target,
         resource_type="CLUSTER",
