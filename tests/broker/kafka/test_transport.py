@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import DevCluster
@@ -26,7 +27,7 @@ NOWHERE = TopicPartition("nowhere", 0)
 def brokers() -> Iterator[DevCluster]:
     """Three brokers; ``orders`` has 100 records in each of two partitions, ``open`` as many of an open transaction."""
     with DevCluster("transport", brokers=3) as dev:
-        config = {"bootstrap.servers": dev.bootstrap}
+        config: dict[str, str | int | float | bool] = {"bootstrap.servers": dev.bootstrap}
         admin = AdminClient(config)
         for done in admin.create_topics([NewTopic("orders", 2, 3), NewTopic("open", 1, 1)]).values():
             done.result()
@@ -85,7 +86,7 @@ async def test_asker_that_is_cancelled_does_not_spoil_the_opening(cluster: Clust
 
 
 async def test_offsets_are_asked_of_each_leader(cluster: Cluster) -> None:
-    """First and last offsets, held back by an open transaction under read_committed only; what is unknown has a code."""
+    """First and last offsets; an open transaction holds back read_committed only; what is unknown has a code."""
     latest = dict.fromkeys((ORDERS, OPEN, NOWHERE), LATEST)
     committed = await cluster.list_offsets(latest, "read_committed")
     assert committed == {ORDERS: OffsetAnswer(RECORDS, 0), OPEN: OffsetAnswer(0, 0), NOWHERE: OffsetAnswer(-1, 3)}
@@ -117,7 +118,7 @@ async def test_moved_leader_is_found_after_one_refresh(brokers: DevCluster, clus
     old.stop()
     try:
         async with asyncio.timeout(30):
-            while (await cluster.log_ends([ORDERS]))[ORDERS].error_code:
+            while (await cluster.log_ends([ORDERS]))[ORDERS].error_code:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
         assert cluster.metadata.topics["orders"].partitions[0].leader != leader
     finally:
