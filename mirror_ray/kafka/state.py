@@ -21,6 +21,7 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowName
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,6 +61,11 @@ class StateFencedError(MirrorError):
 def state_topic(source_alias: str) -> str:
     """Name of a flow's state topic on its target; MM2's default exclusion leaves such names alone."""
     return f"mm2-ray-state.{source_alias}.internal"
+
+
+def transactional_id(flow: FlowName) -> str:
+    """Under which a flow's state is written; without the system's name, so that two systems of one flow fence."""
+    return f"mirror-ray-{flow.source}-to-{flow.target}"
 
 
 class StateStore:

@@ -50,6 +50,7 @@ class FlowPlan:
     internal_topics: tuple[NewRemoteTopic, ...] = ()
     #: Topics that would not be copied, one sentence each: filled by others, recreated, or not to be created.
     refused: tuple[str, ...] = ()
+    #: About the flow as a whole; a topic's own are in ``topics``.
     warnings: tuple[str, ...] = ()
 
     @property

@@ -17,7 +17,7 @@ from mirror_ray.coordination.discovery import (
 )
 from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode
 from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, REMOTE_TOPIC_REPLICATION_FACTOR, ClusterAdmin
-from mirror_ray.kafka.state import read_state, state_topic
+from mirror_ray.kafka.state import read_state, state_topic, transactional_id
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
 from mirror_ray.model.filters import ConfigPropertyFilter, ReplicationRules, TopicFilter
 from mirror_ray.model.names import TopicPartition
@@ -28,6 +28,7 @@ from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_conflicts
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
 
 _AUTHORIZATION_FAILED = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+_NOTHING_TO_COPY = "no topic of the source is let through by {flow}.topics and topics.exclude, or may be described"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,13 +232,14 @@ def _draft(
         topics=topics,
         internal_topics=internal,
         refused=(*refusals, *blocked, *map(str, failures)),
-        warnings=tuple(warning for topic in topics for warning in topic.warnings),
+        warnings=(_NOTHING_TO_COPY.format(flow=flow.name),) if flow.enabled and not topics else (),
     )
     touched = FlowTopics(
         flow=flow.name,
         source=tuple(topic.source_topic for topic in topics),
         remote=tuple(topic.remote_topic for topic in topics),
         state=state_topic(flow.name.source) if flow.enabled else None,
+        transactional_id=transactional_id(flow.name) if flow.enabled else None,
         heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,
         creation_refused=any(
             isinstance(error, KafkaProtocolError) and error.name in _AUTHORIZATION_FAILED for error in failures

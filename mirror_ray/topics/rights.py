@@ -35,6 +35,8 @@ class FlowTopics:
     remote: tuple[str, ...] = ()
     #: None where the flow copies nothing.
     state: str | None = None
+    #: Under which the state is written; None where the flow copies nothing.
+    transactional_id: str | None = None
     #: None where the flow emits no heartbeats.
     heartbeats: str | None = None
     #: Whether the target refused to create one of them for want of a right.
@@ -64,7 +66,8 @@ def flow_rights(
         rights.append(
             _topic_right(flow.target, topics.state, (topics.state,), INTERNAL_TOPIC, target, why="to keep positions")
         )
-        rights.append(_transactional_right(flow))
+    if topics.transactional_id is not None:
+        rights.append(_transactional_right(flow.target, topics.transactional_id))
     if topics.heartbeats is not None:
         name = topics.heartbeats
         rights.append(_topic_right(flow.target, name, (name,), HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
@@ -128,11 +131,11 @@ def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] 
     )
 
 
-def _transactional_right(flow: FlowName) -> Right:
+def _transactional_right(cluster: str, transactional_id: str) -> Right:
     return Right(
-        cluster=flow.target,
+        cluster=cluster,
         resource_type="TRANSACTIONAL_ID",
-        resource=f"transactional id of {flow}'s state",
+        resource=transactional_id,
         operations=TRANSACTIONAL_ID,
         why="so that only one coordinator writes positions",
         checked=False,

@@ -11,7 +11,12 @@ from mirror_ray.topics.rights import FlowTopics, flow_rights, missing_operations
 
 ALL = frozenset({"READ", "WRITE", "CREATE", "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
 FLOW = FlowTopics(
-    flow=FlowName("A", "B"), source=("t",), remote=("A.t",), state="mm2-ray-state.A.internal", heartbeats="heartbeats"
+    flow=FlowName("A", "B"),
+    source=("t",),
+    remote=("A.t",),
+    state="mm2-ray-state.A.internal",
+    transactional_id="mirror-ray-A-to-B",
+    heartbeats="heartbeats",
 )
 
 
@@ -39,7 +44,7 @@ def test_a_remote_topic_needs_more_than_write() -> None:
 def test_what_can_not_be_asked_is_not_called_missing() -> None:
     """Topics that don't exist yet and transactional ids are marked as unchecked."""
     rights = flow_rights(FLOW, {"t": ALL}, {}, None)
-    for resource in ("remote topics", "mm2-ray-state", "transactional id", "kafka-cluster"):
+    for resource in ("remote topics", "mm2-ray-state", "mirror-ray-A-to-B", "kafka-cluster"):
         right = rights_on(resource, rights)
         assert not right.checked
         assert right.missing == ()
