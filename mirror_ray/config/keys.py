@@ -41,7 +41,7 @@ class Key:
 
     name: str
     use: Use
-    #: Why it is ignored, or what to do instead of a refused one; empty for a used one.
+    #: Why it is ignored, or what to do instead of a refused one; what differs from Kafka for a used one, if anything.
     text: str = ""
     #: The field that a used key sets, as in the native form.
     field: str = ""
@@ -52,8 +52,8 @@ class Key:
     accepted: tuple[str, ...] = ()
 
 
-def _used(name: str, field: str, kind: Kind = Kind.TEXT, default: str = "") -> Key:
-    return Key(name, Use.USED, field=field, kind=kind, default=default)
+def _used(name: str, field: str, kind: Kind = Kind.TEXT, default: str = "", text: str = "") -> Key:
+    return Key(name, Use.USED, text, field=field, kind=kind, default=default)
 
 
 def _ignored(text: str, names: str) -> tuple[Key, ...]:
@@ -313,7 +313,12 @@ CONSUMER_KEYS: Final = (
 _PIPELINE = "batches are passed on as the source has them, as many at a time as the link takes"
 
 PRODUCER_KEYS: Final = (
-    _used("compression.type", "produce.compression_type", default="none"),
+    _used(
+        "compression.type",
+        "produce.compression_type",
+        default="none",
+        text="applied to batches that are not compressed on the source; compressed ones pass as they are",
+    ),
     _used("max.request.size", "produce.max_request_bytes", Kind.INTEGER, "1048576"),
     _used("request.timeout.ms", "produce.request_timeout_ms", Kind.INTEGER, "30000"),
     _used("send.buffer.bytes", "produce.send_buffer_bytes", Kind.INTEGER, "131072"),

@@ -83,6 +83,8 @@ def _judge_keys(properties: Mapping[str, Given], aliases: Sequence[str], problem
             problems.append(f"{full}: {row.text}")
         elif row.use is Use.IGNORED:
             yield Note(kind="ignored", key=full, text=row.text)
+        elif row.use is Use.USED and row.text:
+            yield Note(kind="differs", key=full, text=row.text)
 
 
 def flow_names(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[FlowName]:

@@ -37,7 +37,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     # Only these end a line in Java; str.splitlines knows more.
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
         line = raw.lstrip(_BLANKS)
-        if not begin:
+        if not pending:
             if not line or line[0] in "#!":
                 continue
             begin = number
@@ -46,8 +46,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             pending += line[:-1]
             continue
         yield begin, pending + line
-        pending, begin = "", 0
-    if begin:
+        pending = ""
+    if pending:
         yield begin, pending
 
 

@@ -113,7 +113,7 @@ def declared_providers(
                 case "EnvVarConfigProvider":
                     found[name] = EnvVarConfigProvider(environ, properties.get(f"{prefix}.param.allowlist.pattern"))
                 case "":
-                    problems.append(f"{prefix}.class is missing: config.providers lists {name!r}")
+                    problems.append(f"{prefix}.class: missing; config.providers lists {name!r}")
                 case _:
                     problems.append(
                         f"{prefix}.class: {class_name} is a Java class, which can't be carried over; use Kafka's "

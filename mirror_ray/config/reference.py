@@ -65,7 +65,7 @@ def keys_table() -> str:
         # Each client repeats the cluster's keys; they are listed once.
         own = [row for row in rows if rows is table.CLUSTER_KEYS or row not in table.CLUSTER_KEYS]
         parts += [f"### {scope}", ""]
-        parts += _table(("key", "native field", "default"), _used_rows(own))
+        parts += _table(("key", "native field", "default", ""), _used_rows(own))
         parts += _table(("ignored", "why"), _grouped(own, Use.IGNORED))
         parts += _table(("refused", "instead"), _grouped(own, Use.REFUSED))
     return "\n".join(parts).rstrip()
@@ -83,7 +83,7 @@ def deviations_table() -> str:
 
 def _used_rows(rows: Iterable[Key]) -> list[tuple[str, ...]]:
     used = [row for row in rows if row.use is Use.USED]
-    return [(f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row))) for row in used]
+    return [(f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row)), row.text) for row in used]
 
 
 def _default_of(row: Key) -> str:

@@ -35,10 +35,13 @@ _PLAIN_KEYS: tuple[Key, ...] = tuple(key for key in SECURITY_KEYS if key.name !=
 
 def take_security(fields: FieldValues, given: Mapping[str, Given], problems: list[str]) -> None:
     """Put what the keys say under ``security`` of a ClusterSettings; mistakes go to ``problems``."""
+    # Java reads these without regard to case.
     upper = {
         key: Given(value.text.strip().upper(), value.key) if key in _UPPER_CASE else value
         for key, value in given.items()
     }
+    if (check := upper.get("ssl.endpoint.identification.algorithm")) is not None:
+        upper["ssl.endpoint.identification.algorithm"] = Given(check.text.strip().lower(), check.key)
     protocol = upper.get("security.protocol")
     uses_sasl = protocol is not None and protocol.text.startswith("SASL_")
     # MM2 files often carry SASL keys that the protocol leaves unused; Kafka does not look at them either.

@@ -16,7 +16,7 @@ from mirror_ray.model.policy import ReplicationPolicy
 
 #: The pieces of Java's syntax that Python's ``re`` lacks or reads otherwise, and any other single character.
 _TOKEN = re.compile(
-    r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\(?P<escaped>.)|(?P<open_class>\[\^?\]?)|(?P<named>\(\?<(?=[A-Za-z]))"
+    r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\k<(?P<back>\w+)>|\\(?P<escaped>.)|(?P<open_class>\[\^?\]?)|(?P<named>\(\?<(?=[A-Za-z]))"
     r"|(?P<flags>\(\?[a-zA-Z]+\))|(?P<other>.)",
     re.DOTALL,
 )
@@ -61,6 +61,8 @@ def _to_python(pattern: str) -> str:
         text = token.group()
         if (quoted := token["quoted"]) is not None:
             text = re.escape(quoted)
+        elif token["back"] is not None:
+            text = f"(?P={token['back']})"
         elif token["escaped"] is not None:
             text = _translate_escape(pattern, text)
         elif in_class:
