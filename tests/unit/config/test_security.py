@@ -101,8 +101,8 @@ def test_sasl_keys_without_a_sasl_protocol_are_unused(load: Callable[..., Loaded
             "does not go with A.sasl.mechanism=PLAIN",
         ),
         (
-            f"A.sasl.mechanism = SCRAM-SHA-256\nA.sasl.jaas.config = {_MODULES}.scram.ScramLoginModule required tokenauth=1;",
-            "the option tokenauth of",
+            f"A.sasl.mechanism = SCRAM-SHA-256\nA.sasl.jaas.config = {_MODULES}.scram.ScramLoginModule required t=1;",
+            "the option t of",
         ),
     ],
 )
