@@ -1,0 +1,109 @@
+"""The columns of each table, and the rows of each JSON answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from mirror_ray.cli.output import Columns, Row, count, duration, size
+from mirror_ray.observe.status import Event, PartitionStatus, ReplicatorStatus, SystemStatus
+
+#: Fields of `lag -o json` and `replicators -o json`: tools outside the project read them.
+_LAG_FIELDS = (
+    "flow",
+    "topic",
+    "partition",
+    "source_end",
+    "position",
+    "lag_records",
+    "lag_bytes",
+    "lag_seconds",
+)
+_REPLICATOR_FIELDS = ("id", "node", "pid", "partitions", "records_per_s", "bytes_per_s", "cpu", "memory")
+
+FLOWS: Columns = (
+    ("FLOW", lambda row: row["flow"]),
+    ("STATE", lambda row: row["state"]),
+    ("TOPICS", lambda row: count(row["topics"])),
+    ("COPYING", lambda row: f"{row['copying']}/{row['partitions']}"),
+    ("LAG", lambda row: count(row["lag_records"])),
+    ("BEHIND", lambda row: duration(row["lag_seconds"])),
+    ("RECORDS/S", lambda row: count(row["records_per_s"])),
+    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
+    ("HEARTBEAT", lambda row: duration(row["heartbeat_age_s"])),
+)
+REPLICATORS: Columns = (
+    ("REPLICATOR", lambda row: row["id"]),
+    ("STATE", lambda row: row["state"]),
+    ("NODE", lambda row: row["node"]),
+    ("PID", lambda row: str(row["pid"])),
+    ("PARTITIONS", lambda row: count(row["partitions"])),
+    ("RECORDS/S", lambda row: count(row["records_per_s"])),
+    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
+    ("CPU", lambda row: f"{row['cpu']:.0%}"),
+    ("MEMORY", lambda row: size(row["memory"])),
+)
+LAG: Columns = (
+    ("FLOW", lambda row: row["flow"]),
+    ("TOPIC", lambda row: row["topic"]),
+    ("PARTITION", lambda row: str(row["partition"])),
+    ("STATE", lambda row: row["state"]),
+    ("SOURCE END", lambda row: _offset(row["source_end"])),
+    ("POSITION", lambda row: _offset(row["position"])),
+    ("LAG", lambda row: count(row["lag_records"])),
+    ("BYTES", lambda row: size(row["lag_bytes"])),
+    ("BEHIND", lambda row: duration(row["lag_seconds"])),
+    ("HELD BACK", lambda row: count(row["held_back_records"])),
+)
+TOPICS: Columns = (
+    ("FLOW", lambda row: row["flow"]),
+    ("TOPIC", lambda row: row["topic"]),
+    ("REMOTE TOPIC", lambda row: row["remote_topic"]),
+    ("STATE", lambda row: row["state"]),
+    ("COPYING", lambda row: f"{row['copying']}/{row['partitions']}"),
+    ("LAG", lambda row: count(row["lag_records"])),
+    ("RECORDS", lambda row: count(row["records"])),
+    ("BYTES", lambda row: size(row["bytes"])),
+    ("REASON", lambda row: row["reason"] or ""),
+)
+EVENTS: Columns = (
+    ("TIME", lambda row: _clock(row["time_ms"])),
+    ("LEVEL", lambda row: row["level"]),
+    ("SUBJECT", lambda row: row["subject"]),
+    ("EVENT", lambda row: row["text"]),
+)
+
+
+def lag_fields(partitions: Iterable[PartitionStatus]) -> list[dict[str, Any]]:
+    """Rows of `lag -o json`."""
+    return [{field: getattr(each, field) for field in _LAG_FIELDS} for each in partitions]
+
+
+def replicator_fields(replicators: Iterable[ReplicatorStatus]) -> list[dict[str, Any]]:
+    """Rows of `replicators -o json`."""
+    return [{field: getattr(each, field) for field in _REPLICATOR_FIELDS} for each in replicators]
+
+
+def rows(values: Iterable[Any]) -> list[Row]:
+    """Snapshots as rows of a table."""
+    return [asdict(each) for each in values]
+
+
+def status_lines(status: SystemStatus) -> list[str]:
+    """The sentences below the tables of `status`."""
+    return [f"{flow.flow}: {problem}" for flow in status.flows for problem in flow.problems]
+
+
+def event_line(event: Event) -> str:
+    """An event as one line of a log."""
+    return f"{_clock(event.time_ms)}  {event.subject}: {event.text}"
+
+
+def _offset(value: int) -> str:
+    return "-" if value < 0 else str(value)
+
+
+def _clock(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%H:%M:%S")

@@ -1,0 +1,148 @@
+"""The command demo: two real clusters with live traffic, and flows both ways, all on this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mirror_ray.cli import columns, foreground, launch, own_ray
+from mirror_ray.cli.live import LiveView
+from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption
+from mirror_ray.cli.output import count, out, say, table
+from mirror_ray.cli.system import System
+from mirror_ray.model.errors import MirrorError, NotRunningError
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.devcluster import QUICK_START, DevCluster
+    from mirror_ray.kafka.traffic import Traffic
+
+_TOPICS = {"A": ("orders", "payments"), "B": ("clicks",)}
+_PARTITIONS = 4
+_RATE = 2_000
+
+
+def demo(
+    for_s: SecondsOption = None,
+    rate: Annotated[int, typer.Option(min=1, help="Records per second, on each cluster.")] = _RATE,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Run two real Kafka clusters, traffic on both, and flows A->B and B->A on this machine, until Ctrl-C."""
+    with foreground.interruptible(), ExitStack() as stack:
+        with suppress(KeyboardInterrupt):
+            _run(stack, name, rate, for_s)
+        say("the demo ends: stopping traffic, flows and clusters")
+
+
+def _run(stack: ExitStack, name: str, rate: int, for_s: float | None) -> None:
+    _refuse_second(name)
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-ray-demo-")))
+    say("starting clusters A and B (the first time, Maven fetches the brokers' jars) ...")
+    clusters = stack.enter_context(_clusters(directory))
+    config = directory / "mm2.properties"
+    settings = _configure(config, clusters)
+    traffic = stack.enter_context(_traffic(settings, rate))
+    say("starting Ray and the flows A->B and B->A ...")
+    system = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False))
+    stack.callback(_drain, system)
+    hints = _hints(clusters, config, name)
+    console = out()
+    if not console.is_terminal:
+        console.print(hints, soft_wrap=True)
+    view = LiveView(console, tail=lambda: _tail(system, traffic, hints))
+    try:
+        foreground.follow(system, view, for_s=for_s)
+    except NotRunningError:
+        say(f"{name} has been stopped")
+
+
+def _refuse_second(name: str) -> None:
+    if own_ray.find(name) is not None:
+        raise MirrorError(f"{name} runs already on this machine: `mirror-ray down` ends it, or give the demo a --name")
+
+
+@contextmanager
+def _clusters(directory: Path) -> Iterator[Sequence[DevCluster]]:
+    from mirror_ray.devcluster import DevCluster
+    from mirror_ray.devcluster.clusters import start_all
+
+    with ExitStack() as stack:
+        clusters = [DevCluster(alias, data_dir=directory / alias, jvm_options=QUICK_START) for alias in _TOPICS]
+        for cluster in clusters:
+            stack.callback(cluster.close)
+        start_all(clusters)
+        yield clusters
+
+
+def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
+    from mirror_ray.config.load import load_settings
+    from mirror_ray.devcluster.clusters import mm2_properties
+
+    config.write_text(mm2_properties(clusters))
+    return load_settings(config).settings
+
+
+@contextmanager
+def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]:
+    """Topics, and traffic to them, on each cluster."""
+    from mirror_ray.kafka.admin import ClusterAdmin
+    from mirror_ray.kafka.traffic import Traffic
+    from mirror_ray.model.topics import NewRemoteTopic
+
+    traffic = []
+    for alias, topics in _TOPICS.items():
+        admin = ClusterAdmin(settings.clusters[alias], "mirror-ray-demo")
+        wanted = [NewRemoteTopic(name=topic, partitions=_PARTITIONS, replication_factor=1) for topic in topics]
+        for error in admin.create_topics(wanted).values():
+            if error is not None:
+                raise error
+        admin.close()
+        traffic.append(Traffic(settings.clusters[alias], topics, rate))
+    for each in traffic:
+        each.start()
+    try:
+        yield traffic
+    finally:
+        for each in traffic:
+            each.stop()
+
+
+def _drain(system: System) -> None:
+    try:
+        foreground.drain(system)
+    except MirrorError as error:
+        say(str(error), "yellow")
+
+
+def _hints(clusters: Sequence[DevCluster], config: Path, name: str) -> str:
+    option = "" if name == DEFAULT_NAME else f" --name {name}"
+    lines = [f"cluster {cluster.name}: {cluster.bootstrap}" for cluster in clusters]
+    lines += [
+        f"configuration: {config}",
+        "",
+        "try next, in another shell:",
+        f"  mirror-ray status{option}",
+        f"  mirror-ray lag --watch{option}",
+        f"  mirror-ray topics -o json{option}",
+        f"  mirror-ray scale 2{option}            then   mirror-ray replicators{option}",
+        f"  mirror-ray pause 'A->B' orders{option}   then   mirror-ray resume 'A->B' orders{option}",
+        f"  mirror-ray plan {config}",
+        "Ctrl-C ends everything.",
+    ]
+    return "\n".join(lines)
+
+
+def _tail(system: System, traffic: Sequence[Traffic], hints: str) -> RenderableType:
+    produced = sum(each.records for each in traffic)
+    return Group(
+        Text(f"\n{count(produced)} records produced on both clusters\n", style="dim"),
+        table(columns.rows(system.topics()), columns.TOPICS),
+        Text(f"\n{hints}\n", style="dim"),
+    )

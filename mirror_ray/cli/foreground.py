@@ -1,0 +1,76 @@
+"""A system in the foreground: progress until Ctrl-C, a deadline, or everything is copied; then it is drained."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from mirror_ray.cli.live import LiveView
+from mirror_ray.cli.output import say
+from mirror_ray.cli.progress import CatchUp, Verdict
+from mirror_ray.cli.system import System
+from mirror_ray.model.errors import NotRunningError
+
+_LOOK_EVERY_S = 0.5
+
+
+def follow(
+    system: System,
+    view: LiveView,
+    *,
+    until_caught_up: bool = False,
+    for_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Verdict | None:
+    """Show progress until it ends.
+
+    Returns:
+        With ``until_caught_up`` the verdict, "moving" when ``for_s`` was over first; else None.
+
+    Raises:
+        NotRunningError: Somebody else stopped the system.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    catch_up = CatchUp()
+    began_s = clock()
+    verdict = None
+    with view:
+        while True:
+            now_s = clock()
+            status = system.status()
+            view.show(now_s, status, system.events(5))
+            if until_caught_up:
+                verdict = catch_up.look(now_s, status, system.partitions(), system.topics())
+                if verdict.state != "moving":
+                    return verdict
+            if for_s is not None and now_s - began_s >= for_s:
+                return verdict
+            sleep(_LOOK_EVERY_S)
+
+
+def drain(system: System) -> None:
+    """Stop the system, and say so; a second Ctrl-C leaves it at what is acknowledged."""
+    say("draining: waiting until the target has acknowledged what was sent (Ctrl-C again: at once)")
+    with suppress(NotRunningError):
+        try:
+            system.down()
+        except KeyboardInterrupt:
+            system.down(0.0)
+    say(f"{system.name} is drained and stopped; the next `up` goes on where it ended")
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM is as good as Ctrl-C. For the main thread."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, old)

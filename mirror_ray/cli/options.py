@@ -1,0 +1,42 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How data is printed."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+ConfigArgument = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="An mm2.properties or a YAML file.", show_default=False)
+]
+FormatOption = Annotated[Format, typer.Option("-o", "--output", help="How to print it.")]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the running system.")]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        envvar="RAY_ADDRESS",
+        help="Ray's address. Without it: the system's own Ray on this machine, else the Ray that runs here.",
+        show_default=False,
+    ),
+]
+WatchOption = Annotated[bool, typer.Option("-w", "--watch", help="Print it again every two seconds, until Ctrl-C.")]
+FlowArgument = Annotated[
+    str | None, typer.Argument(metavar="[FLOW]", help="One flow only, for example 'A->B'.", show_default=False)
+]
+SecondsOption = Annotated[
+    float | None, typer.Option("--for", metavar="SECONDS", min=0, help="End after so long.", show_default=False)
+]
+
+DEFAULT_NAME = "mirror"

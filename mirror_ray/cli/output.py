@@ -1,0 +1,110 @@
+"""Printing: tables that a pipe can read, JSON, YAML, and sentences for people on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from mirror_ray.cli.options import Format
+
+WATCH_EVERY_S = 2.0
+
+#: Wide enough that no row is cut or wrapped where no terminal sets the width.
+_UNBOUNDED = 10_000
+
+Row = Mapping[str, Any]
+#: Heading, and the cell made from a row.
+Columns = Sequence[tuple[str, Callable[[Row], str]]]
+
+
+def out() -> Console:
+    """Console for data. Rich keeps to ``NO_COLOR`` by itself."""
+    return _console(stderr=False)
+
+
+def err() -> Console:
+    """Console for talk."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        file=stream, width=None if stream.isatty() else _UNBOUNDED, highlight=False, markup=False, emoji=False
+    )
+
+
+def say(text: str, style: str | None = None) -> None:
+    """One sentence on stderr."""
+    err().print(text, style=style, soft_wrap=True)
+
+
+def table(rows: Sequence[Row], columns: Columns) -> Table:
+    """Rows in columns, without lines, as kubectl prints them."""
+    result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading, _ in columns:
+        result.add_column(heading, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        result.add_row(*(cell(row) for _, cell in columns))
+    return result
+
+
+def emit(value: Any, output: Format, show: Callable[[], None]) -> None:
+    """Print plain ``value`` as JSON or YAML, or let ``show`` print it for people."""
+    if output is Format.json:
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    elif output is Format.yaml:
+        import yaml
+
+        sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    else:
+        show()
+    sys.stdout.flush()
+
+
+def watching(show: Callable[[], None], *, watch: bool) -> None:
+    """Call ``show`` once, or with ``watch`` every two seconds until Ctrl-C, on a cleared screen where there is one."""
+    if not watch:
+        show()
+        return
+    with suppress(KeyboardInterrupt):
+        while True:
+            out().clear()
+            show()
+            time.sleep(WATCH_EVERY_S)
+
+
+def count(value: float | None) -> str:
+    """A number with thousands apart; ``-`` where it is unknown."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def size(value: float | None) -> str:
+    """Bytes, in decimal units."""
+    if value is None:
+        return "-"
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def duration(value_s: float | None) -> str:
+    """Seconds as people write them."""
+    if value_s is None:
+        return "-"
+    if value_s < 60:
+        return f"{value_s:.1f}s" if value_s < 10 else f"{value_s:.0f}s"
+    minutes, seconds = divmod(round(value_s), 60)
+    if minutes < 60:
+        return f"{minutes}m{seconds:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours < 48 else f"{hours // 24}d{hours % 24}h"

@@ -1,0 +1,120 @@
+"""The command up."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirror_ray.cli import foreground, launch
+from mirror_ray.cli.live import LiveView
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, NameOption, SecondsOption
+from mirror_ray.cli.output import err, say
+from mirror_ray.cli.progress import Verdict
+from mirror_ray.cli.system import System
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError, NotRunningError
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+
+
+def up(
+    config: ConfigArgument,
+    *,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return at once; `down` ends it.")] = False,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End, with exit 0, when every flow's lag is 0.")
+    ] = False,
+    for_s: SecondsOption = None,
+    replicators: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many replicators.", show_default=False)
+    ] = None,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Start the flows of CONFIG, or update a running system to them; in the foreground unless --detach.
+
+    Ctrl-C drains and stops what this command has started. A system that ran before goes on; `down` stops it.
+    """
+    if detach and (until_caught_up or for_s is not None):
+        raise ConfigError("--detach returns at once: leave out --until-caught-up and --for, or leave out --detach")
+    from mirror_ray.config.load import load_settings
+
+    settings = load_settings(config).settings
+    check_clusters(settings)
+    with foreground.interruptible():
+        try:
+            with launch.start(settings, name, address, replicators=replicators, detach=detach) as system:
+                _announce(system, settings)
+                if detach:
+                    say(f"{name} runs: look with `mirror-ray status`, end it with `mirror-ray down`")
+                    return
+                _run(system, until_caught_up=until_caught_up, for_s=for_s)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+def check_clusters(settings: MirrorSettings) -> None:
+    """See that every cluster of an enabled flow answers; one that goes away later only shows in `status`.
+
+    Raises:
+        ConfigError: No flow is enabled.
+        ClusterUnreachableError: One sentence for each cluster that does not answer.
+    """
+    from mirror_ray.kafka.admin import ClusterAdmin
+
+    used = {alias for flow in settings.flows if flow.enabled for alias in (flow.name.source, flow.name.target)}
+    if not used:
+        raise ConfigError("no flow is enabled: set A->B.enabled = true, with the aliases of your clusters")
+
+    def problem(alias: str) -> str | None:
+        admin = ClusterAdmin(settings.clusters[alias], "mirror-ray-up")
+        try:
+            admin.ping()
+        except ClusterUnreachableError as error:
+            return str(error)
+        finally:
+            admin.close()
+        return None
+
+    with ThreadPoolExecutor(max_workers=len(used)) as pool:
+        problems = [each for each in pool.map(problem, sorted(used)) if each is not None]
+    if problems:
+        raise ClusterUnreachableError("\n".join(problems))
+
+
+def _announce(system: System, settings: MirrorSettings) -> None:
+    flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
+    say(f"{system.name}: {'updated to' if system.joined else 'started'} {flows}")
+
+
+def _run(system: System, *, until_caught_up: bool, for_s: float | None) -> None:
+    try:
+        verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
+    except NotRunningError:
+        say(f"{system.name} has been stopped")
+        return
+    except KeyboardInterrupt:
+        verdict = None
+    _leave(system)
+    _judge(verdict)
+
+
+def _leave(system: System) -> None:
+    if system.joined:
+        say(f"{system.name} goes on; end it with `mirror-ray down`")
+    else:
+        foreground.drain(system)
+
+
+def _judge(verdict: Verdict | None) -> None:
+    if verdict is None:
+        return
+    if verdict.state == "blocked":
+        raise MirrorError("\n".join(["not everything could be copied:", *verdict.blockers]))
+    if verdict.state == "caught_up":
+        say("caught up: every partition's lag is 0", "green")
+    else:
+        say("not caught up when the time was over", "red")
+        raise typer.Exit(1)

@@ -1,0 +1,58 @@
+"""Live traffic for the demo: a thread that produces orders, payments and clicks."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from itertools import count
+
+from confluent_kafka import KafkaException, Producer
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.clients import client_config
+
+_BURSTS_PER_S = 20
+
+
+class Traffic:
+    """Produces to the topics in turn, at a steady rate, until `stop`."""
+
+    def __init__(self, cluster: ClusterSettings, topics: Sequence[str], records_per_s: int) -> None:
+        """``topics`` must exist."""
+        self.records = 0
+        self._cluster = cluster
+        self._topics = topics
+        self._burst = max(1, records_per_s // _BURSTS_PER_S)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._produce, name=f"traffic-{cluster.alias}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End; what has been produced is flushed as far as ``timeout_s`` allows."""
+        self._stopped.set()
+        self._thread.join(timeout_s)
+
+    def _produce(self) -> None:
+        config = client_config(self._cluster, "mirror-ray-demo") | {"compression.type": "zstd", "linger.ms": 20}
+        producer = Producer(config)
+        numbers = count()
+        while not self._stopped.wait(1 / _BURSTS_PER_S):
+            for _ in range(self._burst):
+                self._send(producer, next(numbers))
+            producer.poll(0)
+        producer.flush(2.0)
+
+    def _send(self, producer: Producer, number: int) -> None:
+        topic = self._topics[number % len(self._topics)]
+        value = {"number": number, "cluster": self._cluster.alias, "time_ms": time.time_ns() // 1_000_000}
+        try:
+            producer.produce(topic, key=f"{topic}-{number % 1000}", value=json.dumps(value))
+        except (BufferError, KafkaException):
+            # The cluster is away or behind; a demo's record is not worth waiting for.
+            return
+        self.records += 1

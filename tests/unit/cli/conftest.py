@@ -1,0 +1,29 @@
+"""Commands run in this process, with a fake in the place of Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mirror_ray.cli import launch
+from mirror_ray.cli.app import app
+from tests.unit.cli.fakes import FakeCoordinator
+
+
+@pytest.fixture
+def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
+    """The system that every command finds or starts."""
+    fake = FakeCoordinator()
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(launch, "attach", lambda _name, _address: fake.system())
+    monkeypatch.setattr(launch, "start", lambda *_args, **_kwargs: fake.system(joined=False))
+    return fake
+
+
+@pytest.fixture
+def run() -> Callable[..., Any]:
+    """Run a command line; the result has ``exit_code``, ``stdout`` and ``stderr``."""
+    return lambda *args: CliRunner().invoke(app, [str(arg) for arg in args])

@@ -1,0 +1,119 @@
+"""A running system without Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from mirror_ray.cli.system import System
+from mirror_ray.observe.status import Event, FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
+
+PARTITION = PartitionStatus(
+    flow="A->B",
+    topic="orders",
+    partition=0,
+    target_topic="A.orders",
+    state="copying",
+    reason=None,
+    replicator="mirror:replicator:1",
+    source_end=100,
+    position=100,
+    target_end=100,
+    lag_records=0,
+    lag_bytes=0,
+    lag_seconds=0.0,
+    held_back_records=0,
+    records=100,
+    bytes=10_000,
+)
+TOPIC = TopicStatus(
+    flow="A->B",
+    topic="orders",
+    remote_topic="A.orders",
+    partitions=1,
+    copying=1,
+    state="copying",
+    reason=None,
+    lag_records=0,
+    records=100,
+    bytes=10_000,
+)
+FLOW = FlowStatus(
+    flow="A->B",
+    state="running",
+    topics=1,
+    partitions=1,
+    copying=1,
+    lag_records=0,
+    lag_seconds=0.0,
+    records_per_s=12_345.6,
+    bytes_per_s=1_234_567.0,
+    records=100,
+    bytes=10_000,
+    heartbeat_age_s=0.4,
+    discovered=True,
+)
+REPLICATOR = ReplicatorStatus(
+    id="mirror:replicator:1",
+    state="running",
+    node="127.0.0.1",
+    pid=4711,
+    partitions=1,
+    records_per_s=12_345.6,
+    bytes_per_s=1_234_567.0,
+    cpu=0.25,
+    memory=150_000_000,
+)
+STATUS = SystemStatus(
+    name="mirror",
+    started_ms=0,
+    flows=(FLOW,),
+    replicators=(REPLICATOR,),
+    desired_replicators=1,
+    coordinator_pid=4710,
+    coordinator_node="127.0.0.1",
+)
+EVENT = Event(time_ms=0, level="info", subject="A->B", text="found topic orders")
+
+
+def status_of(*flows: FlowStatus) -> SystemStatus:
+    """A system with these flows."""
+    return replace(STATUS, flows=flows)
+
+
+class FakeCoordinator:
+    """Answers as the coordinator does, and remembers what it was told. Values are given anew by assignment."""
+
+    def __init__(self) -> None:
+        self.status: SystemStatus | Iterator[SystemStatus] = STATUS
+        self.partitions: tuple[PartitionStatus, ...] = (PARTITION,)
+        self.topics: tuple[TopicStatus, ...] = (TOPIC,)
+        self.replicators: tuple[ReplicatorStatus, ...] = (REPLICATOR,)
+        self.events: tuple[Event, ...] = (EVENT,)
+        self.told: list[tuple[Any, ...]] = []
+        self.errors: dict[str, Exception] = {}
+        self.ended = False
+        self.closed = False
+
+    def ask(self, method: str, *args: Any, timeout_s: float) -> Any:
+        """The coordinator's answer."""
+        assert timeout_s > 0
+        if method in self.errors:
+            raise self.errors[method]
+        if hasattr(self, method):
+            value = getattr(self, method)
+            return next(value) if isinstance(value, Iterator) else value
+        self.told.append((method, *args))
+        return None
+
+    def system(self, *, joined: bool = True) -> System:
+        """The system in front of it."""
+
+        def end() -> None:
+            self.ended = True
+
+        def close() -> None:
+            self.closed = True
+
+        return System("mirror", self.ask, end=end, close=close, joined=joined)

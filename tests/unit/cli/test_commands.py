@@ -1,0 +1,268 @@
+"""What each command prints, does and returns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mirror_ray.cli import launch, up
+from mirror_ray.model.errors import (
+    ClusterUnreachableError,
+    ConfigError,
+    KafkaProtocolError,
+    MirrorError,
+    NotRunningError,
+)
+from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, status_of
+
+Run = Callable[..., Any]
+
+CONFIG = """
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration whose clusters are taken as reachable."""
+    monkeypatch.setattr(up, "check_clusters", lambda _settings: None)
+    path = tmp_path / "mm2.properties"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_lag_json_has_the_fields_of_the_contract(coordinator: FakeCoordinator, run: Run) -> None:
+    """Tools outside the project read exactly these fields."""
+    result = run("lag", "-o", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == [
+        {
+            "flow": "A->B",
+            "topic": "orders",
+            "partition": 0,
+            "source_end": 100,
+            "position": 100,
+            "lag_records": 0,
+            "lag_bytes": 0,
+            "lag_seconds": 0.0,
+        }
+    ]
+
+
+def test_replicators_json_has_the_fields_of_the_contract(coordinator: FakeCoordinator, run: Run) -> None:
+    """Tools outside the project read exactly these fields."""
+    [row] = json.loads(run("replicators", "-o", "json").stdout)
+    assert list(row) == ["id", "node", "pid", "partitions", "records_per_s", "bytes_per_s", "cpu", "memory"]
+
+
+@pytest.mark.parametrize("command", ["status", "lag", "topics", "replicators", "events"])
+def test_yaml_says_what_json_says(coordinator: FakeCoordinator, run: Run, command: str) -> None:
+    """Both forms hold the same data, on stdout alone."""
+    as_json, as_yaml = run(command, "-o", "json"), run(command, "-o", "yaml")
+    assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout)
+    assert as_json.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "cell"),
+    [
+        ("status", "12,346"),
+        ("lag", "orders"),
+        ("topics", "A.orders"),
+        ("replicators", "4711"),
+        ("events", "found topic"),
+    ],
+)
+def test_tables_are_for_people(coordinator: FakeCoordinator, run: Run, command: str, cell: str) -> None:
+    """A table holds what the command's name says."""
+    result = run(command)
+    assert result.exit_code == 0
+    assert cell in result.stdout
+
+
+def test_lag_above_the_bound_ends_with_1(coordinator: FakeCoordinator, run: Run) -> None:
+    """The partition that is beyond is named on stderr."""
+    coordinator.partitions = (PARTITION, replace(PARTITION, partition=1, lag_records=11))
+    assert run("lag", "--above", "11").exit_code == 0
+    result = run("lag", "--above", "10")
+    assert result.exit_code == 1
+    assert "orders-1" in result.stderr
+    assert "orders-0" not in result.stderr
+
+
+def test_an_unknown_lag_is_no_small_lag(coordinator: FakeCoordinator, run: Run) -> None:
+    """A check of a bound fails while a lag is not known."""
+    coordinator.partitions = (replace(PARTITION, lag_records=None, state="stopped"),)
+    assert run("lag", "--above", "1000000").exit_code == 1
+
+
+@pytest.mark.parametrize(("state", "exit_code"), [("running", 0), ("paused", 0), ("degraded", 1), ("unreachable", 1)])
+def test_status_ends_with_1_when_a_flow_is_unhealthy(
+    coordinator: FakeCoordinator, run: Run, state: Any, exit_code: int
+) -> None:
+    """What an operator has paused is healthy."""
+    coordinator.status = status_of(replace(FLOW, state=state, problems=("orders: refused because it is full",)))
+    result = run("status")
+    assert result.exit_code == exit_code
+    assert "refused because it is full" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("scale", "3"), ("scale", 3)),
+        (("pause", "A->B"), ("pause", "A->B", None, None)),
+        (("pause", "A->B", "orders"), ("pause", "A->B", "orders", None)),
+        (("resume", "A->B", "orders:3"), ("resume", "A->B", "orders", 3)),
+        (("down", "--deadline", "5"), ("down", 5.0)),
+    ],
+)
+def test_acting_commands_tell_the_coordinator(
+    coordinator: FakeCoordinator, run: Run, args: tuple[str, ...], told: tuple[Any, ...]
+) -> None:
+    """Their talk goes to stderr, and Ray is let go of."""
+    result = run(*args)
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert coordinator.told == [told]
+    assert coordinator.ended is (args[0] == "down")
+    assert coordinator.closed
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (NotRunningError("nothing runs"), 1),
+        (ConfigError("A.x: wrong", "A.y: wrong too"), 2),
+        (ClusterUnreachableError("A is away"), 3),
+        (KafkaProtocolError(29, "TOPIC_AUTHORIZATION_FAILED", "describe orders"), 4),
+    ],
+)
+def test_an_error_is_a_sentence_and_an_exit_code(
+    coordinator: FakeCoordinator, run: Run, error: MirrorError, exit_code: int
+) -> None:
+    """No traceback, nothing on stdout."""
+    coordinator.errors["status"] = error
+    result = run("status")
+    assert result.exit_code == exit_code
+    assert result.stdout == ""
+    assert all(line in result.stderr for line in str(error).splitlines())
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback(coordinator: FakeCoordinator, run: Run) -> None:
+    """For those who look for the cause in our code."""
+    coordinator.errors["status"] = NotRunningError("nothing runs")
+    assert "Traceback" in run("--debug", "status").stderr
+
+
+@pytest.mark.parametrize("scope", ["orders:", "orders:x", ":1"])
+def test_a_wrong_scope_is_a_usage_error(coordinator: FakeCoordinator, run: Run, scope: str) -> None:
+    """Nothing is paused by guessing."""
+    assert run("pause", "A->B", scope).exit_code == 2
+    assert coordinator.told == []
+
+
+@pytest.mark.parametrize("args", [("nothing",), ("scale", "0"), ("scale",), ("lag", "-o", "xml")])
+def test_usage_errors_end_with_2(run: Run, args: tuple[str, ...]) -> None:
+    """As in every command line."""
+    assert run(*args).exit_code == 2
+
+
+def test_validate_names_every_mistake(tmp_path: Path, run: Run) -> None:
+    """A configuration with a mistake ends with 2."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(CONFIG + "A->B.topics = (\n")
+    result = run("validate", path)
+    assert result.exit_code == 2
+    assert "topics" in result.stderr
+    assert json.loads(run("validate", path, "-o", "json").stdout)["valid"] is False
+
+
+def test_validate_says_valid_and_what_is_ignored(config: Path, run: Run) -> None:
+    """Notes are talk, the answer is data."""
+    result = run("validate", config)
+    assert result.exit_code == 0
+    assert "valid" in result.stdout
+    assert "A->B" in result.stdout
+
+
+def test_up_detached_leaves_it_running(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """The system is let go of, not stopped."""
+    result = run("up", config, "--detach")
+    assert result.exit_code == 0, result.stderr
+    assert coordinator.told == []
+    assert coordinator.closed
+
+
+def test_up_until_caught_up_drains_and_ends_with_0(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """What the command has started, it stops."""
+    result = run("up", config, "--until-caught-up")
+    assert result.exit_code == 0, result.stderr
+    assert coordinator.told == [("down", 30.0)]
+
+
+def test_up_leaves_a_system_that_ran_before(
+    coordinator: FakeCoordinator, run: Run, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update that ends stops nothing."""
+    monkeypatch.setattr(launch, "start", lambda *_args, **_kwargs: coordinator.system(joined=True))
+    assert run("up", config, "--until-caught-up").exit_code == 0
+    assert coordinator.told == []
+
+
+def test_up_that_runs_out_of_time_ends_with_1(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """It was asked for a lag of 0, and it is not so."""
+    coordinator.partitions = (replace(PARTITION, lag_records=5),)
+    result = run("up", config, "--until-caught-up", "--for", "0")
+    assert result.exit_code == 1
+    assert coordinator.told == [("down", 30.0)]
+
+
+def test_up_ends_when_another_shell_stops_it(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """That is no failure."""
+    coordinator.errors["status"] = NotRunningError("ended")
+    assert run("up", config).exit_code == 0
+
+
+def test_ctrl_c_drains(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """In the foreground Ctrl-C is `down`."""
+
+    def interrupted() -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    coordinator.status = interrupted()
+    assert run("up", config).exit_code == 0
+    assert coordinator.told == [("down", 30.0)]
+
+
+def test_detach_contradicts_waiting(run: Run, config: Path) -> None:
+    """Rather an error than a guess."""
+    assert run("up", config, "--detach", "--until-caught-up").exit_code == 2
+
+
+def test_up_needs_an_enabled_flow(tmp_path: Path, run: Run) -> None:
+    """A file that would start nothing is a mistake."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(CONFIG.replace("A->B.enabled = true", ""))
+    result = run("up", path)
+    assert result.exit_code == 2
+    assert "enabled" in result.stderr
+
+
+def test_help_comes_without_ray() -> None:
+    """Importing the command line imports neither Ray nor a Kafka client."""
+    code = "import sys, mirror_ray.cli; print([m for m in ('ray', 'confluent_kafka', 'pyspark') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
