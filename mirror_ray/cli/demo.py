@@ -21,7 +21,7 @@ from mirror_ray.model.errors import MirrorError, NotRunningError
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.devcluster import QUICK_START, DevCluster
+    from mirror_ray.devcluster import DevCluster
     from mirror_ray.kafka.traffic import Traffic
 
 _TOPICS = {"A": ("orders", "payments"), "B": ("clicks",)}
@@ -70,7 +70,7 @@ def _refuse_second(name: str) -> None:
 
 @contextmanager
 def _clusters(directory: Path) -> Iterator[Sequence[DevCluster]]:
-    from mirror_ray.devcluster import DevCluster
+    from mirror_ray.devcluster import QUICK_START, DevCluster
     from mirror_ray.devcluster.clusters import start_all
 
     with ExitStack() as stack:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -27,6 +28,9 @@ _LEAST_LOGICAL_CPUS = 16
 #: No data goes through the object store.
 _OBJECT_STORE_BYTES = 100 << 20
 
+#: Ray restarts a coordinator that died within seconds; a question that meets the gap is asked again.
+_RESTART_PATIENCE_S = 20.0
+
 #: mirror_ray knows nothing of the package ``actors``; how to start a system comes to it by name, here alone.
 _START_SYSTEM = "actors.spawn:start_system"
 
@@ -41,13 +45,23 @@ def attach(name: str, address: str | None) -> System:
     Raises:
         NotRunningError: There is no Ray, or no system of that name in it.
     """
-    own = own_ray.find(name) if address is None else None
-    _connect(address or (own.address if own else "auto"), name)
+    own = connect(name, address)
     handle = _coordinator(name)
     if handle is None:
         _disconnect()
         raise NotRunningError(f"no running system is named {name!r}: start one with `mirror-ray up CONFIG`")
     return _system(name, handle, owned=own if own and own.detached else None, joined=True)
+
+
+def connect(name: str, address: str | None) -> own_ray.OwnRay | None:
+    """Connect to the Ray in which the system of that name is to be found; return it where it is the system's own.
+
+    Raises:
+        NotRunningError: There is no Ray.
+    """
+    own = own_ray.find(name) if address is None else None
+    _connect(address or (own.address if own else "auto"), name)
+    return own
 
 
 def start(settings: MirrorSettings, name: str, address: str | None, *, replicators: int | None, detach: bool) -> System:
@@ -227,21 +241,25 @@ def _system(name: str, handle: Any, *, owned: own_ray.OwnRay | None, joined: boo
 def _asker(name: str, handle: Any) -> Ask:
     def ask(method: str, *args: Any, timeout_s: float) -> Any:
         import ray
-        from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError
+        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
-        try:
-            return ray.get(getattr(handle, method).remote(*args), timeout=timeout_s)
-        except GetTimeoutError:
-            raise MirrorError(
-                f"the coordinator of {name!r} did not answer {method} within {timeout_s:g} s:"
-                " look at `mirror-ray status`, and at its log in Ray's session directory"
-            ) from None
-        except RayTaskError as error:
-            raise _cause(error, method) from error
-        except ActorUnavailableError as error:
-            raise MirrorError(f"the coordinator of {name!r} can't be reached now: {_first_line(error)}") from None
-        except RayActorError:
-            raise NotRunningError(f"the coordinator of {name!r} has ended: `mirror-ray up CONFIG` starts it") from None
+        deadline_s = time.monotonic() + _RESTART_PATIENCE_S
+        while True:
+            try:
+                return ray.get(getattr(handle, method).remote(*args), timeout=timeout_s)
+            except GetTimeoutError:
+                raise MirrorError(
+                    f"the coordinator of {name!r} did not answer {method} within {timeout_s:g} s: its log is in Ray's"
+                    " session directory; if it hangs, `mirror-ray down --deadline 0` ends the system"
+                ) from None
+            except RayTaskError as error:
+                raise _cause(error, method) from error
+            except RayActorError:
+                if time.monotonic() > deadline_s or _coordinator(name) is None:
+                    raise NotRunningError(
+                        f"the coordinator of {name!r} has ended: `mirror-ray up CONFIG` starts it"
+                    ) from None
+                time.sleep(0.5)
 
     return ask
 
