@@ -103,7 +103,7 @@ class Coordinator:
             self._tasks = [asyncio.create_task(self._loop()), asyncio.create_task(self._watch_heartbeat())]
             blob = await self._outside.memory.load()
             if blob is not None:
-                settings, replicators, self._started_ms = pickle.loads(blob)
+                settings, replicators, self._started_ms = pickle.loads(blob)  # noqa: S301 - our own, from Ray's store
                 await self._pool.adopt()
                 self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
                 await self._configure(settings, replicators)
@@ -181,7 +181,7 @@ class Coordinator:
             self._wake.clear()
             try:
                 await self.step()
-            except Exception:
+            except Exception:  # noqa: BLE001
                 _log.exception("a step of the coordinator failed; the next one tries again")
 
     async def step(self) -> None:

@@ -123,7 +123,7 @@ class FlowController:
             if self._refused is None:
                 await self._ensure_producer(source, target)
                 undecided = await self._settle(source, target)
-        except Exception as error:  # whatever it is, the other flows go on
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other flows go on
             self._fail(error)
             return False
         if self.problem is not None:
@@ -307,7 +307,7 @@ class FlowController:
             await asyncio.sleep(self._timing.flush_s)
             try:
                 await self.ledger.flush()
-            except Exception as error:  # the anchors are kept, and persisted by a later flush
+            except Exception as error:  # noqa: BLE001 - the anchors are kept, and persisted by a later flush
                 self._fail(error)
 
     async def set_pause(self, pause: Pause, *, on: bool) -> None:

@@ -203,7 +203,9 @@ class RayMemory:
         from ray.experimental import internal_kv
 
         found: bytes | None = await asyncio.to_thread(
-            internal_kv._internal_kv_get, self._key, namespace=NAMESPACE.encode()
+            internal_kv._internal_kv_get,  # noqa: SLF001 - Ray has no public one
+            self._key,
+            namespace=NAMESPACE.encode(),
         )
         return found
 
@@ -213,6 +215,6 @@ class RayMemory:
 
         space = NAMESPACE.encode()
         if blob is None:
-            await asyncio.to_thread(internal_kv._internal_kv_del, self._key, namespace=space)
+            await asyncio.to_thread(internal_kv._internal_kv_del, self._key, namespace=space)  # noqa: SLF001
         else:
-            await asyncio.to_thread(internal_kv._internal_kv_put, self._key, blob, overwrite=True, namespace=space)
+            await asyncio.to_thread(internal_kv._internal_kv_put, self._key, blob, overwrite=True, namespace=space)  # noqa: SLF001

@@ -88,7 +88,7 @@ class Heartbeat:
             try:
                 emitter.emit()
                 failing = False
-            except Exception as error:  # the next interval tries again, whatever it was
+            except Exception as error:  # noqa: BLE001 - the next interval tries again, whatever it was
                 if not failing:
                     _log.warning("heartbeats into %s: %s", target, error)
                 failing = True

@@ -189,7 +189,7 @@ class Placement:
             except MirrorError as error:
                 self._emit("warning", ", ".join(sorted({str(each.flow) for each in partitions})), str(error))
                 await asyncio.sleep(self._timing.retry_first_s)
-            except Exception:
+            except Exception:  # noqa: BLE001
                 _log.exception("placing partitions failed")
                 await asyncio.sleep(self._timing.retry_first_s)
             finally:
@@ -247,7 +247,7 @@ class Placement:
 
     async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> None:
         """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps them."""
-        while any(partition.flow == flow for partition in self._busy):
+        while any(partition.flow == flow for partition in self._busy):  # noqa: ASYNC110 - acts end by themselves
             await asyncio.sleep(0.01)
         held: dict[str, list[FlowPartition]] = {}
         for partition, owner in self.owners.items():

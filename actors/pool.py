@@ -234,7 +234,7 @@ class ReplicatorPool:
                 self._bury(slot, str(error))
                 if not lived:
                     await asyncio.sleep(self._timing.respawn_s)
-            except Exception as error:  # a slot must not fall silent because of one surprise
+            except Exception as error:  # noqa: BLE001 - a slot must not fall silent because of one surprise
                 _log.exception("%s", slot.id)
                 slot.problem = f"{type(error).__name__}: {error}"
                 await asyncio.sleep(self._timing.respawn_s)

@@ -17,7 +17,6 @@ from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorR
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition, TopicPartition
 
-
 Codec = Literal["gzip", "snappy", "lz4", "zstd"]
 
 

@@ -126,5 +126,5 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
     return memory
 
 
-def _fields(kind: type[FlowRecord] | type[PartitionRecord], document: Document) -> Document:
+def _fields(kind: type[FlowRecord | PartitionRecord], document: Document) -> Document:
     return {name: document[name] for name in kind.__dataclass_fields__}

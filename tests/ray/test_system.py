@@ -48,14 +48,11 @@ def _wait_for(mirror: Mirror, topic: str, records: int, timeout_s: float = 20.0)
 
 
 def test_system_copies_is_seen_and_goes_down(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
-    """A topic is copied whole, the attached shell shows it, secrets and all else stay out of reprs, down ends it all."""
+    """A topic is copied whole, the attached shell shows it, heartbeats are emitted, down ends every process."""
     topic = make_topic(clusters.a, 4)
     produce(clusters.a.confluent_config(), topic, sample_messages(2000, partitions=4))
-    began_s = time.monotonic()
     start_system(_settings(clusters, topic), name=system)
     mirror = attach(system)
-    wait_until(lambda: sum(each.records for each in mirror.partitions()) > 0, 20, "first record")
-    print(f"start to first record seen: {time.monotonic() - began_s:.1f} s")
     _wait_for(mirror, topic, 2000)
     assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, f"A.{topic}")
     assert "A->B" in repr(mirror)
@@ -85,8 +82,8 @@ def test_killed_replicator_is_replaced_and_the_copy_is_equal(
     killed_s = time.monotonic()
     produce(config, topic, sample_messages(3000, partitions=6, first=3000))
     _wait_for(mirror, topic, 6000)
-    print(f"copied again {time.monotonic() - killed_s:.1f} s after SIGKILL")
-    assert time.monotonic() - killed_s < 5
+    elapsed_s = time.monotonic() - killed_s
+    assert elapsed_s < 5, "\n".join(f"{each.time_ms} {each.subject}: {each.text}" for each in mirror.events())
     wait_until(
         lambda: (
             [each.state for each in mirror.replicators] == ["running"] * 2 and mirror.replicators[1].pid != victim.pid

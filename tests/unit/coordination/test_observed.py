@@ -1,0 +1,110 @@
+"""Reports folded into totals, rates and status lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror_ray.coordination import snapshot
+from mirror_ray.coordination.observed import Observed
+from mirror_ray.coordination.rates import RateMeter
+from mirror_ray.model.assignment import PartitionReport, PartitionState
+from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.observe.status import PartitionStatus
+
+FLOW = FlowName("A", "B")
+PARTITION = FlowPartition(FLOW, "t", 0)
+REPORT = PartitionReport(
+    partition=PARTITION,
+    epoch=1,
+    state="copying",
+    reason=None,
+    position=90,
+    target_end=80,
+    source_end=100,
+    high_watermark=103,
+    records=10,
+    bytes=1000,
+    last_timestamp_ms=5_000,
+    bytes_per_record=100.0,
+)
+
+
+def test_rate_is_the_growth_over_the_window() -> None:
+    """Old samples leave the window; silence for a window's time is rate zero."""
+    meter = RateMeter(window_s=5.0)
+    for second in range(11):
+        meter.sample(float(second), 0 if second < 6 else 100 * (second - 5), 0)
+    assert meter.rates(10.0) == (100.0, 0.0)
+    assert meter.rates(20.0) == (0.0, 0.0)
+
+
+def test_restarted_counter_does_not_make_a_negative_rate() -> None:
+    """Counters that begin anew begin a new measurement."""
+    meter = RateMeter()
+    meter.sample(0.0, 500, 0)
+    meter.sample(1.0, 10, 0)
+    assert meter.rates(1.0) == (0.0, 0.0)
+
+
+def test_totals_outlive_assignments() -> None:
+    """Counters begin at zero with each epoch; totals add up; what was copied before we looked is not ours."""
+    observed = Observed()
+    observed.take(REPORT, adopted=True)
+    observed.take(replace(REPORT, records=15, bytes=1500))
+    observed.take(replace(REPORT, epoch=2, records=4, bytes=400))
+    assert observed.totals(PARTITION) == (9, 900)
+    assert observed.flow_totals(FLOW) == (9, 900)
+
+
+def test_loads_are_growth_between_looks() -> None:
+    """The first look knows nothing."""
+    observed = Observed()
+    observed.take(REPORT)
+    assert observed.loads(10.0) == {}
+    observed.take(replace(REPORT, records=20, bytes=3000))
+    assert observed.loads(20.0) == {PARTITION: 200.0}
+
+
+def _line(report: PartitionReport | None = REPORT, state: PartitionState = "copying") -> PartitionStatus:
+    return snapshot.partition_status(
+        PARTITION,
+        target_topic="A.t",
+        state=state,
+        reason=None,
+        replicator="r",
+        report=report,
+        totals=(0, 0),
+        now_ms=7_000,
+    )
+
+
+def test_lag_in_records_bytes_and_seconds() -> None:
+    """Lag counts to the last stable offset; what an open transaction holds back is apart."""
+    line = _line()
+    assert (line.lag_records, line.lag_bytes, line.lag_seconds, line.held_back_records) == (10, 1000, 2.0, 3)
+
+
+def test_caught_up_is_zero_seconds_late() -> None:
+    """An old record at the head of a caught-up partition is no lag."""
+    assert _line(replace(REPORT, position=100)).lag_seconds == 0.0
+
+
+@pytest.mark.parametrize("report", [None, replace(REPORT, source_end=-1)])
+def test_lag_is_none_until_known(report: PartitionReport | None) -> None:
+    """No report, or no fetch yet: not known, which is not zero; and the flow's lag is not known either."""
+    line = _line(report)
+    assert line.lag_records is None
+    assert snapshot.total_lag([line, _line()]) is None
+
+
+def test_refused_partition_does_not_hide_the_lag_of_the_others() -> None:
+    """What will never copy is left out of the sum."""
+    assert snapshot.total_lag([_line(None, "refused"), _line()]) == 10
+
+
+def test_topic_shows_its_gravest_state() -> None:
+    """One stopped partition among copying ones is what the topic shows."""
+    topic = snapshot.topic_status("A->B", "t", "A.t", None, [_line(), _line(state="stopped")])
+    assert (topic.state, topic.copying, topic.partitions) == ("stopped", 1, 2)
