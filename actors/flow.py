@@ -144,17 +144,24 @@ class FlowController:
         self.reachable = not isinstance(error, MirrorError) or error.exit_code != 3
 
     async def _ensure_producer(self, source: Cluster, target: Cluster) -> None:
-        """Agree on the flow's producer and, at its first start, on the topics that begin at their end."""
-        if self.ledger.flow is not None:
+        """Agree on the flow's producer and, whenever other topics are selected, on those that begin at their end."""
+        known, selection = self.ledger.flow, discovery.selection_of(self.settings)
+        if known is not None and known.selection == selection:
             return
-        producer_id, epoch = await self._port.new_producer()
-        record = FlowRecord(
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            source_cluster_id=source.cluster_id,
-            target_cluster_id=target.cluster_id,
-        )
-        latest = set(self._port.select(source)) if self.settings.fetch.auto_offset_reset == "latest" else set()
+        if known is None:
+            producer_id, epoch = await self._port.new_producer()
+            record = FlowRecord(
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                source_cluster_id=source.cluster_id,
+                target_cluster_id=target.cluster_id,
+                selection=selection,
+            )
+        else:
+            record = replace(known, selection=selection)
+        latest: set[str] = set()
+        if self.settings.fetch.auto_offset_reset == "latest":
+            latest = self._port.select(source).keys() - self.ledger.by_topic().keys()
         await self.ledger.begin(record, latest)
 
     async def _settle(self, source: Cluster, target: Cluster) -> bool:

@@ -65,11 +65,12 @@ class FlowLedger:
         return by_topic
 
     async def begin(self, record: FlowRecord, latest: Collection[str]) -> None:
-        """Persist the flow's first start: its producer, and the topics that begin at their end."""
+        """Persist the flow's first start, or that it selects other topics: its record, and those that begin at their end."""
         documents: dict[str, Document | None] = {state.latest_key(topic): {} for topic in latest}
         documents[state.FLOW_KEY] = state.encode(record)
         await self._write(documents)
-        self._memory.flow, self._memory.latest = record, set(latest)
+        self._memory.flow = record
+        self._memory.latest |= set(latest)
 
     async def remember(self, found: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Persist the first anchors of partitions."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -52,3 +54,35 @@ def make_topic() -> TopicMaker:
         return create_topic(cluster.confluent_config(), name, partitions, topic_config=topic_config)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def third_cluster() -> Iterator[DevCluster]:
+    """Cluster C, for topologies of three; shared like A and B."""
+    with DevCluster("C", jvm_options=QUICK_START) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def ray_session() -> Iterator[None]:
+    """One Ray on loopback for all tests that need one; token authentication as Ray has it."""
+    import ray
+
+    from mirror_ray.coordination.naming import NAMESPACE
+
+    os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
+    ray.init(num_cpus=4, include_dashboard=False, _node_ip_address="127.0.0.1", namespace=NAMESPACE)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def system(ray_session: None) -> Iterator[str]:
+    """A system's name of its own; what runs under it is taken down afterwards."""
+    from mirror_ray.attach import attach
+    from mirror_ray.model.errors import MirrorError
+
+    name = f"test-{uuid.uuid4().hex[:6]}"
+    yield name
+    with contextlib.suppress(MirrorError):
+        attach(name).down(10.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.state import FlowRecord, PartitionRecord
 from mirror_ray.model.names import FlowName, TopicId
 
@@ -24,6 +26,13 @@ class LogBounds:
 
     start: int
     end: int
+
+
+def selection_of(settings: FlowSettings) -> str:
+    """Fingerprint of which topics a flow selects and where new ones begin: equal while that stays the same."""
+    topics = settings.topics
+    said = (topics.include, topics.exclude, settings.policy.model_dump(), settings.fetch.auto_offset_reset)
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
 def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, target_id: str) -> str | None:

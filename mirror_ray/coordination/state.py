@@ -2,9 +2,9 @@
 
 One compacted record per key; the value is a JSON object, a tombstone deletes::
 
-    flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id
+    flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection
     partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset, epoch
-    latest/<topic>                {}: existed at the flow's first start and begins at its end (auto.offset.reset=latest)
+    latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     paused/flow                   {}: an operator paused the flow
     paused/topic/<topic>          {}: an operator paused the topic
     paused/partition/<topic>/<n>  {}: an operator paused the partition
@@ -36,6 +36,9 @@ class FlowRecord:
     producer_epoch: int
     source_cluster_id: str
     target_cluster_id: str
+    #: Fingerprint of which topics the flow selects: with auto.offset.reset=latest, topics that are there when it changes
+    #: begin at their end, those that are created later at their beginning.
+    selection: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

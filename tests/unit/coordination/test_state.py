@@ -27,7 +27,7 @@ RECORD = PartitionRecord(
     target_offset=3,
     epoch=2,
 )
-FLOW_RECORD = FlowRecord(producer_id=7, producer_epoch=0, source_cluster_id="a", target_cluster_id="b")
+FLOW_RECORD = FlowRecord(producer_id=7, producer_epoch=0, source_cluster_id="a", target_cluster_id="b", selection="s")
 SOURCE = TopicSide(topic="t", topic_id=TopicId("s1"), partitions=2)
 REMOTE = TopicSide(topic="A.t", topic_id=TopicId("t1"), partitions=2)
 

@@ -1,0 +1,80 @@
+"""Whole systems on Ray, for tests: settings from a few words, waiting until everything is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from actors.spawn import start_system
+from mirror_ray.attach import Mirror, attach
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, TopicSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.model.names import FlowName
+from tests.support.waiting import wait_until
+
+
+def settings_of(
+    clusters: Mapping[str, DevCluster],
+    *flows: str,
+    topics: str | TopicSettings,
+    replicators: int = 1,
+    **flow_settings: Any,
+) -> MirrorSettings:
+    """Settings for plain clusters: each of ``flows`` (``A->B``) with these topics, found within a second."""
+    if isinstance(topics, str):
+        topics = TopicSettings(include=(topics,), refresh_interval_s=1.0)
+    return MirrorSettings(
+        clusters={
+            alias: ClusterSettings(alias=alias, bootstrap_servers=(cluster.bootstrap,))
+            for alias, cluster in clusters.items()
+        },
+        flows=tuple(
+            FlowSettings(
+                name=FlowName.parse(flow),
+                enabled=True,
+                topics=topics,
+                **flow_settings,
+            )
+            for flow in flows
+        ),
+        replicators=replicators,
+        replicator_cpus=0.5,
+    )
+
+
+def run(name: str, settings: MirrorSettings) -> Mirror:
+    """Start a system, or update the one of that name."""
+    start_system(settings, name=name)
+    return attach(name)
+
+
+def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], timeout_s: float = 30.0) -> None:
+    """Wait until each (flow, topic) of ``expected`` has that many partitions and all their lags are 0."""
+
+    def missing() -> list[str]:
+        partitions = mirror.partitions()
+        behind = []
+        for (flow, topic), count in expected.items():
+            there = [each for each in partitions if (each.flow, each.topic) == (flow, topic)]
+            behind += [f"{flow} {topic}: {len(there)} of {count} partitions"] if len(there) != count else []
+            behind += [str(each) for each in there if each.lag_records != 0 or each.state != "copying"]
+        return behind
+
+    last: list[str] = []
+
+    def done() -> bool:
+        last[:] = missing()
+        return not last
+
+    try:
+        wait_until(done, timeout_s, "everything copied")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {last[:5]}; {mirror.events(20)}") from None
+
+
+def topics_with(cluster: DevCluster, part: str) -> set[str]:
+    """Names of the cluster's topics that contain ``part``."""
+    admin = AdminClient(dict(cluster.confluent_config()))
+    return {name for name in admin.list_topics(timeout=30).topics if part in name}
