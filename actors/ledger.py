@@ -65,7 +65,7 @@ class FlowLedger:
         return by_topic
 
     async def begin(self, record: FlowRecord, latest: Collection[str]) -> None:
-        """Persist the flow's first start, or that it selects other topics: its record, and those that begin at their end."""
+        """Persist the flow's record, new or with another selection, and the topics that begin at their end."""
         documents: dict[str, Document | None] = {state.latest_key(topic): {} for topic in latest}
         documents[state.FLOW_KEY] = state.encode(record)
         await self._write(documents)

@@ -36,8 +36,8 @@ class FlowRecord:
     producer_epoch: int
     source_cluster_id: str
     target_cluster_id: str
-    #: Fingerprint of which topics the flow selects: with auto.offset.reset=latest, topics that are there when it changes
-    #: begin at their end, those that are created later at their beginning.
+    #: Fingerprint of which topics the flow selects: with auto.offset.reset=latest, topics that are there when it
+    #: changes begin at their end, those that are created later at their beginning.
     selection: str
 
 

@@ -41,6 +41,8 @@ TCP_USER_TIMEOUT_MS = 20_000
 
 _WRITE_HIGH_WATER_BYTES = 4 << 20
 _MAX_PARTS = 1024
+#: Requests below this are copied into one piece.
+_JOINED_BYTES = 64 << 10
 _CORRELATION_ID = struct.Struct(">i")
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -283,8 +285,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write([memoryview(head), *views])
 
     def _write(self, parts: list[memoryview]) -> None:
-        if not self._plain:
-            # One piece, or each part would become TLS records of its own.
+        if not self._plain or sum(part.nbytes for part in parts) < _JOINED_BYTES:
+            # One piece: each part would become TLS records of its own, and many small ones cost more than a copy.
             self._transport.write(b"".join(parts))
             return
         sent = 0

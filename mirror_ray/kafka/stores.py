@@ -120,6 +120,9 @@ def _plain_key(key: str, what: str, pem: bytes, password: SecretStr | None) -> s
 def _read_jks(
     key: str, location: str, data: bytes, password: SecretStr | None, key_password: SecretStr | None
 ) -> _Store:
+    # Half a second of imports that only a Java store is worth.
+    import jks
+
     secret = password.get_secret_value() if password else None
     try:
         store = jks.KeyStore.loads(data, secret, try_decrypt_keys=False)
