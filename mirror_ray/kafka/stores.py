@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import jks
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
