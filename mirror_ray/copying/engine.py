@@ -33,7 +33,6 @@ class CopyEngine:
     def __init__(self, settings: MirrorSettings, replicator: str, node: str) -> None:
         self._settings = settings
         self._replicator, self._node = replicator, node
-        self._budget = Budget(settings.replicator_buffer_bytes)
         self._flows: dict[FlowName, FlowCopier] = {}
         self._changed: set[PartitionCopy] = set()
         self._events: deque[tuple[int, str]] = deque(maxlen=_EVENTS_KEPT)
@@ -96,7 +95,7 @@ class CopyEngine:
             pid=os.getpid(),
             cpu_seconds=cpu.user + cpu.system,
             memory_bytes=memory,
-            buffered_bytes=self._budget.used_bytes,
+            buffered_bytes=sum(flow.budget.used_bytes for flow in self._flows.values()),
             records=self._records,
             bytes=self._bytes,
             partitions=tuple(copy.report() for copy in changed),
@@ -137,7 +136,8 @@ class CopyEngine:
                 settings,
                 Cluster(self._settings.clusters[name.source], client_id),
                 Cluster(self._settings.clusters[name.target], client_id),
-                self._budget,
+                # A share for each flow: one whose target is slow must not take the others' room.
+                Budget(self._settings.replicator_buffer_bytes // sum(flow.enabled for flow in self._settings.flows)),
                 on_changed=self._changed.add,
                 on_event=self._event,
             )

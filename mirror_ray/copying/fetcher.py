@@ -32,6 +32,9 @@ _MOVED = frozenset(
         "REPLICA_NOT_AVAILABLE",
         "FENCED_LEADER_EPOCH",
         "UNKNOWN_LEADER_EPOCH",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "UNKNOWN_TOPIC_ID",
+        "INCONSISTENT_TOPIC_ID",
         "OFFSET_NOT_AVAILABLE",
         "KAFKA_STORAGE_ERROR",
         "UNKNOWN_SERVER_ERROR",
@@ -69,6 +72,7 @@ class Fetcher:
         parameters: fetch.FetchParameters,
         *,
         purpose: str,
+        receive_buffer_bytes: int,
         on_ready: Callable[[PartitionCopy], None],
         on_stopped: Callable[[PartitionCopy, str], None],
         on_moved: Callable[[PartitionCopy, int], None],
@@ -77,6 +81,7 @@ class Fetcher:
         self._cluster = cluster
         self._parameters = parameters
         self._purpose = purpose
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._on_ready, self._on_stopped, self._on_moved = on_ready, on_stopped, on_moved
         self._by_id = True
         self._attempts = 0
@@ -134,13 +139,16 @@ class Fetcher:
                 while not self._keys:
                     self._wake.clear()
                     await self._wake.wait()
-                connection = await self._cluster.connect(self.broker_id, self._purpose)
+                connection = await self._cluster.connect(
+                    self.broker_id, self._purpose, receive_buffer_bytes=self._receive_buffer_bytes
+                )
                 version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
                 self._begin(version)
                 await self._exchange(connection, version)
-            except (OSError, TimeoutError, MirrorError) as error:
+            except Exception as error:
                 self._attempts += 1
-                log.info("fetch %s from broker %d: %s", self._purpose, self.broker_id, error)
+                unforeseen = not isinstance(error, OSError | MirrorError)
+                log.info("fetch %s from broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
                 self._trouble(str(error))
                 await asyncio.sleep(min(_FIRST_BACKOFF_S * 2**self._attempts, _LAST_BACKOFF_S))
 
@@ -191,6 +199,9 @@ class Fetcher:
             arrived = self._receive(response.partitions)
             self._attempts = 0
             if response.throttle_ms:
+                # Before anything else can happen to the partitions: what arrived belongs to where they are now.
+                self._process(arrived)
+                arrived = []
                 await asyncio.sleep(response.throttle_ms / 1000)
 
     def _limits(self) -> fetch.FetchParameters:
@@ -240,7 +251,7 @@ class Fetcher:
             try:
                 arrived.append(Arrived(copy, copy.received(fetched.records), fetched.aborted))
             except CorruptBatchError as error:
-                self._on_stopped(copy, str(error))
+                self._obstructed(copy, error)
         return arrived
 
     def _process(self, arrived: list[Arrived]) -> None:
@@ -250,9 +261,18 @@ class Fetcher:
                 continue
             try:
                 copy.process(item.batches, item.aborted)
-            except MirrorError as error:
-                self._on_stopped(copy, str(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other partitions go on
+                self._obstructed(copy, error)
             self._on_ready(copy)
+
+    def _obstructed(self, copy: PartitionCopy, error: Exception) -> None:
+        """The copy can go on to this point and no further."""
+        if not isinstance(error, MirrorError):
+            log.error("%s", copy.assignment.partition, exc_info=error)
+        copy.obstacle = str(error) if isinstance(error, MirrorError) else f"{copy.assignment.partition}: {error!r}"
+        self.touch(copy)
+        if copy.drained:
+            self._on_stopped(copy, copy.obstacle)
 
     def _refused(self, copy: PartitionCopy, fetched: fetch.FetchedPartition) -> None:
         name = error_info(fetched.error_code).name
@@ -265,6 +285,7 @@ class Fetcher:
                 "copied, or the log was truncated",
             )
         elif name in _MOVED:
+            copy.reason = f"{source}: {name}"
             self._on_moved(copy, -1)
         else:
             self._on_stopped(copy, f"{source} can't be read: {name}")

@@ -22,7 +22,7 @@ from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.offsets import LogEnd
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.names import NO_TOPIC_ID, FlowPartition, TopicId, TopicPartition
 from mirror_ray.records.batch import Batch
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,9 @@ _FIRST_STOPPED_RETRY_S, _LAST_STOPPED_RETRY_S = 2.0, 30.0
 _HIGH_WATERMARK_RETRY_S = 0.02
 #: Transient failures in a row after which the partition's status tells of them.
 _FAILURES_UNNOTICED = 5
-_METADATA_PAUSE_S = 0.1
+_TROUBLE_PAUSE_S = 0.5
+#: What a broker says of a topic that was deleted, and for a moment of one that was just created.
+_MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID"})
 
 
 @dataclass(slots=True)
@@ -41,7 +43,12 @@ class Retry:
     """When a partition is looked at again, and how often in a row that was needed."""
 
     at_s: float = 0.0
+    #: On the target's side, until an acknowledgement.
     failures: int = 0
+    #: On the source's side, until something is fetched.
+    moves: int = 0
+    #: What the event log was told when it stopped, until an acknowledgement.
+    told: str | None = None
 
 
 class FlowCopier:
@@ -59,7 +66,7 @@ class FlowCopier:
     ) -> None:
         self._settings = settings
         self._source, self._target = source, target
-        self._budget = budget
+        self.budget = budget
         self._on_changed, self._on_event = on_changed, on_event
         self._copies: dict[FlowPartition, PartitionCopy] = {}
         self._retries: dict[PartitionCopy, Retry] = {}
@@ -68,7 +75,6 @@ class FlowCopier:
         self._homeless: dict[PartitionCopy, int] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._senders: dict[int, Sender] = {}
-        self._homeless_rounds = 0
         self._stale_source = self._stale_target = True
         self._wake = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"flow {settings.name}")
@@ -79,7 +85,7 @@ class FlowCopier:
             self._detach(self._copies[assignment.partition])
         copy = PartitionCopy(
             assignment,
-            self._budget,
+            self.budget,
             buffer_limit_bytes=2 * self._settings.fetch.max_partition_bytes,
             read_committed=self._settings.fetch.isolation_level == "read_committed",
         )
@@ -114,6 +120,7 @@ class FlowCopier:
         copy.lost()
         self._copies.pop(copy.assignment.partition, None)
         self._retries.pop(copy, None)
+        self._room_made()
 
     async def close(self) -> None:
         """Stop every loop. Partitions should have been drained before."""
@@ -126,6 +133,8 @@ class FlowCopier:
     # ---- called by fetchers and senders
 
     def _ready(self, copy: PartitionCopy) -> None:
+        if copy.reason is None and copy in self._fetching:
+            self._retries[copy].moves = 0
         sender = self._sending.get(copy)
         if sender is not None:
             sender.schedule(copy)
@@ -134,12 +143,14 @@ class FlowCopier:
     def _acknowledged(self, copy: PartitionCopy) -> None:
         retry = self._retries.get(copy)
         if retry is not None:
-            retry.failures = 0
-        if copy.needs_end:
+            retry.failures, retry.told = 0, None
+        if copy.obstacle is not None and copy.drained:
+            self._stop(copy, copy.obstacle)
+        elif copy.needs_end:
             self._wake.set()
         self._on_changed(copy)
 
-    def _answered(self) -> None:
+    def _room_made(self) -> None:
         for fetcher in self._fetchers.values():
             fetcher.room_made()
 
@@ -153,7 +164,10 @@ class FlowCopier:
     def _back_off(self, copy: PartitionCopy, error: str, message: str | None) -> None:
         self._stale_target = True
         text = f"remote topic {copy.assignment.target} refuses records: {error}" + (f" ({message})" if message else "")
-        if error in TRANSIENT:
+        if error in _MISSING:
+            text = f"remote topic {copy.assignment.target} is not there: {error}; was it deleted?"
+        missing = error in _MISSING and self._retries[copy].failures >= _FAILURES_UNNOTICED
+        if error in TRANSIENT and not missing:
             self._again(copy, text)
         else:
             self._stop(copy, text)
@@ -163,14 +177,16 @@ class FlowCopier:
             return
         copy.lost()
         self._stale_target = True
-        self._again(copy, f"connection to the target broker of {copy.assignment.target} was lost")
+        if copy.state != "stopped":
+            self._again(copy, f"connection to the target broker of {copy.assignment.target} was lost")
 
     def _stop(self, copy: PartitionCopy, reason: str) -> None:
         """The partition alone stops; it is looked at again later."""
         retry = self._retries.get(copy)
         if retry is None:
             return
-        if copy.reason != reason:
+        if retry.told != reason:
+            retry.told = reason
             self._on_event(f"{copy.assignment.partition} stopped: {reason}")
         self._detach(copy)
         copy.rewind("stopped", reason)
@@ -178,6 +194,7 @@ class FlowCopier:
         delay_s = min(_FIRST_STOPPED_RETRY_S * 2 ** (retry.failures - 1), _LAST_STOPPED_RETRY_S)
         retry.at_s = asyncio.get_running_loop().time() + delay_s
         self._stale_source = self._stale_target = True
+        self._room_made()
         self._on_changed(copy)
         self._wake.set()
 
@@ -189,8 +206,8 @@ class FlowCopier:
         self._detach(copy)
         retry.failures += 1
         copy.rewind("establishing", reason if retry.failures > _FAILURES_UNNOTICED else copy.reason)
-        delay_s = min(_FIRST_RETRY_S * 2 ** min(retry.failures, 10), _LAST_RETRY_S)
-        retry.at_s = asyncio.get_running_loop().time() + delay_s
+        retry.at_s = asyncio.get_running_loop().time() + _backoff_s(retry.failures)
+        self._room_made()
         self._on_changed(copy)
         self._wake.set()
 
@@ -202,7 +219,14 @@ class FlowCopier:
         if broker_id < 0:
             self._stale_source = True
         self._homeless[copy] = broker_id
+        self._put_off(copy)
         self._wake.set()
+
+    def _put_off(self, copy: PartitionCopy) -> None:
+        """Place it at once if it was fetched from lately, else later each time."""
+        retry = self._retries[copy]
+        retry.at_s = asyncio.get_running_loop().time() + (_backoff_s(retry.moves) if retry.moves else 0.0)
+        retry.moves += 1
 
     def _detach(self, copy: PartitionCopy) -> None:
         fetcher = self._fetching.pop(copy, None)
@@ -224,11 +248,13 @@ class FlowCopier:
                 due = [copy for copy, retry in self._retries.items() if copy.needs_end and retry.at_s <= loop.time()]
                 if due:
                     await self._establish(due)
-                self._place()
-            except (OSError, TimeoutError, MirrorError) as error:
-                log.warning("flow %s: %s", self._settings.name, error)
+                self._place(loop.time())
+            except Exception as error:
+                unforeseen = not isinstance(error, OSError | MirrorError)
+                log.warning("flow %s: %s", self._settings.name, error, exc_info=unforeseen)
+                self._stale_source = self._stale_target = True
                 self._note_trouble(str(error))
-                await asyncio.sleep(_METADATA_PAUSE_S * 5)
+                await asyncio.sleep(_TROUBLE_PAUSE_S)
                 continue
             try:
                 async with asyncio.timeout(self._pause_s(loop.time())):
@@ -237,11 +263,9 @@ class FlowCopier:
                 continue
 
     def _pause_s(self, now_s: float) -> float:
-        if self._homeless:
-            self._homeless_rounds += 1
-            return float(min(_METADATA_PAUSE_S * 2**self._homeless_rounds, _LAST_RETRY_S))
-        self._homeless_rounds = 0
-        waits = [retry.at_s - now_s for copy, retry in self._retries.items() if copy.needs_end]
+        waits = [
+            retry.at_s - now_s for copy, retry in self._retries.items() if copy.needs_end or copy in self._homeless
+        ]
         return max(0.001, min(waits, default=60.0))
 
     def _note_trouble(self, text: str) -> None:
@@ -260,7 +284,13 @@ class FlowCopier:
 
     async def _establish(self, copies: list[PartitionCopy]) -> None:
         """Read the target's log ends and let the copies go on from there."""
-        by_target = {copy.assignment.target: copy for copy in copies}
+        by_target: dict[TopicPartition, PartitionCopy] = {}
+        for copy in copies:
+            another = _another(self._target, copy.assignment.target, copy.assignment.target_topic_id)
+            if another is None:
+                by_target[copy.assignment.target] = copy
+            else:
+                self._stop(copy, f"remote topic {another}")
         ends = await self._target.log_ends(list(by_target))
         settled: dict[TopicPartition, LogEnd] = {}
         for target, end in ends.items():
@@ -290,29 +320,43 @@ class FlowCopier:
         self._homeless[copy] = -1
         self._on_changed(copy)
 
-    def _place(self) -> None:
+    def _place(self, now_s: float) -> None:
         """Give each partition without one its fetcher and its sender, by the leaders that the metadata names."""
         for copy, broker_id in list(self._homeless.items()):
             if copy.state != "copying":
                 self._homeless.pop(copy)
-                continue
-            partition, target = copy.assignment.partition, copy.assignment.target
-            reader = (
-                broker_id if broker_id in self._source.metadata.brokers else _leader(self._source, partition.source)
-            )
-            writer = _leader(self._target, target)
-            if reader < 0 or writer < 0:
-                self._stale_source, self._stale_target = reader < 0, writer < 0
-                copy.reason = (
-                    f"no leader is known for {f'source {partition.source}' if reader < 0 else f'remote {target}'}"
-                )
-                self._on_changed(copy)
-                continue
-            self._homeless.pop(copy)
-            self._sending[copy] = self._sender(writer)
-            self._sending[copy].schedule(copy)
-            self._fetching[copy] = self._fetcher(reader)
-            self._fetching[copy].add(copy)
+            elif self._retries[copy].at_s <= now_s and self._is_there(copy):
+                source, target = copy.assignment.partition.source, copy.assignment.target
+                reader = broker_id if broker_id in self._source.metadata.brokers else _leader(self._source, source)
+                writer = _leader(self._target, target)
+                if reader < 0 or writer < 0:
+                    self._leaderless(copy, f"source {source}" if reader < 0 else f"remote {target}")
+                    continue
+                self._homeless.pop(copy)
+                # One that sends already must not change brokers with batches in flight: a refusal will tell it to.
+                if copy not in self._sending:
+                    self._sending[copy] = self._sender(writer)
+                self._sending[copy].schedule(copy)
+                self._fetching[copy] = self._fetcher(reader)
+                self._fetching[copy].add(copy)
+
+    def _leaderless(self, copy: PartitionCopy, what: str) -> None:
+        self._stale_source = self._stale_target = True
+        self._put_off(copy)
+        copy.reason = f"no leader is known for {what}"
+        self._on_changed(copy)
+
+    def _is_there(self, copy: PartitionCopy) -> bool:
+        """Whether the source topic is the one that was assigned, as far as metadata tells; stops the copy if not."""
+        source = copy.assignment.partition.source
+        another = _another(self._source, source, copy.assignment.source_topic_id)
+        error = _topic_error(self._source, source)
+        if another is not None:
+            self._stop(copy, f"source topic {another}")
+        elif error is not None and (error not in TRANSIENT or self._retries[copy].moves > _FAILURES_UNNOTICED):
+            hint = "; was it deleted?" if error in _MISSING else ""
+            self._stop(copy, f"source topic {source.topic} can't be read: {error}{hint}")
+        return copy in self._homeless
 
     def _fetcher(self, broker_id: int) -> Fetcher:
         if broker_id not in self._fetchers:
@@ -330,6 +374,7 @@ class FlowCopier:
                 broker_id,
                 parameters,
                 purpose="fetch",
+                receive_buffer_bytes=settings.receive_buffer_bytes,
                 on_ready=self._ready,
                 on_stopped=self._stop,
                 on_moved=self._moved,
@@ -345,7 +390,8 @@ class FlowCopier:
                 purpose="produce",
                 max_request_bytes=settings.max_request_bytes,
                 timeout_ms=settings.request_timeout_ms,
-                on_answered=self._answered,
+                send_buffer_bytes=settings.send_buffer_bytes,
+                on_answered=self._room_made,
                 on_acknowledged=self._acknowledged,
                 on_refused=self._refused,
                 on_stopped=self._stop,
@@ -358,3 +404,23 @@ def _leader(cluster: Cluster, partition: TopicPartition) -> int:
     topic = cluster.metadata.topics.get(partition.topic)
     found = topic.partitions.get(partition.partition) if topic is not None else None
     return found.leader if found is not None else -1
+
+
+def _topic_error(cluster: Cluster, partition: TopicPartition) -> str | None:
+    topic = cluster.metadata.topics.get(partition.topic)
+    return error_info(topic.error_code).name if topic is not None and topic.error_code else None
+
+
+def _another(cluster: Cluster, partition: TopicPartition, assigned: TopicId) -> str | None:
+    """Says so when the topic of that name is not the one that was assigned."""
+    topic = cluster.metadata.topics.get(partition.topic)
+    if topic is None or NO_TOPIC_ID in {topic.topic_id, assigned} or topic.topic_id == assigned:
+        return None
+    return (
+        f"{partition.topic} was deleted and is another one now (topic id {topic.topic_id}, before {assigned}): "
+        "delete the remote topic, so that the flow starts anew"
+    )
+
+
+def _backoff_s(attempt: int) -> float:
+    return float(min(_FIRST_RETRY_S * 2 ** min(attempt, 10), _LAST_RETRY_S))

@@ -101,6 +101,8 @@ class PartitionCopy:
     deep: bool = False
     #: No more fetching; what is buffered still goes out.
     draining: bool = False
+    #: Why the next source batch can't be copied: what is queued before it still goes out, then the partition stops.
+    obstacle: str | None = None
     #: The target refused a batch: of those in flight behind it, none may succeed.
     refused: bool = False
     source_end: int = -1
@@ -150,6 +152,7 @@ class PartitionCopy:
         self.fetch_offset = self.process_offset = source
         self.deep = False
         self.refused = False
+        self.obstacle = None
         self.state, self.reason = "copying", None
 
     def _check_tail(self, end: int, tail: Batch | None) -> None:
@@ -180,7 +183,7 @@ class PartitionCopy:
     @property
     def fetchable(self) -> bool:
         """Whether it would be fetched if there were room for it."""
-        return self.state == "copying" and not self.draining
+        return self.state == "copying" and not self.draining and self.obstacle is None
 
     def received(self, records: memoryview) -> list[Batch]:
         """Split fetched bytes and move the fetch offset on: the next fetch can go out before they are processed.

@@ -64,6 +64,7 @@ class Sender:
         purpose: str,
         max_request_bytes: int,
         timeout_ms: int,
+        send_buffer_bytes: int,
         on_answered: Callable[[], None],
         on_acknowledged: Callable[[PartitionCopy], None],
         on_refused: Callable[[PartitionCopy, str, str | None], None],
@@ -75,6 +76,7 @@ class Sender:
         self._purpose = purpose
         self._max_request_bytes = max_request_bytes
         self._timeout_ms = timeout_ms
+        self._send_buffer_bytes = send_buffer_bytes
         self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
         self._on_stopped, self._on_lost = on_stopped, on_lost
         self._queue: deque[PartitionCopy] = deque()
@@ -110,14 +112,17 @@ class Sender:
                 while not self._queue:
                     self._wake.clear()
                     await self._wake.wait()
-                connection = await self._cluster.connect(self.broker_id, self._purpose)
+                connection = await self._cluster.connect(
+                    self.broker_id, self._purpose, send_buffer_bytes=self._send_buffer_bytes
+                )
                 version = connection.best_version(produce.API_KEY, produce.LOWEST_VERSION, produce.HIGHEST_VERSION)
                 attempts = 0
                 self._forget_depth()
                 await self._send_all(connection, version)
-            except (OSError, TimeoutError, MirrorError) as error:
+            except Exception as error:
                 attempts += 1
-                log.info("produce %s to broker %d: %s", self._purpose, self.broker_id, error)
+                unforeseen = not isinstance(error, OSError | MirrorError)
+                log.info("produce %s to broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
                 self._give_back()
                 await asyncio.sleep(min(_FIRST_BACKOFF_S * 2**attempts, _LAST_BACKOFF_S))
 

@@ -1,0 +1,250 @@
+"""A CopyEngine without Ray and without a coordinator: this hands out what a coordinator would."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+from mirror_ray.config.settings import (
+    ClusterSettings,
+    FetchSettings,
+    FlowSettings,
+    MirrorSettings,
+    ProduceSettings,
+    SaslSettings,
+    SecuritySettings,
+)
+from mirror_ray.copying.engine import CopyEngine
+from mirror_ray.devcluster import Broker, DevCluster
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.connection import Connection
+from mirror_ray.model.assignment import Anchor, Assignment, PartitionReport
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.records.batch import Batch, iter_batches
+from tests.support.kafka import create_topic
+
+FLOW = FlowName("A", "B")
+MAX_MESSAGE_BYTES = 1_048_588
+_POLL_S = 0.02
+
+Advertised = Callable[[str, int], tuple[str, int]]
+
+
+class Replicated:
+    """A flow ``A->B`` between two clusters, with one producer id for all engines that it makes.
+
+    An async context manager: at the end its engines are crashed and its connections closed.
+    """
+
+    def __init__(
+        self, source: DevCluster, target: DevCluster, *, source_user: str | None = None, target_user: str | None = None
+    ) -> None:
+        self.source, self.target = source, target
+        self._settings = {
+            "A": cluster_settings("A", source, source_user),
+            "B": cluster_settings("B", target, target_user),
+        }
+        self._stack = AsyncExitStack()
+        self._epochs = itertools.count(1)
+
+    async def __aenter__(self) -> Self:
+        self._clusters = {
+            alias: Cluster(cluster_settings(alias, cluster), "test")
+            for alias, cluster in (("A", self.source), ("B", self.target))
+        }
+        for cluster in self._clusters.values():
+            self._stack.push_async_callback(cluster.close)
+        self._producer = await self._clusters["B"].init_producer_id()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def remote(self, topic: str, partitions: int = 1, replication_factor: int = 1, **config: str) -> str:
+        """Create ``A.topic`` on the target; ``config`` has ``_`` for ``.``."""
+        return create_topic(
+            self.target.confluent_config(),
+            f"A.{topic}",
+            partitions,
+            replication_factor=replication_factor,
+            topic_config={key.replace("_", "."): value for key, value in config.items()},
+        )
+
+    async def assignments(
+        self,
+        topics: Collection[str],
+        anchors: Mapping[TopicPartition, Anchor] | None = None,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        **more: Any,
+    ) -> list[Assignment]:
+        """Every partition of ``topics``, from the beginning or from ``anchors`` (by source partition)."""
+        source = (await self._clusters["A"].refresh(topics)).topics
+        target = (await self._clusters["B"].refresh([f"A.{topic}" for topic in topics])).topics
+        producer_id, producer_epoch = self._producer
+        return [
+            Assignment(
+                partition=FlowPartition(FLOW, topic, partition),
+                source_topic_id=source[topic].topic_id,
+                target=TopicPartition(f"A.{topic}", partition),
+                target_topic_id=target[f"A.{topic}"].topic_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                anchor=(anchors or {}).get(TopicPartition(topic, partition), Anchor(0, 0)),
+                epoch=next(self._epochs),
+                max_message_bytes=max_message_bytes,
+                **more,
+            )
+            for topic in topics
+            for partition in source[topic].partitions
+        ]
+
+    async def engine(self, *, buffer_bytes: int = 64 << 20, fetch: FetchSettings | None = None,
+                     produce: ProduceSettings | None = None, advertised: Advertised | None = None,
+                     request_timeout_ms: int = 30_000) -> Engine:  # fmt: skip
+        """A replicator's core. ``advertised`` says where a target broker is to be reached, by its host and port."""
+        flow = FlowSettings(
+            name=FLOW, enabled=True, fetch=fetch or FetchSettings(), produce=produce or ProduceSettings()
+        )
+        clusters = {
+            alias: settings.model_copy(update={"request_timeout_ms": request_timeout_ms})
+            for alias, settings in self._settings.items()
+        }
+        settings = MirrorSettings(clusters=clusters, flows=(flow,), replicator_buffer_bytes=buffer_bytes)
+        engine = Engine(settings, advertised)
+        self._stack.push_async_callback(engine.crash)
+        return engine
+
+    async def copy(self, topics: Collection[str], timeout_s: float = 30.0) -> dict[TopicPartition, PartitionReport]:
+        """Copy ``topics`` to their end and stop; returns the last reports."""
+        engine = await self.engine()
+        engine.assign(await self.assignments(topics))
+        reports = await engine.caught_up(timeout_s)
+        await engine.stop()
+        return reports
+
+
+class Engine:
+    """A running CopyEngine, and what a coordinator would know from its reports."""
+
+    def __init__(self, settings: MirrorSettings, advertised: Advertised | None = None) -> None:
+        self.core = CopyEngine(settings, "replicator-0", "node")
+        self.events: list[str] = []
+        self.reports: dict[TopicPartition, PartitionReport] = {}
+        self.most_buffered_bytes = 0
+        self.records = 0
+        self._advertised = advertised
+        self._assigned: set[TopicPartition] = set()
+
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        """Hand out."""
+        self._assigned |= {assignment.partition.source for assignment in assignments}
+        self.core.assign(assignments)
+        if self._advertised is not None:
+            for flow in self.core._flows.values():
+                _readdress(flow._target, self._advertised)
+
+    def look(self) -> dict[TopicPartition, PartitionReport]:
+        """Read a report, as a coordinator does every so often."""
+        report = self.core.report()
+        self.reports |= {partition.partition.source: partition for partition in report.partitions}
+        self.events += [text for _, text in report.events]
+        self.most_buffered_bytes = max(self.most_buffered_bytes, report.buffered_bytes)
+        self.records = report.records
+        return self.reports
+
+    async def until(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
+        """Read reports until ``condition`` holds."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                self.look()
+                while not condition():
+                    await asyncio.sleep(_POLL_S)
+                    self.look()
+        except TimeoutError:
+            states = [f"{r.partition}: {r.state} {r.position}/{r.source_end} {r.reason}" for r in self.reports.values()]
+            raise AssertionError(f"not within {timeout_s:g} s: {what}; {states[:8]}; {self.events[-8:]}") from None
+
+    async def caught_up(
+        self, timeout_s: float = 30.0, but: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, PartitionReport]:
+        """Wait until every partition, except ``but``, is where its source ended when last fetched."""
+        wanted = self._assigned - set(but)
+        await self.until(lambda: all(_is_caught_up(self.reports.get(p)) for p in wanted), timeout_s, "caught up")
+        return self.reports
+
+    async def reached(self, ends: Mapping[TopicPartition, int], timeout_s: float = 30.0) -> None:
+        """Wait until the positions are at ``ends`` or beyond."""
+        await self.until(
+            lambda: all(p in self.reports and self.reports[p].position >= end for p, end in ends.items()),
+            timeout_s,
+            f"positions {ends}",
+        )
+
+    async def stopped(self, partition: TopicPartition, timeout_s: float = 20.0) -> str:
+        """Wait until ``partition`` has stopped, and return its reason."""
+        await self.until(
+            lambda: partition in self.reports and self.reports[partition].state == "stopped",
+            timeout_s,
+            f"{partition} stopped",
+        )
+        return self.reports[partition].reason or ""
+
+    async def stop(self) -> None:
+        """Drain and stop."""
+        await self.core.stop(10.0)
+        self.look()
+
+    async def crash(self) -> None:
+        """End it as SIGKILL would: nothing is drained, connections are reset."""
+        for flow in self.core._flows.values():
+            tasks = [
+                flow._task,
+                *(f._task for f in flow._fetchers.values()),
+                *(s._task for s in flow._senders.values()),
+            ]
+            for task in tasks:
+                task.cancel()
+            for cluster in (flow._source, flow._target):
+                for opening in cluster._connections.values():
+                    if opening.done() and not opening.cancelled() and opening.exception() is None:
+                        opening.result().abort("crashed")
+                await cluster.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self.core._flows.clear()
+
+
+def cluster_settings(alias: str, cluster: DevCluster, user: str | None = None) -> ClusterSettings:
+    """How to get into a cluster; with SASL PLAIN where it asks for that, as ``user`` or as its administrator."""
+    security = SecuritySettings()
+    if cluster.security.mechanism == "PLAIN":
+        name = user or "admin"
+        sasl = SaslSettings.model_validate(
+            {"mechanism": "PLAIN", "username": name, "password": cluster.security.users[name]}
+        )
+        security = SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)
+    return ClusterSettings(alias=alias, bootstrap_servers=tuple(cluster.bootstrap.split(",")), security=security)
+
+
+def logged_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch]:
+    """The batches of a partition as they lie on the broker's disk."""
+    files = sorted((broker.directory / "data" / f"{topic}-{partition}").glob("*.log"))
+    return [batch for file in files if file.stat().st_size for batch in iter_batches(memoryview(file.read_bytes()))]
+
+
+def _is_caught_up(report: PartitionReport | None) -> bool:
+    return report is not None and report.state == "copying" and 0 <= report.source_end <= report.position
+
+
+def _readdress(cluster: Cluster, advertised: Advertised) -> None:
+    """Reach each broker by another address than the one it advertises."""
+    opened = cluster._open
+
+    async def open_elsewhere(host: str, port: int, *buffers: int) -> Connection:
+        connection = await opened(*advertised(host, port), *buffers)
+        connection.host, connection.port = host, port
+        return connection
+
+    vars(cluster)["_open"] = open_elsewhere
