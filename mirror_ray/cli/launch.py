@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -27,6 +28,8 @@ _DEFAULT_EXTRA = "ray.dashboard.optional_deps"
 _LEAST_LOGICAL_CPUS = 16
 #: No data goes through the object store.
 _OBJECT_STORE_BYTES = 100 << 20
+
+_PROBE_TIMEOUT_S = 5.0
 
 #: Ray restarts a coordinator that died within seconds; a question that meets the gap is asked again.
 _RESTART_PATIENCE_S = 20.0
@@ -189,19 +192,44 @@ def _connect(address: str, name: str) -> None:
     import ray
 
     try:
+        found = _ray_of_this_machine() if address == "auto" else address
+        _probe(found)
         ray.init(
-            address=address,
+            address=found,
             namespace=NAMESPACE,
             log_to_driver=False,
             logging_level=logging.ERROR,
             configure_logging=True,
         )
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         where, detail = ("on this machine", "") if address == "auto" else (f"at {address}", f" ({_first_line(error)})")
+        others = f"; running here: {', '.join(own_ray.names())}" if own_ray.names() else ""
         raise NotRunningError(
             f"no Ray answers {where}, so no system {name!r} runs there: start one with `mirror-ray up CONFIG`,"
-            f" or name its Ray with --address{detail}"
+            f" or name its Ray with --address{detail}{others}"
         ) from error
+
+
+def _ray_of_this_machine() -> str:
+    """Address of the Ray that `ray start` made here last.
+
+    Raises:
+        ConnectionError: There is none.
+    """
+    from ray._private import services
+
+    address = services.canonicalize_bootstrap_address("auto")
+    if address is None:
+        raise ConnectionError("no Ray runs here")
+    return str(address)
+
+
+def _probe(address: str) -> None:
+    """Raise ConnectionError where nobody listens: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "://" not in host:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_TIMEOUT_S):
+            pass
 
 
 def _disconnect() -> None:

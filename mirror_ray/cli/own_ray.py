@@ -50,8 +50,12 @@ def find(name: str) -> OwnRay | None:
 
 def is_own(address: str) -> bool:
     """Whether a Ray of some system's own has this address."""
-    names = [path.stem for path in _directory().glob("*.json")]
-    return any(own is not None and own.address == address for own in map(find, names))
+    return any(own is not None and own.address == address for own in map(find, names()))
+
+
+def names() -> list[str]:
+    """Systems that have a Ray of their own here."""
+    return [path.stem for path in sorted(_directory().glob("*.json")) if find(path.stem)]
 
 
 def remember(own: OwnRay) -> None:

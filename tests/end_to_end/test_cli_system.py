@@ -1,0 +1,109 @@
+"""The commands, each a process of its own, on real clusters and a Ray of the system's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirror_ray.devcluster.clusters import mm2_properties
+from tests.support.clusters import Clusters
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class Shell:
+    """Runs `mirror-ray` for one system."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: of the system."""
+        self.name = name
+        self.environ = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+
+    def command(self, *args: str) -> list[str]:
+        """The command line of a command that takes --name."""
+        return [sys.executable, "-m", "mirror_ray", *args, "--name", self.name]
+
+    def run(self, *args: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            self.command(*args), env=self.environ, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+
+    def json(self, *args: str) -> Any:
+        """What it prints with ``-o json``."""
+        return json.loads(self.run(*args, "-o", "json").stdout)
+
+
+@pytest.fixture
+def shell(unique: str) -> Iterator[Shell]:
+    """A shell for a system of the test's own, which is down afterwards."""
+    shell = Shell(unique)
+    yield shell
+    shell.run("down", "--deadline", "0")
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> str:
+    """A system's name."""
+    return re.sub(r"\W", "-", f"{request.node.name}-{os.getpid()}")[-40:]
+
+
+@pytest.fixture
+def config(clusters: Clusters, tmp_path: Path) -> Path:
+    """Flow A->B, of heartbeats only."""
+    path = tmp_path / "mm2.properties"
+    text = mm2_properties(list(clusters)).replace("B->A.enabled = true", "B->A.enabled = false")
+    path.write_text(text + "topics = heartbeats\n")
+    return path
+
+
+def test_a_detached_system_is_found_steered_and_stopped(shell: Shell, config: Path) -> None:
+    """From other shells, by name alone; afterwards nothing of it runs."""
+    up = shell.run("up", str(config), "--detach")
+    assert up.returncode == 0, up.stderr
+    flows = {flow["flow"] for flow in shell.json("status")["flows"]}
+    assert "A->B" in flows
+    assert shell.run("scale", "2").returncode == 0
+    deadline_s = time.monotonic() + 60
+    while len(shell.json("replicators")) < 2:
+        assert time.monotonic() < deadline_s
+    assert shell.run("down").returncode == 0
+    status = shell.run("status")
+    assert status.returncode == 1
+    assert "mirror-ray up" in status.stderr
+
+
+def test_sigterm_in_the_foreground_drains_and_ends_ray(shell: Shell, config: Path) -> None:
+    """As Ctrl-C does."""
+    command = shell.command("up", str(config))
+    with subprocess.Popen(command, env=shell.environ, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        assert any("copying" in line for line in lines)
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=120)[1]
+    assert process.returncode == 0
+    assert "drained and stopped" in rest
+    assert shell.run("status").returncode == 1
+
+
+def test_an_unreachable_cluster_ends_with_3(shell: Shell, tmp_path: Path) -> None:
+    """At the start it is named, and no Ray is started."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\nA->B.enabled = true\n"
+    )
+    result = shell.run("up", str(path))
+    assert result.returncode == 3
+    assert "A" in result.stderr
+    assert "Traceback" not in result.stderr
