@@ -103,7 +103,7 @@ class PartitionCopy:
     draining: bool = False
     #: Why the next source batch can't be copied: what is queued before it still goes out, then the partition stops.
     obstacle: str | None = None
-    #: The target refused a batch: of those in flight behind it, none may succeed.
+    #: The target refused a batch: what becomes of those in flight behind it, its log end will tell.
     refused: bool = False
     source_end: int = -1
     high_watermark: int = -1
@@ -295,11 +295,14 @@ class PartitionCopy:
         """
         outgoing = self.in_flight.popleft()
         self._release(outgoing)
-        if self.refused or base_offset != outgoing.target_offset:
+        if base_offset != outgoing.target_offset:
             raise PartitionStoppedError(
                 f"remote topic {self.assignment.target}: a batch meant for offset {outgoing.target_offset} was written "
                 f"at {base_offset}: somebody else writes to this topic, or it was truncated; compare it with the source"
             )
+        if self.refused:
+            # Where it belongs, behind one that was refused: another copier of this flow was there before us.
+            return
         self.deep = True
         self.acknowledged = Anchor(outgoing.source_next, outgoing.target_offset + outgoing.count)
         progress = self.progress

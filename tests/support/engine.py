@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
+
+from kio.index import load_entity_module
+from kio.static.constants import EntityType
 
 from mirror_ray.config.settings import (
     ClusterSettings,
@@ -21,6 +24,7 @@ from mirror_ray.copying.engine import CopyEngine
 from mirror_ray.devcluster import Broker, DevCluster
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.offsets import LATEST
 from mirror_ray.model.assignment import Anchor, Assignment, PartitionReport
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.records.batch import Batch, iter_batches
@@ -30,6 +34,7 @@ FLOW = FlowName("A", "B")
 MAX_MESSAGE_BYTES = 1_048_588
 _POLL_S = 0.02
 
+SourceEnds = Callable[[Collection[TopicPartition]], Awaitable[dict[TopicPartition, int]]]
 Advertised = Callable[[str, int], tuple[str, int]]
 
 
@@ -104,7 +109,7 @@ class Replicated:
     async def engine(self, *, buffer_bytes: int = 64 << 20, fetch: FetchSettings | None = None,
                      produce: ProduceSettings | None = None, advertised: Advertised | None = None,
                      request_timeout_ms: int = 30_000) -> Engine:  # fmt: skip
-        """A replicator's core. ``advertised`` says where a target broker is to be reached, by its host and port."""
+        """A replicator's core. ``advertised`` says where a broker is to be reached, by its host and port."""
         flow = FlowSettings(
             name=FLOW, enabled=True, fetch=fetch or FetchSettings(), produce=produce or ProduceSettings()
         )
@@ -113,9 +118,16 @@ class Replicated:
             for alias, settings in self._settings.items()
         }
         settings = MirrorSettings(clusters=clusters, flows=(flow,), replicator_buffer_bytes=buffer_bytes)
-        engine = Engine(settings, advertised)
+        engine = Engine(settings, self._source_ends, advertised)
         self._stack.push_async_callback(engine.crash)
         return engine
+
+    async def _source_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The last stable offsets."""
+        cluster = self._clusters["A"]
+        answers = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed")
+        assert not any(answer.error_code for answer in answers.values()), answers
+        return {partition: answer.offset for partition, answer in answers.items()}
 
     async def copy(self, topics: Collection[str], timeout_s: float = 30.0) -> dict[TopicPartition, PartitionReport]:
         """Copy ``topics`` to their end and stop; returns the last reports."""
@@ -129,12 +141,13 @@ class Replicated:
 class Engine:
     """A running CopyEngine, and what a coordinator would know from its reports."""
 
-    def __init__(self, settings: MirrorSettings, advertised: Advertised | None = None) -> None:
+    def __init__(self, settings: MirrorSettings, source_ends: SourceEnds, advertised: Advertised | None = None) -> None:
         self.core = CopyEngine(settings, "replicator-0", "node")
         self.events: list[str] = []
         self.reports: dict[TopicPartition, PartitionReport] = {}
         self.most_buffered_bytes = 0
         self.records = 0
+        self._source_ends = source_ends
         self._advertised = advertised
         self._assigned: set[TopicPartition] = set()
 
@@ -144,6 +157,7 @@ class Engine:
         self.core.assign(assignments)
         if self._advertised is not None:
             for flow in self.core._flows.values():
+                _readdress(flow._source, self._advertised)
                 _readdress(flow._target, self._advertised)
 
     def look(self) -> dict[TopicPartition, PartitionReport]:
@@ -170,9 +184,11 @@ class Engine:
     async def caught_up(
         self, timeout_s: float = 30.0, but: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, PartitionReport]:
-        """Wait until every partition, except ``but``, is where its source ended when last fetched."""
-        wanted = self._assigned - set(but)
-        await self.until(lambda: all(_is_caught_up(self.reports.get(p)) for p in wanted), timeout_s, "caught up")
+        """Wait until every partition, except ``but``, is where its source ends now, and says so."""
+        ends = await self._source_ends(self._assigned - set(but))
+        await self.until(
+            lambda: all(_is_caught_up(self.reports.get(p), end) for p, end in ends.items()), timeout_s, "caught up"
+        )
         return self.reports
 
     async def reached(self, ends: Mapping[TopicPartition, int], timeout_s: float = 30.0) -> None:
@@ -228,14 +244,30 @@ def cluster_settings(alias: str, cluster: DevCluster, user: str | None = None) -
     return ClusterSettings(alias=alias, bootstrap_servers=tuple(cluster.bootstrap.split(",")), security=security)
 
 
+async def set_quota(cluster: DevCluster, kind: str, value: float | None) -> None:
+    """Set, or remove, a quota for every client without a user (KIP-546)."""
+    connected = Cluster(cluster_settings("quota", cluster), "quota")
+    module: Any = load_entity_module("alter_client_quotas", 1, EntityType.request)
+    operation = module.OpData(key=kind, value=value or 0.0, remove=value is None)
+    who = module.EntityData(entity_type="client-id", entity_name=None)
+    try:
+        metadata = await connected.refresh([])
+        broker = await connected.connect(next(iter(metadata.brokers)), "quota")
+        entry = module.EntryData(entity=(who,), ops=(operation,))
+        response = await broker.request(module.AlterClientQuotasRequest(entries=(entry,), validate_only=False))
+        assert all(int(answer.error_code) == 0 for answer in response.entries), response
+    finally:
+        await connected.close()
+
+
 def logged_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch]:
     """The batches of a partition as they lie on the broker's disk."""
     files = sorted((broker.directory / "data" / f"{topic}-{partition}").glob("*.log"))
     return [batch for file in files if file.stat().st_size for batch in iter_batches(memoryview(file.read_bytes()))]
 
 
-def _is_caught_up(report: PartitionReport | None) -> bool:
-    return report is not None and report.state == "copying" and 0 <= report.source_end <= report.position
+def _is_caught_up(report: PartitionReport | None, end: int) -> bool:
+    return report is not None and report.state == "copying" and end <= report.source_end <= report.position
 
 
 def _readdress(cluster: Cluster, advertised: Advertised) -> None:

@@ -179,7 +179,7 @@ def _allow(cluster: DevCluster, topic: str, right: AclOperation) -> None:
 
 def _withdraw(cluster: DevCluster, topic: str, right: AclOperation) -> None:
     which = AclBindingFilter(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:alice", None, right, AclPermissionType.ANY
+        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:alice", "*", right, AclPermissionType.ANY
     )
     admin = AdminClient(cluster.confluent_config())
     assert admin.delete_acls([which])[which].result(20)

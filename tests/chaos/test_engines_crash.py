@@ -1,0 +1,55 @@
+"""Replicators end without warning, or do not know that they were replaced: nothing is lost, nothing is there twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mirror_ray.model.assignment import Anchor
+from mirror_ray.model.names import TopicPartition
+from tests.chaos.test_brokers_are_killed import PARTITIONS, SMALL_FETCHES, fill, more_copied
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import Replicated
+from tests.support.kafka import assert_equal_copies
+
+
+@pytest.mark.parametrize("age_days", [0, 365])
+async def test_engine_crashes_in_full_flight(clusters: Clusters, make_topic: TopicMaker, age_days: int) -> None:
+    """Again and again, taken over from the first anchor, from an old one, and from the last one reported."""
+    topic = make_topic(clusters.a, PARTITIONS)
+    fill(clusters.a, topic, 40_000, age_days)
+    async with Replicated(clusters.a, clusters.b) as flow:
+        remote = flow.remote(topic, PARTITIONS)
+        history: list[dict[TopicPartition, Anchor]] = [{}]
+        for turn in range(6):
+            engine = await flow.engine(fetch=SMALL_FETCHES)
+            anchors = (history[0], history[len(history) // 2], history[-1])[turn % 3]
+            engine.assign(await flow.assignments([topic], anchors))
+            await more_copied(engine, 4_000)
+            history.append({partition: report.anchor for partition, report in engine.reports.items()})
+            await engine.crash()
+        engine = await flow.engine()
+        engine.assign(await flow.assignments([topic], history[1]))
+        await engine.caught_up()
+        await engine.stop()
+        assert engine.events == []
+        assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)
+
+
+async def test_two_engines_copy_the_same_partitions(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """A replicator that was given up but lives writes nothing twice, and the new one gets to the end."""
+    topic = make_topic(clusters.a, PARTITIONS)
+    fill(clusters.a, topic, 30_000, 365)
+    async with Replicated(clusters.a, clusters.b) as flow:
+        remote = flow.remote(topic, PARTITIONS)
+        twins = [await flow.engine(fetch=SMALL_FETCHES) for _ in range(2)]
+        for twin in twins:
+            twin.assign(await flow.assignments([topic]))
+        await asyncio.gather(*(twin.caught_up(60) for twin in twins))
+        fill(clusters.a, topic, 2_000, first=30_000)
+        await asyncio.gather(*(twin.caught_up(60) for twin in twins))
+        for twin in twins:
+            await twin.stop()
+            assert twin.events == []
+        assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)
