@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.partition import Budget, PartitionCopy
 from mirror_ray.copying.session import FetchSession
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
@@ -43,9 +43,16 @@ _MOVED = frozenset(
 )
 #: Wait of a request while a partition is left out for lack of room: it should come back soon.
 _HELD_BACK_WAIT_MS = 5
+#: An answer may stay in memory for the sake of this part of it.
+_SMALL_PART = 8
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 #: Failed attempts after which the partitions of a broker say so in their status.
 _ATTEMPTS_UNNOTICED = 4
+
+
+def detached(records: memoryview, answer_bytes: int) -> memoryview:
+    """The records, copied where they are a small part of the answer: one that waits long must not keep all of it."""
+    return memoryview(bytearray(records)) if len(records) < answer_bytes // _SMALL_PART else records
 
 
 @dataclass(slots=True)
@@ -60,6 +67,7 @@ class Arrived:
 class Fetcher:
     """Fetches for the partitions that were ``add``-ed, from one broker, until ``close``.
 
+    No request goes out while ``budget`` is exhausted: it is exceeded by what two answers bring at most.
     ``on_ready(copy)`` is called when a partition got something to send or its position moved,
     ``on_stopped(copy, reason)`` when it must not go on, ``on_moved(copy, broker_id)`` when it is to be read elsewhere
     (-1: ask for its leader).
@@ -70,6 +78,7 @@ class Fetcher:
         cluster: Cluster,
         broker_id: int,
         parameters: fetch.FetchParameters,
+        budget: Budget,
         *,
         purpose: str,
         receive_buffer_bytes: int,
@@ -80,6 +89,7 @@ class Fetcher:
         self.broker_id = broker_id
         self._cluster = cluster
         self._parameters = parameters
+        self._budget = budget
         self._purpose = purpose
         self._receive_buffer_bytes = receive_buffer_bytes
         self._on_ready, self._on_stopped, self._on_moved = on_ready, on_stopped, on_moved
@@ -120,6 +130,8 @@ class Fetcher:
         """Acknowledgements freed memory: look again at what was held back."""
         for copy in [copy for copy in self._held if copy.wants_fetch]:
             self.touch(copy)
+        if not self._budget.exhausted:
+            self._wake.set()
 
     async def close(self) -> None:
         """End the loop."""
@@ -177,18 +189,19 @@ class Fetcher:
         arrived: list[Arrived] = []
         while True:
             self._apply_touched()
-            if len(self._session) == 0:
+            if len(self._session) == 0 or self._budget.exhausted:
+                if not arrived:
+                    self._wake.clear()
+                    await self._wake.wait()
                 self._process(arrived)
                 arrived = []
-                self._wake.clear()
-                if not self._touched:
-                    await self._wake.wait()
                 continue
             session, wanted, forgotten = self._session.next_request()
             body = fetch.encode_fetch(version, self._limits(), session, wanted, forgotten)
             future = connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
             self._process(arrived)
-            response = fetch.decode_fetch(version, await future)
+            answer = await future
+            response = fetch.decode_fetch(version, answer)
             if response.error_code in _SESSION_ERRORS:
                 self._session.restart()
                 arrived = []
@@ -196,7 +209,7 @@ class Fetcher:
             if response.error_code:
                 raise OSError(f"Fetch answered {error_info(response.error_code).name}")
             self._session.answered(response.session_id)
-            arrived = self._receive(response.partitions)
+            arrived = self._receive(response.partitions, len(answer))
             self._attempts = 0
             if response.throttle_ms:
                 # Before anything else can happen to the partitions: what arrived belongs to where they are now.
@@ -231,7 +244,7 @@ class Fetcher:
                 self._held.discard(copy)
         self._touched.clear()
 
-    def _receive(self, partitions: list[fetch.FetchedPartition]) -> list[Arrived]:
+    def _receive(self, partitions: list[fetch.FetchedPartition], answer_bytes: int) -> list[Arrived]:
         arrived: list[Arrived] = []
         for fetched in partitions:
             copy = self._copies.get(fetched.key)
@@ -249,7 +262,8 @@ class Fetcher:
             copy.source_end = stable if copy.read_committed and stable >= 0 else fetched.high_watermark
             copy.reason = None
             try:
-                arrived.append(Arrived(copy, copy.received(fetched.records), fetched.aborted))
+                records = detached(fetched.records, answer_bytes)
+                arrived.append(Arrived(copy, copy.received(records), fetched.aborted))
             except CorruptBatchError as error:
                 self._obstructed(copy, error)
         return arrived

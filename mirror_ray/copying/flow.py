@@ -176,6 +176,7 @@ class FlowCopier:
         if not copy.in_flight and copy not in self._sending:
             return
         copy.lost()
+        self._room_made()
         self._stale_target = True
         if copy.state != "stopped":
             self._again(copy, f"connection to the target broker of {copy.assignment.target} was lost")
@@ -373,6 +374,7 @@ class FlowCopier:
                 self._source,
                 broker_id,
                 parameters,
+                self.budget,
                 purpose="fetch",
                 receive_buffer_bytes=settings.receive_buffer_bytes,
                 on_ready=self._ready,

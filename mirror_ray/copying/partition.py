@@ -50,7 +50,7 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes fetched and not yet acknowledged, over all partitions of a replicator."""
+    """Bytes fetched and not yet acknowledged, over all partitions of a flow in one replicator."""
 
     limit_bytes: int
     used_bytes: int = 0
@@ -178,7 +178,7 @@ class PartitionCopy:
     @property
     def wants_fetch(self) -> bool:
         """Whether the partition takes part in the next fetch."""
-        return self.fetchable and self.buffered_bytes < self.buffer_limit_bytes and not self.budget.exhausted
+        return self.fetchable and self.buffered_bytes < self.buffer_limit_bytes
 
     @property
     def fetchable(self) -> bool:

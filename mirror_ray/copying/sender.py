@@ -202,6 +202,7 @@ class Sender:
             return
         if throttle_ms:
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + throttle_ms / 1000)
+            connection.expect_silence(throttle_ms / 1000)
         by_key = dict(sent)
         for answer in answers:
             copy = by_key.pop(answer.key, None)

@@ -88,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self._correlation_id = 0
         self._frames = FrameReader()
         self._last_byte_at = 0.0
+        self._silent_until = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._writable: asyncio.Future[None] | None = None
         self._lost: ConnectionError | None = None
@@ -332,12 +333,16 @@ class Connection(asyncio.BufferedProtocol):
         if not answer.done():
             answer.set_result(frame[start:])
 
+    def expect_silence(self, seconds: float) -> None:
+        """The broker has announced that it will not answer for so long (``throttle_time_ms``, KIP-219)."""
+        self._silent_until = max(self._silent_until, self._loop.time() + seconds)
+
     def _check_head_of_line(self) -> None:
         """The time counts from when the broker last spoke: one that is throttled, or sends slowly, is not dead."""
         self._watch = None
         if not self._outstanding or self._lost is not None:
             return
-        deadline = max(self._outstanding[0].sent_at, self._last_byte_at) + self._request_timeout_s
+        deadline = max(self._outstanding[0].sent_at, self._last_byte_at, self._silent_until) + self._request_timeout_s
         if self._loop.time() >= deadline:
             self.abort(f"no answer within {self._request_timeout_s:g} s")
         else:

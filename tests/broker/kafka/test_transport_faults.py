@@ -141,6 +141,25 @@ async def test_head_of_line_timeout_fails_all_outstanding() -> None:
             await connection.send(_FETCH, 4, False, [b"x"])
 
 
+async def test_announced_silence_is_no_timeout() -> None:
+    """A broker that throttles says for how long; the request timeout runs from then on."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _answer_api_versions(reader, writer)
+        for silence_s in (0.0, 0.6):
+            _, correlation_id, _ = await _read_request(reader)
+            await asyncio.sleep(silence_s)
+            writer.write(_frame(correlation_id, b""))
+        await reader.read()
+
+    async with _connected(serve, request_timeout_s=0.3) as connection:
+        await connection.send(_FETCH, 11, False, [b""])
+        connection.expect_silence(0.6)
+        await connection.send(_FETCH, 11, False, [b""])
+        with pytest.raises(ConnectionError, match="no answer"):
+            await connection.send(_FETCH, 11, False, [b""])
+
+
 async def test_slow_but_steady_answers_are_no_timeout() -> None:
     """The clock starts anew with every answer: a queue that is worked off slowly is not cut."""
 

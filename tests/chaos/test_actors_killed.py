@@ -1,0 +1,138 @@
+"""Actors are killed, added and removed while records keep coming: the copy goes on and ends equal.
+
+What goes on and what stands still is seen by a consumer of the remote topic, not from our own status.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from mirror_ray.attach import Mirror
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.kafka import assert_equal_copies, create_topic
+from tests.support.systems import run, settings_of, wait_caught_up
+from tests.support.traffic import Arrivals, Production
+from tests.support.waiting import wait_until
+
+PARTITIONS = 6
+#: The limit that we promise.
+COPIES_AGAIN_WITHIN_S = 5.0
+#: A second, and what a busy machine adds.
+NEVER_STOPS_LONGER_THAN_S = 2.0
+
+
+class Scene:
+    """A topic with traffic, its remote topic with a reader, and a system that copies."""
+
+    def __init__(
+        self, clusters: Clusters, topic: str, mirror: Mirror, production: Production, arrivals: Arrivals
+    ) -> None:
+        self.mirror, self.production, self.arrivals = mirror, production, arrivals
+        self._clusters, self._topic = clusters, topic
+
+    def owners(self) -> dict[int, str]:
+        """The replicator of each partition that is copied."""
+        return {
+            each.partition: each.replicator
+            for each in self.mirror.partitions()
+            if each.state == "copying" and each.replicator is not None
+        }
+
+    def spread_over(self, replicators: int, *, without: set[int] = frozenset()) -> None:  # type: ignore[assignment]
+        """Wait until so many replicators, none of these pids among them, have equal shares."""
+
+        def spread() -> bool:
+            shares = [each.partitions for each in self.mirror.replicators if each.state == "running"]
+            pids = {each.pid for each in self.mirror.replicators}
+            return (
+                shares == [PARTITIONS // replicators] * replicators
+                and not pids & without
+                and len(self.owners()) == PARTITIONS
+            )
+
+        wait_until(spread, 40, f"{PARTITIONS} partitions on {replicators} replicators")
+
+    def ends_equal(self) -> None:
+        """Stop the traffic and compare all of it."""
+        self.production.stop()
+        wait_caught_up(self.mirror, {("A->B", self._topic): PARTITIONS})
+        a, b = (cluster.confluent_config() for cluster in self._clusters)
+        assert_equal_copies(a, b, self._topic, f"A.{self._topic}")
+
+
+@pytest.fixture
+def scene(clusters: Clusters, make_topic: TopicMaker, system: str) -> Iterator[Scene]:
+    """One replicator copies, and everything that was there is copied."""
+    kept = {"retention.ms": "-1"}
+    topic = make_topic(clusters.a, PARTITIONS, kept)
+    remote = create_topic(clusters.b.confluent_config(), f"A.{topic}", PARTITIONS, topic_config=kept)
+    with (
+        Production(clusters.a.confluent_config(), topic, PARTITIONS) as production,
+        Arrivals(clusters.b.confluent_config(), remote, PARTITIONS) as arrivals,
+    ):
+        mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic))
+        yield Scene(clusters, topic, mirror, production, arrivals)
+
+
+def test_a_killed_replicators_partitions_copy_again(scene: Scene) -> None:
+    """SIGKILL, three times in full flight: again within 5 s, those of the other one never stop, equal in the end."""
+    scene.mirror.scale(2)
+    scene.spread_over(2)
+    for number in range(3):
+        victim = scene.mirror.replicators[number % 2]
+        theirs = {partition for partition, owner in scene.owners().items() if owner == victim.id}
+        others = set(range(PARTITIONS)) - theirs
+        killed_s = time.monotonic()
+        os.kill(victim.pid, signal.SIGKILL)
+        scene.spread_over(2, without={victim.pid})
+        events = "\n".join(f"{each.time_ms} {each.subject}: {each.text}" for each in scene.mirror.events(20))
+        again_s, stood_s = (scene.arrivals.longest_s(some, killed_s) for some in (theirs, others))
+        print(f"killed {victim.id}: its partitions stood still for {again_s:.2f} s, the others for {stood_s:.2f} s")
+        assert again_s < COPIES_AGAIN_WITHIN_S, events
+        assert stood_s < NEVER_STOPS_LONGER_THAN_S, events
+    scene.ends_equal()
+
+
+def test_copying_goes_on_without_the_coordinator(scene: Scene) -> None:
+    """SIGKILL of the coordinator, twice: no partition stops, its replacement adopts the replicators."""
+    scene.spread_over(1)
+    replicator = scene.mirror.replicators[0]
+    for _ in range(2):
+        pid = scene.mirror.status().coordinator_pid
+        killed_s = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda pid=pid: scene.mirror.status().coordinator_pid != pid, 30, "another coordinator")
+        scene.spread_over(1)
+        stood_s = scene.arrivals.longest_s(range(PARTITIONS), killed_s)
+        print(f"coordinator killed: partitions stood still for {stood_s:.2f} s")
+        assert stood_s < NEVER_STOPS_LONGER_THAN_S
+        assert scene.mirror.replicators[0].pid == replicator.pid
+    scene.ends_equal()
+
+
+def test_scaling_moves_few_partitions(scene: Scene) -> None:
+    """One to three replicators and back: each time only what must move does, nothing stops for long or is doubled."""
+    scene.spread_over(1)
+    before = scene.owners()
+    for replicators, moved in ((3, 4), (1, 4)):
+        pids = {each.pid for each in scene.mirror.replicators}
+        began_s = time.monotonic()
+        scene.mirror.scale(replicators)
+        scene.spread_over(replicators)
+        after = scene.owners()
+        changed = {partition for partition in after if after[partition] != before[partition]}
+        stood_s = scene.arrivals.longest_s(set(range(PARTITIONS)) - changed, began_s)
+        handover_s = scene.arrivals.longest_s(changed, began_s)
+        print(f"to {replicators}: {len(changed)} moved, those stood for {handover_s:.2f} s, the others {stood_s:.2f} s")
+        assert len(changed) == moved
+        assert stood_s < NEVER_STOPS_LONGER_THAN_S
+        assert handover_s < COPIES_AGAIN_WITHIN_S
+        before = after
+    wait_until(lambda: sum(map(psutil.pid_exists, pids)) == 1, 20, "two replicators have ended")
+    scene.ends_equal()
