@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ class Head:
             if each.is_running():
                 each.kill()
         psutil.wait_procs(list(everything), timeout=10)
+        shutil.rmtree(self._temp_dir, ignore_errors=True)
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
@@ -63,7 +65,7 @@ class Head:
 
 @pytest.fixture
 def head() -> Iterator[Head]:
-    """A Ray of the test's own."""
+    """A Ray of the test's own, in a directory whose name is short enough for Ray's sockets."""
     directory = Path(f"/tmp/mr-job-{os.getpid()}")
     head = Head(directory)
     try:
