@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.support.waiting import wait_until
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _TIMEOUT_S = 60.0
@@ -53,11 +55,13 @@ def create_topic(
     admin = AdminClient(dict(config))
     new = NewTopic(topic, partitions, replication_factor, config=dict(topic_config or {}))
     admin.create_topics([new])[topic].result(_TIMEOUT_S)
-    for _ in range(200):
+
+    def has_leaders() -> bool:
         known = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        if len(known) == partitions and all(partition.leader >= 0 for partition in known.values()):
-            return topic
-    raise AssertionError(f"{topic} has no leaders")
+        return len(known) == partitions and all(partition.leader >= 0 for partition in known.values())
+
+    wait_until(has_leaders, _TIMEOUT_S, f"leaders of {topic}")
+    return topic
 
 
 def sample_messages(count: int, *, partitions: int = 1, value_bytes: int = 100, first: int = 0) -> list[Message]:
@@ -127,7 +131,7 @@ def read_all(
         consumer.assign([TopicPartition(topic, partition, 0) for partition in records])
         unfinished = set(records)
         while unfinished:
-            got = consumer.consume(5000, timeout=1.0)
+            got = consumer.consume(5000, timeout=0.1)
             for message in got:
                 error = message.error()
                 if error is None:

@@ -27,7 +27,7 @@ def settings_of(
         topics = TopicSettings(include=(topics,), refresh_interval_s=1.0)
     return MirrorSettings(
         clusters={
-            alias: ClusterSettings(alias=alias, bootstrap_servers=(cluster.bootstrap,))
+            alias: ClusterSettings(alias=alias, bootstrap_servers=tuple(cluster.bootstrap.split(",")))
             for alias, cluster in clusters.items()
         },
         flows=tuple(

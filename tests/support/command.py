@@ -1,0 +1,59 @@
+"""The command ``mirror-ray`` as a user runs it: a process of its own, with its own Ray unless told otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mirror_ray.devcluster import DevCluster
+
+PROGRAM = str(Path(sys.executable).with_name("mirror-ray"))
+#: With its own Ray's start, on a machine that is busy otherwise.
+TIMEOUT_S = 120.0
+
+
+def mirror_ray(
+    *arguments: str, exit_code: int = 0, timeout_s: float = TIMEOUT_S, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``mirror-ray`` and return its output.
+
+    Raises:
+        AssertionError: It ended with another exit code, or had to be ended; the text has all of its output.
+    """
+    command = [PROGRAM, *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=environment(env)
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+            end = f"exit {process.returncode}"
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            out, err = process.communicate()
+            end = f"not done within {timeout_s:g} s"
+    assert end == f"exit {exit_code}", f"mirror-ray {' '.join(arguments)}: {end}, not {exit_code}\n{out}{err}"
+    return subprocess.CompletedProcess(command, exit_code, out, err)
+
+
+def answer(*arguments: str, exit_code: int = 0) -> Any:
+    """What a command prints with ``-o json``."""
+    return json.loads(mirror_ray(*arguments, "-o", "json", exit_code=exit_code).stdout)
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Ours without the address of a Ray."""
+    return {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"} | dict(more or {})
+
+
+def mm2_file(path: Path, clusters: Sequence[DevCluster], *lines: str) -> str:
+    """Write an ``mm2.properties`` for plain ``clusters`` with these further lines; returns its path."""
+    told = [f"clusters = {', '.join(cluster.name for cluster in clusters)}"]
+    told += [f"{cluster.name}.bootstrap.servers = {cluster.bootstrap}" for cluster in clusters]
+    path.write_text("\n".join([*told, *lines, ""]))
+    return str(path)
