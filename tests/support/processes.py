@@ -31,6 +31,6 @@ def addresses(processes: Iterable[psutil.Process]) -> set[str]:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             for each in process.net_connections("inet"):
-                # An end that is not connected has no address.
-                found |= {end[0].removeprefix("::ffff:") for end in (each.laddr, each.raddr) if len(end) > 0}
+                # An end that is not connected is an empty tuple.
+                found |= {str(ip).removeprefix("::ffff:") for ip in (*each.laddr[:1], *each.raddr[:1])}
     return found
