@@ -41,6 +41,8 @@ class Slot:
     id: str
     state: ReplicatorState = "starting"
     problem: str | None = None
+    #: Its answers are errors.
+    failing: bool = False
     port: ReplicatorPort | None = None
     fingerprint: str = ""
     report: ReplicatorReport | None = None
@@ -195,7 +197,7 @@ class ReplicatorPool:
         return tuple(self._status(self.slots[number]) for number in sorted(self.slots))
 
     def problems(self) -> tuple[str, ...]:
-        """Why replicators are missing."""
+        """Why replicators are missing or can't be asked."""
         return tuple(f"{slot.id}: {slot.problem}" for slot in self.slots.values() if slot.problem)
 
     def _status(self, slot: Slot) -> ReplicatorStatus:
@@ -235,8 +237,7 @@ class ReplicatorPool:
                 if not lived:
                     await asyncio.sleep(self._timing.respawn_s)
             except Exception as error:  # noqa: BLE001 - a slot must not fall silent because of one surprise
-                _log.exception("%s", slot.id)
-                slot.problem = f"{type(error).__name__}: {error}"
+                self._fail(slot, error)
                 await asyncio.sleep(self._timing.respawn_s)
             if slot.number > self.desired:
                 self.slots.pop(slot.number, None)
@@ -256,7 +257,7 @@ class ReplicatorPool:
             self._emit("warning", slot.id, slot.problem)
             await slot.port.kill(confirm=False)
             raise ReplicatorGoneError(slot.problem) from None
-        slot.fingerprint, slot.problem, slot.known = health.fingerprint, None, False
+        slot.fingerprint, slot.known = health.fingerprint, False
         slot.answered_s = self._clock()
         slot.meter = RateMeter()
         if slot.state != "draining":
@@ -296,6 +297,18 @@ class ReplicatorPool:
         self._note(slot, report)
         self._listener.reported(slot.id, report, full=full)
         slot.known, slot.came_up, slot.adopted = True, True, False
+        if slot.failing:
+            self._emit("info", slot.id, "answers without errors again")
+        slot.problem, slot.failing = None, False
+
+    def _fail(self, slot: Slot, error: Exception) -> None:
+        """It answered with an error that nobody foresaw: shown until an exchange succeeds, told once."""
+        what = str(error) if isinstance(error, MirrorError) else f"{type(error).__name__}: {error}"
+        problem = f"can't be asked: {what}; asked again, its partitions may stand still (see its log in Ray's session)"
+        if problem != slot.problem:
+            _log.error("%s", slot.id, exc_info=error)
+            self._emit("error", slot.id, problem)
+        slot.problem, slot.failing = problem, True
 
     async def _configure(self, slot: Slot) -> None:
         """Hand over new settings. It may have to drain for them: that silence is not held against it."""
@@ -316,7 +329,7 @@ class ReplicatorPool:
     def _bury(self, slot: Slot, reason: str) -> None:
         was = slot.state
         slot.port, slot.report, slot.outbox, slot.cpu = None, None, [], 0.0
-        slot.known = slot.adopted = False
+        slot.known = slot.adopted = slot.failing = False
         slot.state = "starting" if slot.number <= self.desired else "dead"
         if was == "starting":
             slot.problem = reason

@@ -145,6 +145,8 @@ class FakeReplicator:
     fingerprint: str
     alive: bool = True
     silent: bool = False
+    #: Raised by ``exchange``: a mistake of ours inside the replicator.
+    bug: Exception | None = None
     held: dict[FlowPartition, PartitionReport] = field(default_factory=dict)
     changed: set[FlowPartition] = field(default_factory=set)
 
@@ -165,6 +167,8 @@ class FakeReplicator:
 
     async def exchange(self, assignments: Sequence[Assignment], *, full: bool) -> ReplicatorReport:
         await self._answer()
+        if self.bug is not None:
+            raise self.bug
         for each in assignments:
             self.log.append(f"assign {each.partition} to {self.id} epoch {each.epoch} at {each.anchor.source_offset}")
             self.held[each.partition] = _report(each)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName, TopicPartition
-from tests.unit.actors.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.actors.fakes import FLOW, QUICK, World, eventually, flow, partition, settings
 
 
 @pytest.fixture
@@ -299,6 +300,35 @@ async def test_no_room_for_a_replicator_is_shown_and_asked_again(world: World) -
     await eventually(shown)
     world.ray.no_room = False
     await eventually(lambda: bool(world.ray.replicators) and partition("orders") in world.ray.replicators[1].held)
+
+
+async def test_replicator_that_answers_with_errors_is_shown_and_told_once(world: World) -> None:
+    """An error that nobody foresaw degrades the flow for as long as it lasts, and is one event, not one per attempt."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+
+    async def told() -> list[str]:
+        return [each.text for each in await coordinator.events() if "KeyError: 'orders'" in each.text]
+
+    async def shown() -> bool:
+        (status,) = (await coordinator.status()).flows
+        return status.state == "degraded" and any("KeyError: 'orders'" in each for each in status.problems)
+
+    world.ray.replicators[1].bug = KeyError("orders")
+    await eventually(shown)
+    for _ in range(20):
+        assert await shown()
+        await asyncio.sleep(QUICK.respawn_s / 4)
+    assert len(await told()) == 1
+    world.ray.replicators[1].bug = None
+
+    async def healed() -> bool:
+        return not (await coordinator.status()).flows[0].problems
+
+    await eventually(healed)
+    assert any("answers without errors again" in each.text for each in await coordinator.events())
 
 
 async def test_down_drains_persists_and_stops_everything(world: World) -> None:
