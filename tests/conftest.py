@@ -15,6 +15,9 @@ from mirror_ray.devcluster.clusters import start_all
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic
 
+# Ray reads it once, when a test module first imports it.
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+
 TIERS = frozenset({"unit", "broker", "ray", "end_to_end", "chaos", "compat"})
 
 
@@ -65,15 +68,18 @@ def third_cluster() -> Iterator[DevCluster]:
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
-    """One Ray on loopback for all tests that need one; token authentication as Ray has it."""
+    """One Ray on loopback for all tests that need one, started as `mirror-ray up` starts its own."""
     import ray
 
-    from mirror_ray.coordination.naming import NAMESPACE
+    from mirror_ray.cli import launch, own_ray
 
-    os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
-    ray.init(num_cpus=4, include_dashboard=False, _node_ip_address="127.0.0.1", namespace=NAMESPACE)
+    own = launch._start_ray(f"tests-{os.getpid()}", detached=False)
+    launch._connect(own.address, own.name)
+    # What tests start themselves is to find its own way.
+    del os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"]
     yield
     ray.shutdown()
+    own_ray.stop(own)
 
 
 @pytest.fixture

@@ -17,6 +17,9 @@ from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.traffic import Production
 from tests.support.waiting import wait_until
 
+#: On a machine that is busy otherwise.
+pytestmark = pytest.mark.timeout(600)
+
 PARTITIONS = 6
 #: Time in which copying goes on between two events.
 PEACE_S = 2.0

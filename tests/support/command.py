@@ -47,8 +47,8 @@ def answer(*arguments: str, exit_code: int = 0) -> Any:
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours without the address of a Ray."""
-    return {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"} | dict(more or {})
+    """Ours without anything that is set for Ray."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("RAY_")} | dict(more or {})
 
 
 def mm2_file(path: Path, clusters: Sequence[DevCluster], *lines: str) -> str:
