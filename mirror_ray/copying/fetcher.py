@@ -294,9 +294,8 @@ class Fetcher:
         if fetched.error_code == _OFFSET_OUT_OF_RANGE:
             self._on_stopped(
                 copy,
-                f"{source}: offset {copy.fetch_offset} is not there any more (the log starts at "
-                f"{fetched.log_start_offset}, ends at {fetched.high_watermark}): records were removed before they were "
-                "copied, or the log was truncated",
+                f"{source}: offset {copy.fetch_offset} is not there any more: records were removed, by retention or by "
+                "somebody, before they were copied, or the log was truncated",
             )
         elif name in _MOVED:
             copy.reason = f"{source}: {name}"

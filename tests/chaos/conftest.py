@@ -11,8 +11,12 @@ from mirror_ray.devcluster import QUICK_START, DevCluster
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[DevCluster]:
-    """A cluster of one broker, to be killed and started again."""
-    with DevCluster("fragile", jvm_options=QUICK_START) as cluster:
+    """A cluster of one broker, to be killed and started again.
+
+    It looks for producers to forget, those of old records, five times a second instead of every ten minutes.
+    """
+    forgetful = {"producer.id.expiration.check.interval.ms": "200"}
+    with DevCluster("fragile", server_properties=forgetful, jvm_options=QUICK_START) as cluster:
         yield cluster
 
 

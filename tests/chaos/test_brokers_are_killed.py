@@ -16,6 +16,8 @@ from tests.support.engine import Engine, Replicated
 from tests.support.kafka import Message, assert_equal_copies, create_topic, produce
 
 PARTITIONS = 4
+#: Records of last year are beyond any retention.
+KEEP = {"retention.ms": "-1"}
 #: Many small answers, so that there is always something in flight.
 SMALL_FETCHES = FetchSettings(max_bytes=100_000, max_partition_bytes=25_000)
 
@@ -25,14 +27,14 @@ async def test_target_broker_killed_again_and_again(
     clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker, age_days: int
 ) -> None:
     """Also with records of last year, whose producer the broker forgets each time it starts."""
-    topic = make_topic(clusters.a, PARTITIONS)
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
     fill(clusters.a, topic, 40_000, age_days)
     async with Replicated(clusters.a, fragile) as flow:
-        remote = flow.remote(topic, PARTITIONS)
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         engine = await flow.engine(fetch=SMALL_FETCHES)
         engine.assign(await flow.assignments([topic]))
         broker = fragile.brokers[0]
-        for round_number in range(3):
+        for round_number in range(2):
             await more_copied(engine, 3_000)
             broker.kill()
             fill(clusters.a, topic, 4_000, age_days, first=50_000 + 4_000 * round_number)
@@ -48,7 +50,7 @@ async def test_source_broker_killed(clusters: Clusters, fragile: DevCluster) -> 
     topic = create_topic(fragile.confluent_config(), f"topic-{time.time_ns()}", PARTITIONS)
     fill(fragile, topic, 40_000)
     async with Replicated(fragile, clusters.b) as flow:
-        remote = flow.remote(topic, PARTITIONS)
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         engine = await flow.engine(fetch=SMALL_FETCHES)
         engine.assign(await flow.assignments([topic]))
         for first in (40_000, 45_000):
@@ -66,10 +68,10 @@ async def test_replicated_target_changes_leaders_and_loses_a_broker(
     clusters: Clusters, trio: DevCluster, make_topic: TopicMaker
 ) -> None:
     """Three replicas, two in sync: leaders are moved, one broker is killed and comes back, another one is killed."""
-    topic = make_topic(clusters.a, PARTITIONS)
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
     fill(clusters.a, topic, 30_000, 365)
     async with Replicated(clusters.a, trio) as flow:
-        remote = flow.remote(topic, PARTITIONS, 3, min_insync_replicas="2")
+        remote = flow.remote(topic, PARTITIONS, 3, retention_ms="-1", min_insync_replicas="2")
         engine = await flow.engine(fetch=SMALL_FETCHES)
         engine.assign(await flow.assignments([topic]))
         await more_copied(engine, 2_000)

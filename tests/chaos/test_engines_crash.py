@@ -8,7 +8,7 @@ import pytest
 
 from mirror_ray.model.assignment import Anchor
 from mirror_ray.model.names import TopicPartition
-from tests.chaos.test_brokers_are_killed import PARTITIONS, SMALL_FETCHES, fill, more_copied
+from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated
 from tests.support.kafka import assert_equal_copies
@@ -17,10 +17,10 @@ from tests.support.kafka import assert_equal_copies
 @pytest.mark.parametrize("age_days", [0, 365])
 async def test_engine_crashes_in_full_flight(clusters: Clusters, make_topic: TopicMaker, age_days: int) -> None:
     """Again and again, taken over from the first anchor, from an old one, and from the last one reported."""
-    topic = make_topic(clusters.a, PARTITIONS)
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
     fill(clusters.a, topic, 40_000, age_days)
     async with Replicated(clusters.a, clusters.b) as flow:
-        remote = flow.remote(topic, PARTITIONS)
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         history: list[dict[TopicPartition, Anchor]] = [{}]
         for turn in range(6):
             engine = await flow.engine(fetch=SMALL_FETCHES)
@@ -39,10 +39,10 @@ async def test_engine_crashes_in_full_flight(clusters: Clusters, make_topic: Top
 
 async def test_two_engines_copy_the_same_partitions(clusters: Clusters, make_topic: TopicMaker) -> None:
     """A replicator that was given up but lives writes nothing twice, and the new one gets to the end."""
-    topic = make_topic(clusters.a, PARTITIONS)
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
     fill(clusters.a, topic, 30_000, 365)
     async with Replicated(clusters.a, clusters.b) as flow:
-        remote = flow.remote(topic, PARTITIONS)
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         twins = [await flow.engine(fetch=SMALL_FETCHES) for _ in range(2)]
         for twin in twins:
             twin.assign(await flow.assignments([topic]))

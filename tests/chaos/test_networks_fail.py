@@ -9,7 +9,7 @@ import time
 import pytest
 
 from mirror_ray.devcluster import DevCluster
-from tests.chaos.test_brokers_are_killed import PARTITIONS, fill, more_copied
+from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, set_quota
 from tests.support.kafka import assert_equal_copies
@@ -21,11 +21,11 @@ SHORT_MS = 1_500
 @pytest.mark.parametrize("side", ["source", "target"])
 async def test_network_slow_then_dead_then_cut(clusters: Clusters, make_topic: TopicMaker, side: str) -> None:
     """What a dead network delivers late, after we gave up and sent it anew, does no harm."""
-    topic = make_topic(clusters.a, PARTITIONS)
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
     fill(clusters.a, topic, 30_000, 365)
     broker = (clusters.a if side == "source" else clusters.b).brokers[0]
     async with Replicated(clusters.a, clusters.b) as flow, Proxy(broker.port) as proxy:
-        remote = flow.remote(topic, PARTITIONS)
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         engine = await flow.engine(
             advertised=lambda host, port: (host, proxy.port if port == broker.port else port),
             request_timeout_ms=SHORT_MS,
@@ -59,17 +59,17 @@ async def test_throttled_by_a_quota(
     """A broker that is silent because it throttles is waited for, even beyond the request timeout."""
     caplog.set_level(logging.INFO, "mirror_ray")
     limited: DevCluster = clusters.b if kind == "producer_byte_rate" else clusters.a
-    topic = make_topic(clusters.a, PARTITIONS)
-    fill(clusters.a, topic, 60_000, compressed=False)
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
+    fill(clusters.a, topic, 45_000, compressed=False)
     async with Replicated(clusters.a, clusters.b) as flow:
-        remote = flow.remote(topic, PARTITIONS)
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         await set_quota(limited, kind, 700_000)
         try:
             engine = await flow.engine(request_timeout_ms=SHORT_MS)
             begun = time.monotonic()
             engine.assign(await flow.assignments([topic]))
             await engine.caught_up(60)
-            assert time.monotonic() - begun > 4
+            assert time.monotonic() - begun > 2
         finally:
             await set_quota(limited, kind, None)
         await engine.stop()
