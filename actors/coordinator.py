@@ -14,8 +14,9 @@ import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from actors.flow import FlowController
 from actors.placement import Placement
@@ -35,9 +36,13 @@ from mirror_ray.observe.status import (
     TopicStatus,
 )
 
+_T = TypeVar("_T")
+
 _log = logging.getLogger(__name__)
 
 _EVENTS_KEPT = 2000
+#: What replicators get to end in when their partitions have been drained already, or will not be any more.
+_END_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,8 @@ class Coordinator:
         self._observed = Observed()
         self._wake = asyncio.Event()
         self._apply_lock = asyncio.Lock()
+        #: Going down: nothing is to be taken up again by a coordinator that restarts.
+        self._ending = False
         self._tasks: list[asyncio.Task[None]] = []
         self._heartbeat: HeartbeatPort | None = None
         self._heartbeat_ages: dict[str, float | None] = {}
@@ -113,6 +120,7 @@ class Coordinator:
 
         Flows whose settings stay as they are never stop. ``replicators``: None keeps the number of a running system.
         """
+        self._ending = False
         await self.begin()
         async with self._apply_lock:
             wanted = replicators or self._pool.desired or settings.replicators
@@ -152,14 +160,14 @@ class Coordinator:
         self._flows[flow.name] = controller
         self._emit("info", str(flow.name), "flow started")
 
-    async def _end_flow(self, name: FlowName) -> None:
-        """Take back what the flow's replicators have, persist the last anchors, and close."""
+    async def _end_flow(self, name: FlowName) -> bool:
+        """Take back what the flow's replicators have, persist the last anchors, and close; whether all of it worked."""
         running = self._running.pop(name)
         for task in running.tasks:
             task.cancel()
         await asyncio.gather(*running.tasks, return_exceptions=True)
         running.controller.retire()
-        await self._placement.give_up(self._pool, name)
+        drained = await self._placement.give_up(self._pool, name)
         self._flows.pop(name, None)
         for claim in [claim for claim, owner in self._claims.items() if owner == name]:
             del self._claims[claim]
@@ -167,9 +175,13 @@ class Coordinator:
             await running.controller.ledger.close()
         except MirrorError as error:
             _log.warning("flow %s: the last anchors could not be persisted: %s", name, error)
+            drained = False
         self._emit("info", str(name), "flow stopped")
+        return drained
 
     async def _save(self) -> None:
+        if self._ending:
+            return
         await self._outside.memory.save(pickle.dumps((self.settings, self._pool.desired, self._started_ms)))
 
     # The loop.
@@ -276,24 +288,44 @@ class Coordinator:
         await self._find(flow).set_pause(Pause(topic, partition), on=False)
         self._emit("info", flow, f"resumed {_scope(topic, partition)}")
 
-    async def down(self, deadline_s: float = 30.0) -> None:
-        """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one."""
-        async with self._apply_lock:
-            for task in self._tasks:
-                task.cancel()
-            self._tasks = []
-            await self._outside.memory.save(None)
-            try:
-                await asyncio.wait_for(self._drain_all(), deadline_s)
-            except TimeoutError:
-                _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
-            await self._pool.shut_down(min(5.0, deadline_s))
-            if self._heartbeat is not None:
-                await self._heartbeat.stop()
-            self.settings, self._heartbeat = None, None
+    async def down(self, deadline_s: float = 30.0) -> bool:
+        """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one.
 
-    async def _drain_all(self) -> None:
-        await asyncio.gather(*(self._end_flow(name) for name in list(self._running)))
+        Returns by the deadline, and a moment in which the actors are ended, whatever hangs. A second call with a
+        shorter deadline cuts the first one short.
+
+        Returns:
+            Whether everything was drained.
+        """
+        self._ending = True
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = []
+        await _within(_END_S, self._outside.memory.save(None))
+        drained = bool(await _within(deadline_s, self._drain_all()))
+        if not drained:
+            _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
+        heartbeat, self.settings, self._heartbeat = self._heartbeat, None, None
+        stopping = [self._pool.shut_down(_END_S)] + ([heartbeat.stop()] if heartbeat is not None else [])
+        await _within(2 * _END_S, asyncio.gather(*stopping))
+        return drained
+
+    async def _drain_all(self) -> bool:
+        async with self._apply_lock:
+            return all(await asyncio.gather(*(self._end_flow(name) for name in list(self._running))))
+
+
+async def _within(timeout_s: float, act: Awaitable[_T]) -> _T | None:
+    """What ``act`` returns; None when it fails, or when the time is over: then it is cancelled, and not waited for."""
+    task = asyncio.ensure_future(act)
+    done, _ = await asyncio.wait({task}, timeout=timeout_s)
+    task.cancel()
+    if not done:
+        return None
+    if (error := task.exception()) is not None:
+        _log.warning("while going down: %s", error)
+        return None
+    return task.result()
 
 
 def fingerprint(settings: MirrorSettings) -> str:

@@ -245,8 +245,12 @@ class Placement:
             if owner is not None and owner.replicator == replicator:
                 del self.owners[partition]
 
-    async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> None:
-        """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps them."""
+    async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> bool:
+        """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps them.
+
+        Returns:
+            Whether every replicator released what it had.
+        """
         while any(partition.flow == flow for partition in self._busy):  # noqa: ASYNC110 - acts end by themselves
             await asyncio.sleep(0.01)
         held: dict[str, list[FlowPartition]] = {}
@@ -257,9 +261,10 @@ class Placement:
             *(self._take_back(pool, replicator, partitions) for replicator, partitions in held.items()),
             return_exceptions=True,
         )
-        for result in results:
-            if isinstance(result, BaseException):
-                _log.warning("a replicator could not be drained: %s", result)
+        failures = [result for result in results if isinstance(result, BaseException)]
+        for failure in failures:
+            _log.warning("a replicator could not be drained: %s", failure)
+        return not failures
 
 
 def _listed(partitions: Iterable[FlowPartition], most: int = 5) -> str:

@@ -187,9 +187,9 @@ class ReplicatorPool:
 
     async def _end(self, port: ReplicatorPort, deadline_s: float = 5.0) -> None:
         try:
-            await port.stop(deadline_s)
-        except MirrorError as error:
-            _log.warning("replicator did not stop by itself: %s", error)
+            await asyncio.wait_for(port.stop(deadline_s), deadline_s)
+        except (MirrorError, TimeoutError) as error:
+            _log.warning("replicator did not stop by itself: %s", str(error) or "no answer")
         await port.kill(confirm=False)
 
     def statuses(self) -> tuple[ReplicatorStatus, ...]:

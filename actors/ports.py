@@ -160,7 +160,7 @@ class ReplicatorPort(Protocol):
         ...
 
     async def stop(self, deadline_s: float) -> None:
-        """Drain everything and end the process."""
+        """Drain everything and let go of every connection; waits for as long as that takes."""
         ...
 
     async def kill(self, *, confirm: bool) -> None:
