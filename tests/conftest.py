@@ -71,10 +71,12 @@ def ray_session() -> Iterator[None]:
     """One Ray on loopback for all tests that need one, started as `mirror-ray up` starts its own."""
     import ray
 
-    from mirror_ray.cli import launch, own_ray
+    from mirror_ray import own_ray
+    from mirror_ray.attach import connect
+    from mirror_ray.cli import launch
 
-    own = launch._start_ray(f"tests-{os.getpid()}", detached=False)
-    launch._connect(own.address, own.name)
+    own = launch.start_ray(f"tests-{os.getpid()}", detached=False)
+    connect(own.name, own.address)
     # What tests start themselves is to find its own way.
     del os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"]
     yield

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from mirror_ray.cli import launch
+from mirror_ray.attach import attach
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption
-from mirror_ray.cli.output import say
+from mirror_ray.cli.output import say, stopped_text
 from mirror_ray.model.errors import ConfigError
 
 _FlowToChange = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
@@ -25,9 +25,9 @@ def down(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Drain and stop: nothing is lost or copied twice at the next `up`."""
-    with launch.attach(name, address) as system:
-        system.down(deadline_s)
-    say(f"{name} is drained and stopped")
+    with attach(name, address) as system:
+        drained = system.down(deadline_s)
+    say(f"{name} {stopped_text(drained=drained)}")
 
 
 def scale(
@@ -36,7 +36,7 @@ def scale(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Set the number of replicators. Few partitions move, the others never stop."""
-    with launch.attach(name, address) as system:
+    with attach(name, address) as system:
         system.scale(replicators)
     say(f"{name} scales to {replicators} replicators; `mirror-ray replicators --watch` shows it")
 
@@ -46,7 +46,7 @@ def pause(
 ) -> None:
     """Stop copying a flow, a topic or a partition, until `resume`. It outlives a restart."""
     topic, partition = parse_scope(scope)
-    with launch.attach(name, address) as system:
+    with attach(name, address) as system:
         system.pause(flow, topic, partition)
     say(f"paused {flow}{f' {scope}' if scope else ''}")
 
@@ -56,7 +56,7 @@ def resume(
 ) -> None:
     """Copy on where `pause` stopped; give it what was given to `pause`."""
     topic, partition = parse_scope(scope)
-    with launch.attach(name, address) as system:
+    with attach(name, address) as system:
         system.resume(flow, topic, partition)
     say(f"resumed {flow}{f' {scope}' if scope else ''}")
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mirror_ray.cli.output import Columns, Row, count, duration, size
-from mirror_ray.observe.status import Event, PartitionStatus, ReplicatorStatus, SystemStatus
+from mirror_ray.observe.status import PartitionStatus, ReplicatorStatus, SystemStatus
 
 #: Fields of `lag -o json` and `replicators -o json`: tools outside the project read them.
 _LAG_FIELDS = (
@@ -94,11 +94,6 @@ def rows(values: Iterable[Any]) -> list[Row]:
 def status_lines(status: SystemStatus) -> list[str]:
     """The sentences below the tables of `status`."""
     return [f"{flow.flow}: {problem}" for flow in status.flows for problem in flow.problems]
-
-
-def event_line(event: Event) -> str:
-    """An event as one line of a log."""
-    return f"{_clock(event.time_ms)}  {event.subject}: {event.text}"
 
 
 def _offset(value: int) -> str:

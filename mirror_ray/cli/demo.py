@@ -12,11 +12,12 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mirror_ray.cli import columns, foreground, launch, own_ray
+from mirror_ray import own_ray
+from mirror_ray.cli import columns, foreground, launch
 from mirror_ray.cli.live import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption
 from mirror_ray.cli.output import count, out, say, table
-from mirror_ray.cli.system import System
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NotRunningError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None) -> None:
     settings = _configure(config, clusters)
     traffic = stack.enter_context(_traffic(settings, rate))
     say("starting Ray and the flows A->B and B->A ...")
-    system = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False))
+    system, _ = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False))
     stack.callback(_drain, system)
     hints = _hints(clusters, config, name)
     console = out()
@@ -114,7 +115,7 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
             each.stop()
 
 
-def _drain(system: System) -> None:
+def _drain(system: Mirror) -> None:
     try:
         foreground.drain(system)
     except MirrorError as error:
@@ -139,7 +140,7 @@ def _hints(clusters: Sequence[DevCluster], config: Path, name: str) -> str:
     return "\n".join(lines)
 
 
-def _tail(system: System, traffic: Sequence[Traffic], hints: str) -> RenderableType:
+def _tail(system: Mirror, traffic: Sequence[Traffic], hints: str) -> RenderableType:
     produced = sum(each.records for each in traffic)
     return Group(
         Text(f"\n{count(produced)} records produced on both clusters\n", style="dim"),

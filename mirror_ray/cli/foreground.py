@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from mirror_ray.cli.live import LiveView
-from mirror_ray.cli.output import say
+from mirror_ray.cli.output import say, stopped_text
 from mirror_ray.cli.progress import CatchUp, Verdict
-from mirror_ray.cli.system import System
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import NotRunningError
 
 _LOOK_EVERY_S = 0.5
 
 
 def follow(
-    system: System,
+    system: Mirror,
     view: LiveView,
     *,
     until_caught_up: bool = False,
@@ -51,15 +51,16 @@ def follow(
             sleep(_LOOK_EVERY_S)
 
 
-def drain(system: System) -> None:
+def drain(system: Mirror) -> None:
     """Stop the system, and say so; a second Ctrl-C leaves it at what is acknowledged."""
     say("draining: waiting until the target has acknowledged what was sent (Ctrl-C again: at once)")
+    drained = True
     with suppress(NotRunningError):
         try:
-            system.down()
+            drained = system.down()
         except KeyboardInterrupt:
-            system.down(0.0)
-    say(f"{system.name} is drained and stopped; the next `up` goes on where it ended")
+            drained = system.down(0.0)
+    say(f"{system.name} {stopped_text(drained=drained)}; the next `up` goes on where it ended")
 
 
 @contextmanager

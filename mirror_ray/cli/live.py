@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from mirror_ray.cli.columns import FLOWS, event_line, rows, status_lines
+from mirror_ray.cli.columns import FLOWS, rows, status_lines
 from mirror_ray.cli.output import Columns, count, duration, size, table
 from mirror_ray.cli.progress import Eta
 from mirror_ray.observe.status import Event, FlowStatus, SystemStatus
@@ -73,7 +73,7 @@ class LiveView:
         parts += [Text(line, style="red") for line in status_lines(status)]
         if self._tail:
             parts.append(self._tail())
-        parts += [Text(event_line(event), style="dim", overflow="ellipsis") for event in events[-_EVENTS_SHOWN:]]
+        parts += [Text(str(event), style="dim", overflow="ellipsis") for event in events[-_EVENTS_SHOWN:]]
         return Group(*parts)
 
     def _print(self, now_s: float, status: SystemStatus, etas: dict[str, float | None]) -> None:

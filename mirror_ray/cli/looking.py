@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mirror_ray.cli import columns, launch
+from mirror_ray.attach import attach
+from mirror_ray.cli import columns
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
     AddressOption,
@@ -19,7 +20,7 @@ from mirror_ray.cli.options import (
     WatchOption,
 )
 from mirror_ray.cli.output import count, emit, out, say, table, watching
-from mirror_ray.cli.system import System
+from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import PartitionStatus, SystemStatus
 
 _UNHEALTHY = ("degraded", "unreachable")
@@ -34,7 +35,7 @@ def status(
     """Show flows and replicators at a glance. Exit 1 when a flow is degraded or a cluster unreachable."""
     last: list[SystemStatus] = []
 
-    def show(system: System) -> None:
+    def show(system: Mirror) -> None:
         now = system.status()
         last[:] = [now]
         emit(asdict(now), output, lambda: print_status(now))
@@ -60,7 +61,7 @@ def lag(
     """Show how far each partition is behind its source: last stable offset less what the target has acknowledged."""
     last: list[PartitionStatus] = []
 
-    def show(system: System) -> None:
+    def show(system: Mirror) -> None:
         last[:] = [each for each in system.partitions(flow) if topic in (None, each.topic)]
         emit(columns.lag_fields(last), output, lambda: out().print(table(columns.rows(last), columns.LAG)))
 
@@ -88,7 +89,7 @@ def topics(
 ) -> None:
     """Show the topics that flows copy, their remote topics, and why one is not copied."""
 
-    def show(system: System) -> None:
+    def show(system: Mirror) -> None:
         found = columns.rows(system.topics(flow))
         emit(found, output, lambda: out().print(table(found, columns.TOPICS)))
 
@@ -103,8 +104,8 @@ def replicators(
 ) -> None:
     """Show the replicators: where they run, what they hold, and what they cost."""
 
-    def show(system: System) -> None:
-        found = system.replicators()
+    def show(system: Mirror) -> None:
+        found = system.replicators
         emit(
             columns.replicator_fields(found),
             output,
@@ -123,7 +124,7 @@ def events(
 ) -> None:
     """Show what happened and why, the newest last."""
 
-    def show(system: System) -> None:
+    def show(system: Mirror) -> None:
         found = columns.rows(system.events(limit))
         emit(found, output, lambda: out().print(table(found, columns.EVENTS)))
 
@@ -149,6 +150,6 @@ def print_status(status: SystemStatus) -> None:
             console.print(problem, style="red", soft_wrap=True)
 
 
-def _look(name: str, address: str | None, show: Callable[[System], Any], *, watch: bool) -> None:
-    with launch.attach(name, address) as system:
+def _look(name: str, address: str | None, show: Callable[[Mirror], Any], *, watch: bool) -> None:
+    with attach(name, address) as system:
         watching(lambda: show(system), watch=watch)

@@ -81,6 +81,11 @@ def watching(show: Callable[[], None], *, watch: bool) -> None:
             time.sleep(WATCH_EVERY_S)
 
 
+def stopped_text(*, drained: bool) -> str:
+    """How a system has ended."""
+    return "is drained and stopped" if drained else "is stopped; not all was drained in time, and nothing is lost"
+
+
 def count(value: float | None) -> str:
     """A number with thousands apart; ``-`` where it is unknown."""
     return "-" if value is None else f"{value:,.0f}"

@@ -12,7 +12,7 @@ from mirror_ray.cli.live import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, NameOption, SecondsOption
 from mirror_ray.cli.output import err, say
 from mirror_ray.cli.progress import Verdict
-from mirror_ray.cli.system import System
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError, NotRunningError
 
 if TYPE_CHECKING:
@@ -45,12 +45,13 @@ def up(
     check_clusters(settings)
     with foreground.interruptible():
         try:
-            with launch.start(settings, name, address, replicators=replicators, detach=detach) as system:
-                _announce(system, settings)
+            starting = launch.start(settings, name, address, replicators=replicators, detach=detach)
+            with starting as (system, joined):
+                _announce(settings, name, joined=joined)
                 if detach:
                     say(f"{name} runs: look with `mirror-ray status`, end it with `mirror-ray down`")
                     return
-                _run(system, until_caught_up=until_caught_up, for_s=for_s)
+                _run(system, joined=joined, until_caught_up=until_caught_up, for_s=for_s)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 
@@ -84,12 +85,12 @@ def check_clusters(settings: MirrorSettings) -> None:
         raise ClusterUnreachableError("\n".join(problems))
 
 
-def _announce(system: System, settings: MirrorSettings) -> None:
+def _announce(settings: MirrorSettings, name: str, *, joined: bool) -> None:
     flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
-    say(f"{system.name}: {'updated to' if system.joined else 'started'} {flows}")
+    say(f"{name}: {'updated to' if joined else 'started'} {flows}")
 
 
-def _run(system: System, *, until_caught_up: bool, for_s: float | None) -> None:
+def _run(system: Mirror, *, joined: bool, until_caught_up: bool, for_s: float | None) -> None:
     try:
         verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
     except NotRunningError:
@@ -97,15 +98,11 @@ def _run(system: System, *, until_caught_up: bool, for_s: float | None) -> None:
         return
     except KeyboardInterrupt:
         verdict = None
-    _leave(system)
-    _judge(verdict)
-
-
-def _leave(system: System) -> None:
-    if system.joined:
+    if joined:
         say(f"{system.name} goes on; end it with `mirror-ray down`")
     else:
         foreground.drain(system)
+    _judge(verdict)
 
 
 def _judge(verdict: Verdict | None) -> None:

@@ -28,3 +28,10 @@ def replicator_number(system: str, actor_name: str) -> int | None:
     prefix = replicator_name(system, 0)[:-1]
     number = actor_name.removeprefix(prefix)
     return int(number) if number != actor_name and number.isdecimal() else None
+
+
+def is_actor_of(system: str, actor_name: str) -> bool:
+    """Whether an actor name is one of this system's."""
+    return actor_name in (coordinator_name(system), heartbeat_name(system)) or (
+        replicator_number(system, actor_name) is not None
+    )

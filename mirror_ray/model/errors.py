@@ -10,6 +10,7 @@
     ├── CorruptRecordError       4   an internal record (heartbeat, checkpoint, offset sync) that does not parse
     ├── IncompleteBatchError     4   a batch larger than what was fetched; names the bytes to ask for
     ├── RecordTooLargeError      4   a record larger than the target takes, however it is packed
+    ├── NoAnswerError            4   a system that runs did not answer in time
     └── NotRunningError          1   no running system of that name was found
 
 Each text names the thing and the next step. All of them survive pickling between processes.
@@ -92,6 +93,10 @@ class NotRunningError(MirrorError):
     """There is no running mirror-ray of the name that was asked for."""
 
     exit_code: ClassVar[int] = 1
+
+
+class NoAnswerError(MirrorError):
+    """The coordinator of a running system did not answer in time."""
 
 
 class KafkaProtocolError(MirrorError):

@@ -1,8 +1,9 @@
-"""Snapshots of a running system: frozen values that print well, travel between processes and become JSON."""
+"""Snapshots of a running system: frozen values that print as one line, travel between processes and become JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from mirror_ray.model.assignment import PartitionState
@@ -39,6 +40,12 @@ class PartitionStatus:
     records: int
     bytes: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.flow}  {self.topic}-{self.partition}  {_because(self.state, self.reason)}  {_lag(self.lag_records)}"
+            f"  {self.position} of {self.source_end}  {self.replicator or 'no replicator'}"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
@@ -54,6 +61,12 @@ class TopicStatus:
     lag_records: int | None
     records: int
     bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.flow}  {self.topic} to {self.remote_topic}  {_because(self.state, self.reason)}"
+            f"  {self.copying}/{self.partitions} partitions copying  {_lag(self.lag_records)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +91,13 @@ class FlowStatus:
     #: One sentence each: what does not run and what to do.
     problems: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        line = (
+            f"{self.flow}  {self.state}  {self.topics} topics  {self.copying}/{self.partitions} partitions copying"
+            f"  {_rate(self.records_per_s, self.bytes_per_s)}  {_lag(self.lag_records)}"
+        )
+        return "\n".join([line, *(f"  ! {problem}" for problem in self.problems)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicatorStatus:
@@ -95,6 +115,12 @@ class ReplicatorStatus:
     #: Resident memory in bytes.
     memory: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.id}  {self.state}  pid {self.pid} on {self.node}  {self.partitions} partitions"
+            f"  {_rate(self.records_per_s, self.bytes_per_s)}  cpu {self.cpu:.0%}  {self.memory / 1e6:,.0f} MB"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -106,6 +132,10 @@ class Event:
     #: The flow, topic, partition or replicator that it is about.
     subject: str
     text: str
+
+    def __str__(self) -> str:
+        time = datetime.fromtimestamp(self.time_ms / 1000).astimezone()
+        return f"{time:%H:%M:%S}  {self.subject}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +149,22 @@ class SystemStatus:
     desired_replicators: int
     coordinator_pid: int
     coordinator_node: str
+
+    def __str__(self) -> str:
+        first = f"mirror-ray system {self.name!r}, coordinator pid {self.coordinator_pid} on {self.coordinator_node}"
+        return "\n".join([first, *(f"  {line}" for each in self._parts() for line in str(each).splitlines())])
+
+    def _parts(self) -> tuple[FlowStatus | ReplicatorStatus, ...]:
+        return (*self.flows, *self.replicators)
+
+
+def _because(state: str, reason: str | None) -> str:
+    return f"{state}: {reason}" if reason else state
+
+
+def _lag(records: int | None) -> str:
+    return "lag not known yet" if records is None else f"lag {records:,}"
+
+
+def _rate(records_per_s: float, bytes_per_s: float) -> str:
+    return f"{records_per_s:,.0f} records/s  {bytes_per_s / 1e6:,.1f} MB/s"

@@ -39,6 +39,21 @@ class Shell:
             self.command(*args), env=self.environ, capture_output=True, text=True, timeout=timeout_s, check=False
         )
 
+    def python(self, code: str, exit_code: int = 0) -> str:
+        """What a Python process prints, stderr included; in it ``NAME`` is the system's name."""
+        command = [sys.executable, "-c", f"NAME = {self.name!r}; {code}"]
+        done = subprocess.run(
+            command,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == exit_code, done.stdout
+        return done.stdout
+
     def json(self, *args: str) -> Any:
         """What it prints with ``-o json``."""
         return json.loads(self.run(*args, "-o", "json").stdout)
@@ -107,3 +122,19 @@ def test_an_unreachable_cluster_ends_with_3(shell: Shell, tmp_path: Path) -> Non
     assert result.returncode == 3
     assert "A" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_python_shell_finds_a_detached_system_by_its_name(shell: Shell, config: Path) -> None:
+    """Also where Ray was imported before; what is asked for prints one line for each thing, and changes nothing."""
+    up = shell.run("up", str(config), "--detach")
+    assert up.returncode == 0, up.stderr
+    shown = shell.python("import mirror_ray; m = mirror_ray.attach(NAME); print(m); print(m.replicators)")
+    assert f"mirror-ray system '{shell.name}'" in shown
+    assert "A->B" in shown
+    assert shown.splitlines()[-1].startswith(f"{shell.name}:replicator:1  ")
+    refused = "import ray, mirror_ray; m = mirror_ray.attach(NAME); print(m.flows); m.flows[0].state = 'idle'"
+    shown = shell.python(refused, exit_code=1)
+    assert "A->B  " in shown
+    assert "FrozenInstanceError" in shown
+    assert "True" in shell.python("import mirror_ray; print(mirror_ray.attach(NAME).down(20))")
+    assert shell.run("status").returncode == 1

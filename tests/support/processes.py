@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import psutil
 
-from mirror_ray.cli.own_ray import OwnRay
+from mirror_ray.own_ray import OwnRay
 
 
 def family(own: OwnRay) -> list[psutil.Process]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mirror_ray.cli import launch
+from mirror_ray.cli import acting, launch, looking
 from mirror_ray.cli.app import app
 from tests.unit.cli.fakes import FakeCoordinator
 
@@ -18,8 +18,9 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     """The system that every command finds or starts."""
     fake = FakeCoordinator()
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(launch, "attach", lambda _name, _address: fake.system())
-    monkeypatch.setattr(launch, "start", lambda *_args, **_kwargs: fake.system(joined=False))
+    for module in (acting, looking):
+        monkeypatch.setattr(module, "attach", lambda _name, _address: fake.system())
+    monkeypatch.setattr(launch, "start", fake.start)
     return fake
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from mirror_ray.cli.system import System
+from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import Event, FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 
 PARTITION = PartitionStatus(
@@ -95,8 +96,11 @@ class FakeCoordinator:
         self.errors: dict[str, Exception] = {}
         self.ended = False
         self.closed = False
+        #: Whether it ran before the command, and whether ``down`` drains it in time.
+        self.joined = False
+        self.drained = True
 
-    def ask(self, method: str, *args: Any, timeout_s: float) -> Any:
+    def ask(self, method: str, *args: object, timeout_s: float) -> Any:
         """The coordinator's answer."""
         assert timeout_s > 0
         if method in self.errors:
@@ -105,15 +109,22 @@ class FakeCoordinator:
             value = getattr(self, method)
             return next(value) if isinstance(value, Iterator) else value
         self.told.append((method, *args))
-        return None
+        return self.drained if method == "down" else None
 
-    def system(self, *, joined: bool = True) -> System:
+    def end(self) -> None:
+        """Every actor ends."""
+        self.ended = True
+
+    def close(self) -> None:
+        """Ray is let go of."""
+        self.closed = True
+
+    def system(self) -> Mirror:
         """The system in front of it."""
+        return Mirror("mirror", self)
 
-        def end() -> None:
-            self.ended = True
-
-        def close() -> None:
-            self.closed = True
-
-        return System("mirror", self.ask, end=end, close=close, joined=joined)
+    @contextmanager
+    def start(self, *_args: Any, **_options: Any) -> Iterator[tuple[Mirror, bool]]:
+        """In the place of ``launch.start``."""
+        with self.system() as system:
+            yield system, self.joined

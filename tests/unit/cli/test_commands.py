@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mirror_ray.cli import launch, up
+from mirror_ray.cli import up
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
     ConfigError,
@@ -213,11 +213,9 @@ def test_up_until_caught_up_drains_and_ends_with_0(coordinator: FakeCoordinator,
     assert coordinator.told == [("down", 30.0)]
 
 
-def test_up_leaves_a_system_that_ran_before(
-    coordinator: FakeCoordinator, run: Run, config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_up_leaves_a_system_that_ran_before(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
     """An update that ends stops nothing."""
-    monkeypatch.setattr(launch, "start", lambda *_args, **_kwargs: coordinator.system(joined=True))
+    coordinator.joined = True
     assert run("up", config, "--until-caught-up").exit_code == 0
     assert coordinator.told == []
 

@@ -1,6 +1,6 @@
 """Rays that mirror-ray started for itself on this machine: remembered in the cache directory, found again, ended.
 
-Nothing here imports Ray; ``launch`` starts them.
+Nothing here imports Ray; ``mirror_ray.cli.launch`` starts them, ``mirror_ray.attach`` finds systems in them.
 """
 
 from __future__ import annotations

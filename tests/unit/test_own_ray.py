@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mirror_ray.cli import own_ray
-from mirror_ray.cli.own_ray import OwnRay
+from mirror_ray import own_ray
+from mirror_ray.own_ray import OwnRay
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,155 @@
+"""A running system as Python and the command line see it: the coordinator's methods as plain calls."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from mirror_ray.model.errors import MirrorError, NoAnswerError
+from mirror_ray.observe.status import (
+    Event,
+    FlowStatus,
+    PartitionStatus,
+    ReplicatorStatus,
+    SystemStatus,
+    TopicStatus,
+)
+
+_T = TypeVar("_T")
+
+_ANSWER_TIMEOUT_S = 30.0
+#: What the coordinator needs to end the other actors once draining is over, with room for a busy machine.
+_ENDING_S = 10.0
+
+
+class Link(Protocol):
+    """The way to a coordinator."""
+
+    def ask(self, method: str, *args: object, timeout_s: float) -> Any:
+        """Call a method of the coordinator; one that restarts at the moment is waited for.
+
+        Raises:
+            NoAnswerError: It did not answer within ``timeout_s``.
+            NotRunningError: It has ended.
+            MirrorError: What it refused.
+        """
+        ...
+
+    def end(self) -> None:
+        """End every actor of the system without asking it, and the Ray that was left running for it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of Ray."""
+        ...
+
+
+class Listing(tuple[_T, ...]):
+    """A tuple that prints one line for each item."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(str(each) for each in self) or "none"
+
+
+class Mirror:
+    """A running system. Properties and methods ask the coordinator each time; what they return is frozen.
+
+    A context manager: leaving it lets go of Ray. Every call raises NotRunningError once the system has ended, and what
+    the coordinator itself raises.
+    """
+
+    def __init__(self, name: str, link: Link) -> None:
+        """Use ``mirror_ray.attach``."""
+        self.name = name
+        self._link = link
+
+    @property
+    def coordinator(self) -> SystemStatus:
+        """What the coordinator knows: the whole system at a glance."""
+        return self.status()
+
+    @property
+    def flows(self) -> Listing[FlowStatus]:
+        """Every flow."""
+        return Listing(self.status().flows)
+
+    @property
+    def replicators(self) -> Listing[ReplicatorStatus]:
+        """Every replicator."""
+        return Listing(self._ask("replicators"))
+
+    def status(self) -> SystemStatus:
+        """The whole system at a glance."""
+        found: SystemStatus = self._ask("status")
+        return found
+
+    def lag(self, flow: str | None = None) -> Listing[PartitionStatus]:
+        """Partitions, those that lag most first; those whose lag is not known yet before all others."""
+        return Listing(
+            sorted(
+                self.partitions(flow),
+                key=lambda each: (each.lag_records is not None, -(each.lag_records or 0), each.topic, each.partition),
+            )
+        )
+
+    def partitions(self, flow: str | None = None) -> Listing[PartitionStatus]:
+        """Every partition, of one flow (``A->B``) or of all."""
+        return Listing(self._ask("partitions", flow))
+
+    def topics(self, flow: str | None = None) -> Listing[TopicStatus]:
+        """Every topic, of one flow (``A->B``) or of all."""
+        return Listing(self._ask("topics", flow))
+
+    def events(self, limit: int = 100) -> Listing[Event]:
+        """The newest events, oldest first."""
+        return Listing(self._ask("events", limit))
+
+    def scale(self, replicators: int) -> None:
+        """Set the number of replicators; few partitions move, the others never stop."""
+        self._ask("scale", replicators)
+
+    def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
+        """Stop copying a flow, a topic or one partition, until ``resume``."""
+        self._ask("pause", flow, topic, partition)
+
+    def resume(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
+        """Lift a pause of the same scope."""
+        self._ask("resume", flow, topic, partition)
+
+    def down(self, deadline_s: float = 30.0) -> bool:
+        """Drain and stop the system, whatever state it is in; a coordinator that hangs is ended with the rest.
+
+        Returns:
+            Whether all was drained within the deadline. If not, nothing is lost nor copied twice either: the next
+            start reads from the target's logs what has arrived.
+        """
+        try:
+            drained: bool = self._link.ask("down", deadline_s, timeout_s=deadline_s + _ENDING_S)
+        except NoAnswerError:
+            drained = False
+        self._link.end()
+        return drained
+
+    def close(self) -> None:
+        """Let go of Ray; the system goes on."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, method: str, *args: object) -> Any:
+        return self._link.ask(method, *args, timeout_s=_ANSWER_TIMEOUT_S)
+
+    def __repr__(self) -> str:
+        """A few lines: the system, its flows, its replicators."""
+        try:
+            return str(self.status())
+        except MirrorError as error:
+            return f"<Mirror {self.name}: {error}>"
