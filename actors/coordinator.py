@@ -205,6 +205,8 @@ class Coordinator:
             self._looked_s = now_s
             loads = self._observed.loads(now_s)
             self._observed.forget(lambda each: each.flow not in self._flows)
+        for flow in self._flows.values():
+            flow.settled = flow.settled or self._view.all_copying(flow)
         await self._placement.step(self._pool, loads)
 
     async def _watch_heartbeat(self) -> None:

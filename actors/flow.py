@@ -63,6 +63,8 @@ class FlowController:
         self.name = settings.name
         self.topics: dict[str, TopicView] = {}
         self.discovered = False
+        #: Every partition that should be copying has been seen to, all at once, since the flow began.
+        self.settled = False
         #: The flow is being ended: it wants nothing any more.
         self.retiring = False
         #: Why the flow as a whole does not run or can't be looked after at the moment.

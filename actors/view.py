@@ -14,6 +14,9 @@ from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, SystemStatus, TopicStatus
 
+#: States of partitions that should be copying and don't yet.
+_COMING: tuple[PartitionState, ...] = ("waiting", "establishing")
+
 
 class SystemView:
     """Reads the parts; changes nothing."""
@@ -81,11 +84,24 @@ class SystemView:
             for topic, view in sorted(flow.topics.items())
         )
 
+    def all_copying(self, flow: FlowController) -> bool:
+        """Whether every partition of the flow copies that should."""
+        return flow.discovered and not any(
+            self._state(flow, view, number)[0] in _COMING
+            for view in flow.topics.values()
+            for number in range(view.source.partitions)
+        )
+
+    def _state(self, flow: FlowController, view: TopicView, number: int) -> tuple[PartitionState, str | None]:
+        partition = FlowPartition(flow.name, view.source.topic, number)
+        owned, report = partition in self._placement.owners, self._observed.reports.get(partition)
+        return _state(flow, view, partition.source, report, owned=owned)
+
     def _partition(self, flow: FlowController, view: TopicView, number: int, now_ms: int) -> PartitionStatus:
         partition = FlowPartition(flow.name, view.source.topic, number)
         owner = self._placement.owners.get(partition)
         report = self._observed.reports.get(partition)
-        state, reason = _state(flow, view, partition.source, report, owned=owner is not None)
+        state, reason = self._state(flow, view, number)
         return snapshot.partition_status(
             partition,
             target_topic=view.remote_topic,
@@ -107,9 +123,10 @@ class SystemView:
             discovered=flow is not None and flow.discovered,
             reachable=flow is None or flow.reachable,
             paused=flow is not None and flow.ledger.paused,
+            settled=flow is not None and flow.settled,
             troubled=bool(problems) or any(each.state in ("refused", "stopped") for each in partitions),
             copying=copying,
-            expected=sum(each.state in ("waiting", "establishing", "copying") for each in partitions),
+            expected=copying + sum(each.state in _COMING for each in partitions),
         )
         stopped = [each for each in partitions if each.state == "stopped"]
         return snapshot.flow_status(

@@ -93,11 +93,20 @@ def total_lag(partitions: Iterable[PartitionStatus]) -> int | None:
 
 
 def flow_state(
-    *, enabled: bool, discovered: bool, reachable: bool, paused: bool, troubled: bool, copying: int, expected: int
+    *,
+    enabled: bool,
+    discovered: bool,
+    reachable: bool,
+    paused: bool,
+    troubled: bool,
+    settled: bool,
+    copying: int,
+    expected: int,
 ) -> FlowState:
     """One word for a flow.
 
-    ``troubled``: some topic or partition is refused or stopped. ``expected``: partitions that should be copying.
+    ``troubled``: some topic or partition is refused or stopped. ``settled``: since the start there was a moment when
+    every partition that should be copying was. ``expected``: partitions that should be copying now.
     """
     if not enabled:
         return "idle"
@@ -107,7 +116,7 @@ def flow_state(
         return "paused"
     if troubled:
         return "degraded"
-    if not discovered or (copying == 0 and expected > 0):
+    if not discovered or not (settled or copying == expected) or (copying == 0 and expected > 0):
         return "starting"
     return "running"
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
+from actors.coordinator import Coordinator
+from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName, TopicPartition
+from tests.unit.actors import fakes
 from tests.unit.actors.fakes import FLOW, QUICK, FakeFlowPort, World, eventually, flow, partition, settings
 
 
@@ -384,6 +388,39 @@ async def _hang(*_args: object, **_options: object) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.sleep(10.0)
     await asyncio.sleep(10.0)
+
+
+async def test_a_flow_starts_until_all_of_it_has_copied_and_never_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition without an answer from its replicator keeps it starting; a topic that comes later does not."""
+    for topic in ("orders", "slow"):
+        world.kafka.add_topic("A", topic)
+    establishing = {"slow", "late"}
+    report = fakes._report
+
+    def slow(assignment: Assignment) -> PartitionReport:
+        state: PartitionState = "establishing" if assignment.partition.topic in establishing else "copying"
+        return replace(report(assignment), state=state)
+
+    monkeypatch.setattr(fakes, "_report", slow)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: _state(coordinator, "orders", "copying"))
+    await eventually(lambda: _state(coordinator, "slow", "establishing"))
+    assert (await coordinator.status()).flows[0].state == "starting"
+    replicator = world.ray.replicators[1]
+    replicator.held[partition("slow")] = replace(replicator.held[partition("slow")], state="copying")
+    replicator.changed.add(partition("slow"))
+    await eventually(lambda: _flow_state(coordinator, "running"))
+    await asyncio.sleep(4 * QUICK.step_s)
+    world.kafka.add_topic("A", "late")
+    await eventually(lambda: _state(coordinator, "late", "establishing"))
+    assert (await coordinator.status()).flows[0].state == "running"
+
+
+async def _flow_state(coordinator: Coordinator, state: str) -> bool:
+    return (await coordinator.status()).flows[0].state == state
 
 
 async def test_apply_leaves_unchanged_flows_alone(world: World) -> None:

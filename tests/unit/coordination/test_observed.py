@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -108,3 +109,25 @@ def test_topic_shows_its_gravest_state() -> None:
     """One stopped partition among copying ones is what the topic shows."""
     topic = snapshot.topic_status("A->B", "t", "A.t", None, [_line(), _line(state="stopped")])
     assert (topic.state, topic.copying, topic.partitions) == ("stopped", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("differs", "state"),
+    [
+        ({}, "running"),
+        ({"enabled": False}, "idle"),
+        ({"discovered": False}, "starting"),
+        ({"settled": False, "copying": 3}, "starting"),
+        ({"settled": False}, "running"),
+        ({"copying": 3}, "running"),
+        ({"copying": 0}, "starting"),
+        ({"settled": False, "copying": 3, "troubled": True}, "degraded"),
+        ({"settled": False, "paused": True}, "paused"),
+        ({"troubled": True, "reachable": False}, "unreachable"),
+        ({"copying": 0, "expected": 0}, "running"),
+    ],
+)
+def test_a_flow_starts_until_all_of_it_has_copied(differs: dict[str, Any], state: str) -> None:
+    """Later a partition that moves does not make it start again; what is stopped or refused degrades it at any time."""
+    usual = {"enabled": True, "discovered": True, "reachable": True, "paused": False, "troubled": False}
+    assert snapshot.flow_state(**{**usual, "settled": True, "copying": 4, "expected": 4, **differs}) == state
