@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,7 +31,12 @@ _RIGHTS: Columns = (
 )
 
 
-def validate(config: ConfigArgument, output: FormatOption = Format.table) -> None:
+def validate(
+    config: ConfigArgument,
+    *,
+    every_note: Annotated[bool, typer.Option("--all", help="List the defaults that differ from MM2's too.")] = False,
+    output: FormatOption = Format.table,
+) -> None:
     """Check a configuration without touching a cluster. Exit 2 when it has mistakes, all of which are named."""
     from mirror_ray.config.load import load_settings
 
@@ -46,8 +51,15 @@ def validate(config: ConfigArgument, output: FormatOption = Format.table) -> Non
     def show() -> None:
         enabled = ", ".join(str(flow.name) for flow in loaded.settings.flows if flow.enabled) or "none enabled"
         out().print(f"{config}: valid; flows: {enabled}", soft_wrap=True)
+        defaults = 0 if every_note else sum(note.kind == "default" for note in loaded.notes)
         for note in loaded.notes:
-            say(f"note: {note}")
+            if every_note or note.kind != "default":
+                say(f"note: {note}")
+        if defaults:
+            say(
+                f"note: {defaults} defaults differ from MM2's: `mirror-ray validate {config} --all` lists them;"
+                " see docs/configuration.md"
+            )
 
     emit({"valid": True, "problems": [], "notes": notes}, output, show)
 

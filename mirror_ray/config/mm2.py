@@ -11,9 +11,10 @@ from functools import partial
 from mirror_ray.config import keys as table
 from mirror_ray.config.checks import check_flow, check_loops, check_security
 from mirror_ray.config.fields import FieldValues, Given
-from mirror_ray.config.keys import Key, Use, find_key
+from mirror_ray.config.keys import Key, Kind, Use, find_key
 from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
+from mirror_ray.config.not_yet import Explicit, feature_of, not_yet_notes
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
@@ -47,6 +48,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
     settings = MirrorSettings(clusters=clusters, flows=tuple(flows))
+    notes += not_yet_notes(_explicit(properties, aliases))
     return Loaded(settings=settings, notes=(*notes, *_default_notes(properties, aliases)))
 
 
@@ -241,6 +243,13 @@ def _agreed(consumers: Sequence[Mapping[str, Given]], alias: str, problems: list
     return agreed
 
 
+def _explicit(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[Explicit]:
+    for full, given in properties.items():
+        row = place_key(full, aliases)
+        if isinstance(row, Key) and row.use is Use.USED:
+            yield Explicit(full, row.field, on=row.kind is not Kind.BOOLEAN or given.text.strip().lower() == "true")
+
+
 def _default_notes(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[Note]:
     used: set[str] = set()
     for full in properties:
@@ -249,7 +258,8 @@ def _default_notes(properties: Mapping[str, Given], aliases: Sequence[str]) -> I
             used.add(row.field)
     for rows in (table.FLOW_KEYS, table.CONSUMER_KEYS, table.PRODUCER_KEYS):
         for key in rows:
-            if key.use is Use.USED and key.name in table.DEVIATIONS and key.field not in used:
+            deviates = key.use is Use.USED and key.name in table.DEVIATIONS
+            if deviates and key.field not in used and feature_of(key.field) is None:
                 yield Note(kind="default", key=key.name, text=_deviation(key))
 
 

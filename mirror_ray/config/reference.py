@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from mirror_ray.config import keys as table
 from mirror_ray.config.keys import Key, Use
+from mirror_ray.config.not_yet import feature_of
 from mirror_ray.config.settings import ClusterSettings, FlowSettings
 
 #: Where a key of each group is written in the file.
@@ -76,14 +77,27 @@ def deviations_table() -> str:
     rows = [row for _, scope in SCOPES for row in scope if row.name in table.DEVIATIONS and row.use is Use.USED]
     unique = {(row.name, row.field): row for row in rows}.values()
     lines = [
-        (f"`{row.name}`", _cell(row.default), _cell(our_default(row)), table.DEVIATIONS[row.name]) for row in unique
+        (
+            f"`{row.name}`",
+            _cell(row.default),
+            _cell(our_default(row)),
+            "; ".join(filter(None, (table.DEVIATIONS[row.name], _not_yet(row)))),
+        )
+        for row in unique
     ]
     return "\n".join(_table(("key", "MM2", "here", "why"), lines)).rstrip()
 
 
 def _used_rows(rows: Iterable[Key]) -> list[tuple[str, ...]]:
     used = [row for row in rows if row.use is Use.USED]
-    return [(f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row)), row.text) for row in used]
+    return [
+        (f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row)), row.text or _not_yet(row))
+        for row in used
+    ]
+
+
+def _not_yet(row: Key) -> str:
+    return "no effect yet" if feature_of(row.field) is not None else ""
 
 
 def _default_of(row: Key) -> str:

@@ -198,6 +198,16 @@ def test_validate_says_valid_and_what_is_ignored(config: Path, run: Run) -> None
     assert "A->B" in result.stdout
 
 
+def test_validate_counts_the_defaults_that_differ_and_lists_them_on_demand(config: Path, run: Run) -> None:
+    """A minimal file has few notes; what it asks for in vain is one of them."""
+    few, every = run("validate", config).stderr, run("validate", config, "--all").stderr
+    assert "defaults differ from MM2's" in few
+    assert "isolation.level" not in few
+    assert "ACL sync" in few
+    assert len(few.splitlines()) == 2
+    assert "isolation.level (default)" in every
+
+
 def test_up_detached_leaves_it_running(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
     """The system is let go of, not stopped."""
     result = run("up", config, "--detach")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mirror_ray.config.loaded import Loaded
 from mirror_ray.config.settings import FlowSettings, GroupSettings, TopicSettings
 from mirror_ray.model.names import FlowName
@@ -218,6 +220,32 @@ def test_silence_gives_our_defaults_and_says_so(load: Load) -> None:
     defaults = {note.key for note in loaded.notes if note.kind == "default"}
     assert {"refresh.topics.interval.seconds", "isolation.level"} <= defaults
     assert not {"replication.factor", "sync.group.offsets.enabled"} & defaults
+
+
+_SILENT = "consumer groups, offset-syncs, config sync, ACL sync"
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("", [_SILENT]),
+        ("sync.topic.acls.enabled = true", ["sync.topic.acls.enabled", _SILENT.removesuffix(", ACL sync")]),
+        ("sync.topic.acls.enabled = false", [_SILENT.removesuffix(", ACL sync")]),
+        (
+            """
+A->B.sync.group.offsets.enabled = true
+emit.checkpoints.enabled = false
+offset.lag.max = 10
+sync.topic.configs.enabled = false
+A->B.sync.topic.acls.interval.seconds = 60
+""",
+            ["A->B.sync.group.offsets.enabled", "offset.lag.max", "A->B.sync.topic.acls.interval.seconds"],
+        ),
+    ],
+)
+def test_what_this_version_does_not_do_yet_is_said(load: Load, text: str, keys: list[str]) -> None:
+    """One note for each feature that the file has on, one for those that it is silent about, none for what is off."""
+    assert [note.key for note in load(text).notes if note.kind == "not yet"] == keys
 
 
 def test_values_come_from_providers(load: Load, tmp_path: Path) -> None:

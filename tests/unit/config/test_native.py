@@ -118,6 +118,15 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
     assert "hunter2" not in repr(load_settings(path))
 
 
+def test_what_this_version_does_not_do_yet_is_said(tmp_path: Path) -> None:
+    """By the place in the document; what is off is no request."""
+    path = tmp_path / "c.yaml"
+    path.write_text(_FLOWS.replace("version: 1", "version: 1\ndefaults: {topics: {sync_acls_enabled: true}}"))
+    notes = {note.key: note for note in load_settings(path).notes}
+    assert notes["defaults.topics.sync_acls_enabled"].kind == "not yet"
+    assert len(notes) == 2
+
+
 def test_schema_is_current() -> None:
     """``python -m mirror_ray.config.reference`` writes it."""
     assert json.loads((_ROOM / "schema.json").read_text()) == json_schema()
