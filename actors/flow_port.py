@@ -14,10 +14,10 @@ from mirror_ray.coordination.state import Document
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster as RawCluster
 from mirror_ray.kafka.metadata import ClusterMetadata
-from mirror_ray.kafka.state import StateStore, state_topic
+from mirror_ray.kafka.state import StateStore, state_topic, transactional_id
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import ConfigPropertyFilter, ReplicationRules, TopicFilter
-from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.topics import ConfigValue
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, plan_remote_topic
@@ -177,11 +177,6 @@ def rules(flow: FlowSettings) -> ReplicationRules:
         topic_filter=TopicFilter(flow.topics.include, flow.topics.exclude),
         heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
     )
-
-
-def transactional_id(flow: FlowName) -> str:
-    """The state store's. Without the system's name, so that two systems that run one flow are kept apart."""
-    return f"mirror-ray-{flow.source}-to-{flow.target}"
 
 
 def _cluster(metadata: ClusterMetadata) -> Cluster:
