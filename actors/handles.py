@@ -16,6 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import spawn
 from actors.ports import ReplicatorGoneError, ReplicatorHealth, ReplicatorPort, ReplicatorSilentError
+from mirror_ray.attach import first_line
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, heartbeat_name, replicator_number
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
@@ -37,20 +38,16 @@ async def call(ref: Any) -> Any:
     try:
         return await ref
     except ActorDiedError as error:
-        raise ReplicatorGoneError(_first_line(error)) from error
+        raise ReplicatorGoneError(first_line(error)) from error
     except ActorUnavailableError as error:
-        raise ReplicatorSilentError(_first_line(error)) from error
+        raise ReplicatorSilentError(first_line(error)) from error
     except RayActorError as error:
-        raise ReplicatorGoneError(_first_line(error)) from error
+        raise ReplicatorGoneError(first_line(error)) from error
     except RayTaskError as error:
         cause = error.cause
         raise cause if isinstance(cause, MirrorError) else MirrorError(f"{type(cause).__name__}: {cause}") from error
     except RayError as error:
-        raise ReplicatorSilentError(_first_line(error)) from error
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ReplicatorSilentError(first_line(error)) from error
 
 
 class RayReplicator:

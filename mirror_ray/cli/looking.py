@@ -19,7 +19,7 @@ from mirror_ray.cli.options import (
     NameOption,
     WatchOption,
 )
-from mirror_ray.cli.output import count, emit, out, say, table, watching
+from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table, watching
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import PartitionStatus, SystemStatus
 
@@ -88,12 +88,7 @@ def topics(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show the topics that flows copy, their remote topics, and why one is not copied."""
-
-    def show(system: Mirror) -> None:
-        found = columns.rows(system.topics(flow))
-        emit(found, output, lambda: out().print(table(found, columns.TOPICS)))
-
-    _look(name, address, show, watch=watch)
+    _list(name, address, lambda system: columns.rows(system.topics(flow)), columns.TOPICS, output, watch=watch)
 
 
 def replicators(
@@ -123,12 +118,7 @@ def events(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show what happened and why, the newest last."""
-
-    def show(system: Mirror) -> None:
-        found = columns.rows(system.events(limit))
-        emit(found, output, lambda: out().print(table(found, columns.EVENTS)))
-
-    _look(name, address, show, watch=watch)
+    _list(name, address, lambda system: columns.rows(system.events(limit)), columns.EVENTS, output, watch=watch)
 
 
 def print_status(status: SystemStatus) -> None:
@@ -153,3 +143,13 @@ def print_status(status: SystemStatus) -> None:
 def _look(name: str, address: str | None, show: Callable[[Mirror], Any], *, watch: bool) -> None:
     with attach(name, address) as system:
         watching(lambda: show(system), watch=watch)
+
+
+def _list(
+    name: str, address: str | None, read: Callable[[Mirror], list[Row]], heads: Columns, output: Format, *, watch: bool
+) -> None:
+    def show(system: Mirror) -> None:
+        found = read(system)
+        emit(found, output, lambda: out().print(table(found, heads)))
+
+    _look(name, address, show, watch=watch)

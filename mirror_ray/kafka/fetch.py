@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mirror_ray.kafka.varint import array_length, compact_text, read_topic, read_uvarint, skip_tags, topic_key
+from mirror_ray.kafka.varint import (
+    array_length,
+    compact_text,
+    read_plain_topic,
+    read_topic,
+    read_uvarint,
+    skip_tags,
+    topic_key,
+)
 from mirror_ray.model.errors import CorruptBatchError
 
 API_KEY = 1
@@ -182,10 +190,7 @@ def _decode_plain(body: memoryview) -> FetchResponse:
     at += 4
     partitions: list[FetchedPartition] = []
     for _ in range(topics):
-        (size,) = struct.unpack_from(">h", body, at)
-        topic = bytes(body[at + 2 : at + 2 + size])
-        (count,) = _INT.unpack_from(body, at + 2 + size)
-        at += 6 + size
+        topic, count, at = read_plain_topic(body, at)
         for _ in range(count):
             index, error, high_watermark, stable, start = _PARTITION_RESPONSE.unpack_from(body, at)
             at += _PARTITION_RESPONSE.size

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirror_ray.kafka.fetch import PartitionKey
-from mirror_ray.kafka.varint import array_length, read_topic, read_uvarint, skip_tags, topic_key
+from mirror_ray.kafka.varint import array_length, read_plain_topic, read_topic, read_uvarint, skip_tags, topic_key
 from mirror_ray.model.errors import CorruptBatchError
 
 API_KEY = 0
@@ -108,10 +108,7 @@ def _decode_plain(body: memoryview) -> tuple[list[ProducedPartition], int]:
     (topics,) = _INT.unpack_from(body, 0)
     at = 4
     for _ in range(topics):
-        (size,) = struct.unpack_from(">h", body, at)
-        topic = bytes(body[at + 2 : at + 2 + size])
-        (count,) = _INT.unpack_from(body, at + 2 + size)
-        at += 6 + size
+        topic, count, at = read_plain_topic(body, at)
         for _ in range(count):
             index, error, base_offset, _time, _start = _ANSWER.unpack_from(body, at)
             at += _ANSWER.size

@@ -68,3 +68,11 @@ def read_topic(by_id: bool, buffer: memoryview, at: int) -> tuple[bytes, int]:
     """A topic in a flexible response: 16 id bytes, or a compact string; and the place behind it."""
     size, at = (17, at) if by_id else read_uvarint(buffer, at)
     return bytes(buffer[at : at + size - 1]), at + size - 1
+
+
+def read_plain_topic(buffer: memoryview, at: int) -> tuple[bytes, int, int]:
+    """A topic's name in a response that is not flexible, how many partitions follow, and the place behind both."""
+    (size,) = struct.unpack_from(">h", buffer, at)
+    end = at + 2 + size
+    (count,) = struct.unpack_from(">i", buffer, end)
+    return bytes(buffer[at + 2 : end]), count, end + 4
