@@ -1,0 +1,184 @@
+"""Flows between protected clusters by ``mm2.properties`` files as MM2 users have them; secrets stay secret."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from mirror_ray import own_ray
+from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
+from mirror_ray.devcluster.certificates import STORE_PASSWORD, StoreType
+from mirror_ray.devcluster.clusters import start_all
+from tests.support.clusters import Clusters
+from tests.support.command import answer, mirror_ray
+from tests.support.kafka import assert_equal_copies, create_topic, produce, sample_messages
+from tests.support.waiting import wait_until
+
+#: On a machine that is busy otherwise.
+pytestmark = pytest.mark.timeout(600)
+
+#: Words that occur nowhere else.
+PASSWORDS = {"broker": "broker-secret", "admin": "admin-4Xq7Tz", "alice": "alice-9Kw2Rv"}
+
+
+@pytest.fixture(scope="module")
+def protected() -> Iterator[Clusters]:
+    """Clusters A and B with SASL_SSL and SCRAM-SHA-512, where alice may do what ACLs let her."""
+    security = DevSecurity(
+        protocol="SASL_SSL", mechanism="SCRAM-SHA-512", users=PASSWORDS, authorizer=True, super_users=("admin",)
+    )
+    pair = Clusters(*(DevCluster(name, security=security, jvm_options=QUICK_START) for name in "AB"))
+    try:
+        start_all(pair)
+        yield pair
+    finally:
+        for cluster in pair:
+            cluster.close()
+
+
+@pytest.fixture
+def mark() -> str:
+    """What topic names begin with, and the system's name."""
+    return f"secured{uuid.uuid4().hex[:8]}"
+
+
+def mm2_file(directory: Path, clusters: Clusters, user: str, topics: str) -> str:
+    """A flow A->B as ``user``: A's password from a file and its store JKS, B's from the environment and PKCS12."""
+    (directory / "passwords.properties").write_text(f"{user}={PASSWORDS[user]}\nstore={STORE_PASSWORD}\n")
+    stores: tuple[StoreType, ...] = ("JKS", "PKCS12")
+    references = (f"${{file:{directory}/passwords.properties:{user}}}", "${env:KAFKA_PASSWORD}")
+    lines = ["clusters = A, B", "config.providers = file, env"]
+    for kind, provider in (("File", "file"), ("EnvVar", "env")):
+        lines.append(
+            f"config.providers.{provider}.class = org.apache.kafka.common.config.provider.{kind}ConfigProvider"
+        )
+    for cluster, store, reference in zip(clusters, stores, references, strict=True):
+        properties = {"bootstrap.servers": cluster.bootstrap, **cluster.client_properties(user, store)}
+        properties["sasl.jaas.config"] = properties["sasl.jaas.config"].replace(PASSWORDS[user], reference)
+        properties["ssl.truststore.password"] = f"${{file:{directory}/passwords.properties:store}}"
+        lines += [f"{cluster.name}.{key} = {value}" for key, value in properties.items()]
+    path = directory / "mm2.properties"
+    path.write_text("\n".join([*lines, "A->B.enabled = true", f"A->B.topics = {topics}", ""]))
+    return str(path)
+
+
+def fill(cluster: DevCluster, topic: str) -> str:
+    """A topic of three partitions with 300 records; returns its name."""
+    config = cluster.confluent_config()
+    create_topic(config, topic, 3)
+    produce(config, topic, sample_messages(300, partitions=3), codec="zstd")
+    return topic
+
+
+def test_scram_over_tls_on_both_sides(protected: Clusters, mark: str, tmp_path: Path) -> None:
+    """Everything is copied, and neither output, nor status, events or any of Ray's logs have a password in them."""
+    topic = fill(protected.a, f"{mark}-orders")
+    config = mm2_file(tmp_path, protected, "admin", f"{mark}-.*")
+    env = {"KAFKA_PASSWORD": PASSWORDS["admin"]}
+    told = [mirror_ray("validate", config, env=env), mirror_ray("plan", config, env=env)]
+    told.append(mirror_ray("up", config, "--detach", "--name", mark, env=env))
+    own = own_ray.find(mark)
+    assert own is not None
+    try:
+        wait_copied(mark, topic)
+        told += [mirror_ray(ask, "-o", "json", "--name", mark) for ask in ("status", "events", "topics", "replicators")]
+    finally:
+        told.append(mirror_ray("down", "--name", mark))
+    assert_equal_copies(protected.a.confluent_config(), protected.b.confluent_config(), topic, f"A.{topic}")
+    secrets = [PASSWORDS["admin"], STORE_PASSWORD]
+    for done in told:
+        assert not [secret for secret in secrets if secret in done.stdout + done.stderr], done.args
+    logs = [path for path in Path(own.session_dir).rglob("*") if path.is_file()]
+    assert any("Replicator" in path.read_text(errors="replace") for path in logs)
+    for path in logs:
+        content = path.read_bytes()
+        assert not [secret for secret in secrets if secret.encode() in content], path
+
+    again = mirror_ray("up", config, "--until-caught-up", "--name", mark, env=env)
+    assert "caught up" in again.stderr
+
+
+def test_a_wrong_password_names_cluster_and_mechanism(protected: Clusters, mark: str, tmp_path: Path) -> None:
+    """Exit 3, before anything is started; the password itself is not shown."""
+    config = mm2_file(tmp_path, protected, "admin", f"{mark}-.*")
+    wrong = "wrong-6Hb1Lm"
+    failed = mirror_ray("up", config, "--name", mark, env={"KAFKA_PASSWORD": wrong}, exit_code=3)
+    assert "cluster B" in failed.stderr
+    assert "cluster A" not in failed.stderr
+    assert "SCRAM-SHA-512" in failed.stderr
+    assert wrong not in failed.stderr
+    assert own_ray.find(mark) is None
+
+
+def test_a_missing_right_stops_one_topic(protected: Clusters, mark: str, tmp_path: Path) -> None:
+    """Alice may not write one of the remote topics: that one says so, the other is copied; granted, it is too."""
+    open_topic, closed = fill(protected.a, f"{mark}-open"), fill(protected.a, f"{mark}-closed")
+    target = protected.b.confluent_config()
+    for topic in (open_topic, closed):
+        create_topic(target, f"A.{topic}", 3)
+    _grant(protected.a, ResourceType.TOPIC, mark, "READ", "DESCRIBE_CONFIGS")
+    operations = ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
+    for prefix in (f"A.{open_topic}", "mm2-ray", "heartbeats"):
+        _grant(protected.b, ResourceType.TOPIC, prefix, *operations)
+    _grant(protected.b, ResourceType.TOPIC, f"A.{closed}", "READ", "DESCRIBE", "DESCRIBE_CONFIGS")
+    _grant(protected.b, ResourceType.TRANSACTIONAL_ID, "mirror-ray", "WRITE", "DESCRIBE")
+    _grant(protected.b, ResourceType.BROKER, "kafka-cluster", "CREATE", "IDEMPOTENT_WRITE")
+    config = mm2_file(tmp_path, protected, "alice", f"{mark}-.*")
+    env = {"KAFKA_PASSWORD": PASSWORDS["alice"]}
+    mirror_ray("up", config, "--detach", "--name", mark, env=env)
+    try:
+        wait_copied(mark, open_topic)
+        row = wait_until(lambda: _stopped(mark, closed), 60, "the topic without rights stopped")
+        assert "TOPIC_AUTHORIZATION_FAILED" in row["reason"]
+        status = answer("status", "--name", mark, exit_code=1)
+        assert status["flows"][0]["state"] == "degraded"
+        assert any(closed in problem for problem in status["flows"][0]["problems"])
+        _grant(protected.b, ResourceType.TOPIC, f"A.{closed}", "WRITE")
+        wait_copied(mark, closed)
+    finally:
+        mirror_ray("down", "--name", mark)
+    for topic in (open_topic, closed):
+        assert_equal_copies(protected.a.confluent_config(), target, topic, f"A.{topic}")
+
+
+def wait_copied(name: str, topic: str) -> None:
+    """Wait until all partitions of the topic are copied; what keeps them is in the error."""
+    try:
+        wait_until(lambda: _copied(name, topic), 60, f"{topic} copied")
+    except AssertionError as error:
+        told = [mirror_ray(ask, "--name", name, exit_code=code).stdout for ask, code in (("status", 1), ("events", 0))]
+        raise AssertionError("\n".join([str(error), *told])) from None
+
+
+def _copied(name: str, topic: str) -> bool:
+    rows = answer("lag", "--name", name, "--topic", topic)
+    return bool(rows) and all(row["lag_records"] == 0 and row["position"] == 100 for row in rows)
+
+
+def _stopped(name: str, topic: str) -> dict[str, str]:
+    rows = json.loads(mirror_ray("topics", "--name", name, "-o", "json").stdout)
+    return next((row for row in rows if row["topic"] == topic and row["state"] == "stopped"), {})
+
+
+def _grant(cluster: DevCluster, kind: ResourceType, prefix: str, *operations: str) -> None:
+    """Let alice do these things to what begins with ``prefix``; to the cluster itself by its literal name."""
+    pattern = ResourcePatternType.LITERAL if kind is ResourceType.BROKER else ResourcePatternType.PREFIXED
+    bindings = [
+        AclBinding(kind, prefix, pattern, "User:alice", "*", AclOperation[operation], AclPermissionType.ALLOW)
+        for operation in operations
+    ]
+    admin = AdminClient(cluster.confluent_config())
+    for future in admin.create_acls(bindings).values():
+        future.result(30)
