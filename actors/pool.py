@@ -289,7 +289,8 @@ class ReplicatorPool:
     async def _exchange(self, slot: Slot) -> None:
         if slot.port is None:
             raise ReplicatorGoneError(f"{slot.id} is not running")
-        sent, full = slot.outbox, not slot.known
+        # A copy: what is handed over while the answer is awaited has not been sent.
+        sent, full = tuple(slot.outbox), not slot.known
         report = await slot.port.exchange(sent, full=full)
         # Assignments stay in the outbox until they have been heard; hearing them twice changes nothing.
         delivered = {(each.partition, each.epoch) for each in sent}

@@ -32,7 +32,7 @@ QUICK = Timing(
     exchange_timeout_s=0.05,
     unresponsive_s=0.1,
     start_timeout_s=1.0,
-    start_grace_s=0.2,
+    start_grace_s=1.0,
     respawn_s=0.005,
     drain_s=0.2,
     retry_first_s=0.005,
@@ -147,6 +147,7 @@ class FakeReplicator:
     silent: bool = False
     #: Raised by ``exchange``: a mistake of ours inside the replicator.
     bug: Exception | None = None
+    answers_after_s: float = 0.0
     held: dict[FlowPartition, PartitionReport] = field(default_factory=dict)
     changed: set[FlowPartition] = field(default_factory=set)
 
@@ -169,6 +170,9 @@ class FakeReplicator:
         await self._answer()
         if self.bug is not None:
             raise self.bug
+        # What is added to the list afterwards is not on the wire.
+        assignments = list(assignments)
+        await asyncio.sleep(self.answers_after_s)
         for each in assignments:
             self.log.append(f"assign {each.partition} to {self.id} epoch {each.epoch} at {each.anchor.source_offset}")
             self.held[each.partition] = _report(each)

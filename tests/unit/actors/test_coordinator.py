@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -152,6 +153,21 @@ async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: W
         assert "epoch 1 " not in first
     assert {each.partition for each in pool[1].held | pool[2].held} == {0, 1, 2, 3}
     assert kept & set(pool[1].held)
+
+
+async def test_assignment_made_during_an_exchange_goes_with_the_next(world: World) -> None:
+    """A replicator that answers slowly gets every partition all the same."""
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: 1 in world.ray.replicators)
+    world.ray.replicators[1].answers_after_s = 0.02
+    for number in range(5):
+        world.kafka.add_topic("A", f"topic-{number}")
+        await eventually(partial(_holds, world, f"topic-{number}"))
+
+
+def _holds(world: World, topic: str) -> bool:
+    return partition(topic) in world.ray.replicators[1].held
 
 
 async def test_silent_replicator_is_killed_before_its_partitions_move(world: World) -> None:
