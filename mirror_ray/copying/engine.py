@@ -58,6 +58,9 @@ class CopyEngine:
     def assign(self, assignments: Sequence[Assignment]) -> None:
         """Begin to copy. A partition that is assigned already starts over with the new epoch."""
         for assignment in assignments:
+            before = self._find(assignment.partition)
+            if before is not None:
+                self._forget(before)
             self._flow(assignment.partition.flow).assign(assignment)
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> list[PartitionReport]:
@@ -73,10 +76,9 @@ class CopyEngine:
             async with asyncio.timeout(deadline_s):
                 await self._drained(copies)
         for copy in copies:
-            self._flows[copy.assignment.partition.flow].remove(copy)
-            self._count(copy)
-            self._counted.pop(copy, None)
-            self._changed.discard(copy)
+            # It may have been assigned anew while it was drained.
+            if self._find(copy.assignment.partition) is copy:
+                self._forget(copy)
         return [copy.report() for copy in copies]
 
     def report(self, full: bool = False) -> ReplicatorReport:
@@ -116,6 +118,12 @@ class CopyEngine:
             # Looked at every few milliseconds: an event for each would cost the passing path more than this does.
             while not copy.drained:  # noqa: ASYNC110
                 await asyncio.sleep(_DRAIN_POLL_S)
+
+    def _forget(self, copy: PartitionCopy) -> None:
+        self._flows[copy.assignment.partition.flow].remove(copy)
+        self._count(copy)
+        self._counted.pop(copy, None)
+        self._changed.discard(copy)
 
     def _count(self, copy: PartitionCopy) -> None:
         """Add to the process's totals what the copy did since it was last counted."""

@@ -80,9 +80,7 @@ class FlowCopier:
         self._task = asyncio.create_task(self._run(), name=f"flow {settings.name}")
 
     def assign(self, assignment: Assignment) -> None:
-        """Take a partition over. Its copy begins where the target's log end says."""
-        if assignment.partition in self._copies:
-            self._detach(self._copies[assignment.partition])
+        """Take over a partition that is not assigned here. Its copy begins where the target's log end says."""
         copy = PartitionCopy(
             assignment,
             self.budget,
