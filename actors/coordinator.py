@@ -14,9 +14,11 @@ import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from pydantic import BaseModel, SecretStr
 
 from actors.flow import FlowController
 from actors.placement import Placement
@@ -128,7 +130,6 @@ class Coordinator:
             await self._save()
 
     async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
-        blob = pickle.dumps(settings)
         self._pool.configure(settings, fingerprint(settings))
         self._pool.scale(replicators)
         enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
@@ -141,7 +142,7 @@ class Coordinator:
         for name, flow in enabled.items():
             if name not in self._running:
                 self._begin_flow(settings, flow)
-        if self.settings is None or pickle.dumps(self.settings) != blob:
+        if self.settings != settings:
             self._heartbeat = self._outside.heartbeat(settings)
         self.settings = settings
         self._wake.set()
@@ -331,8 +332,23 @@ async def _within(timeout_s: float, act: Awaitable[_T]) -> _T | None:
 
 
 def fingerprint(settings: MirrorSettings) -> str:
-    """Tells settings apart without showing them."""
-    return hashlib.sha256(pickle.dumps(settings)).hexdigest()[:16]
+    """Tells settings apart without showing them; equal ones have the same, whatever process they have been through."""
+    return hashlib.sha256(repr(_plain(settings)).encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    """The value in a form whose ``repr`` says all of it, secrets too."""
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case BaseModel():
+            return [(name, _plain(each)) for name, each in value]
+        case Mapping():
+            return [(key, _plain(value[key])) for key in sorted(value)]
+        case tuple() | list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
 
 
 def _flow_view(settings: MirrorSettings, flow: FlowSettings) -> tuple[object, ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import pickle
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from actors.coordinator import Coordinator
+from actors.coordinator import Coordinator, fingerprint
+from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -463,3 +465,20 @@ async def test_unknown_flow_and_useless_scale_are_config_errors(world: World) ->
         await coordinator.pause("X->Y")
     with pytest.raises(ConfigError, match="at least one"):
         await coordinator.scale(0)
+
+
+def test_fingerprint_tells_settings_apart_and_nothing_else() -> None:
+    """It is the same behind a process boundary, and another one for another password."""
+    alice, other = (
+        settings().model_copy(update={"clusters": {"A": ClusterSettings.model_validate(cluster)}})
+        for password in ("one", "two")
+        for cluster in [
+            {
+                "alias": "A",
+                "bootstrap_servers": ("a:9092",),
+                "security": {"sasl": {"mechanism": "PLAIN", "username": "alice", "password": password}},
+            }
+        ]
+    )
+    assert fingerprint(pickle.loads(pickle.dumps(alice))) == fingerprint(alice)
+    assert fingerprint(other) != fingerprint(alice)
