@@ -22,9 +22,8 @@ from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
 from mirror_ray.devcluster.certificates import STORE_PASSWORD, StoreType
 from mirror_ray.devcluster.clusters import start_all
 from tests.support.clusters import Clusters
-from tests.support.command import answer, mirror_ray
+from tests.support.command import answer, mirror_ray, wait_for
 from tests.support.kafka import assert_equal_copies, create_topic, produce, sample_messages
-from tests.support.waiting import wait_until
 
 #: On a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(600)
@@ -92,7 +91,7 @@ def test_scram_over_tls_on_both_sides(protected: Clusters, mark: str, tmp_path: 
     own = own_ray.find(mark)
     assert own is not None
     try:
-        wait_copied(mark, topic)
+        wait_for(mark, lambda: _copied(mark, topic), f"{topic} copied")
         told += [mirror_ray(ask, "-o", "json", "--name", mark) for ask in ("status", "events", "topics", "replicators")]
     finally:
         told.append(mirror_ray("down", "--name", mark))
@@ -139,27 +138,18 @@ def test_a_missing_right_stops_one_topic(protected: Clusters, mark: str, tmp_pat
     env = {"KAFKA_PASSWORD": PASSWORDS["alice"]}
     mirror_ray("up", config, "--detach", "--name", mark, env=env)
     try:
-        wait_copied(mark, open_topic)
-        row = wait_until(lambda: _stopped(mark, closed), 60, "the topic without rights stopped")
+        wait_for(mark, lambda: _copied(mark, open_topic), f"{open_topic} copied")
+        row = wait_for(mark, lambda: _stopped(mark, closed), "the topic without rights stopped")
         assert "TOPIC_AUTHORIZATION_FAILED" in row["reason"]
         status = answer("status", "--name", mark, exit_code=1)
         assert status["flows"][0]["state"] == "degraded"
         assert any(closed in problem for problem in status["flows"][0]["problems"])
         _grant(protected.b, ResourceType.TOPIC, f"A.{closed}", "WRITE")
-        wait_copied(mark, closed)
+        wait_for(mark, lambda: _copied(mark, closed), f"{closed} copied")
     finally:
         mirror_ray("down", "--name", mark)
     for topic in (open_topic, closed):
         assert_equal_copies(protected.a.confluent_config(), target, topic, f"A.{topic}")
-
-
-def wait_copied(name: str, topic: str) -> None:
-    """Wait until all partitions of the topic are copied; what keeps them is in the error."""
-    try:
-        wait_until(lambda: _copied(name, topic), 60, f"{topic} copied")
-    except AssertionError as error:
-        told = [mirror_ray(ask, "--name", name, exit_code=code).stdout for ask, code in (("status", 1), ("events", 0))]
-        raise AssertionError("\n".join([str(error), *told])) from None
 
 
 def _copied(name: str, topic: str) -> bool:

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mirror_ray.devcluster import DevCluster
+from tests.support.waiting import wait_until
+
+T = TypeVar("T")
 
 PROGRAM = str(Path(sys.executable).with_name("mirror-ray"))
 #: With its own Ray's start, on a machine that is busy otherwise.
@@ -44,6 +47,22 @@ def mirror_ray(
 def answer(*arguments: str, exit_code: int = 0) -> Any:
     """What a command prints with ``-o json``."""
     return json.loads(mirror_ray(*arguments, "-o", "json", exit_code=exit_code).stdout)
+
+
+def wait_for(name: str, condition: Callable[[], T], message: str, timeout_s: float = 60.0) -> T:
+    """`wait_until` for something about the system ``name``: when it fails, the error has what the system says."""
+    try:
+        return wait_until(condition, timeout_s, message)
+    except AssertionError as error:
+        told = [_said(ask, "--name", name) for ask in ("status", "lag", "topics", "replicators", "events")]
+        raise AssertionError("\n".join([str(error), *told])) from None
+
+
+def _said(*arguments: str) -> str:
+    done = subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=environment()
+    )
+    return f"$ mirror-ray {' '.join(arguments)}\n{done.stdout}{done.stderr}"
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
