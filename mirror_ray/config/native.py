@@ -73,7 +73,7 @@ class NativeConfig(Settings):
     flows: dict[str, NativeFlow]
     replicators: int = Field(default=1, ge=1)
     replicator_cpus: float = Field(default=1.0, ge=0)
-    replicator_buffer_bytes: int = Field(default=64 << 20, ge=1 << 20)
+    replicator_buffer_bytes: int = Field(default=32 << 20, ge=1 << 20)
 
 
 def json_schema() -> dict[str, Any]:

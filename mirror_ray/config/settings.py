@@ -151,7 +151,7 @@ class FetchSettings(Settings):
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     min_bytes: int = Field(default=1, ge=1)
     max_wait_ms: int = Field(default=500, ge=0)
-    max_bytes: int = Field(default=16 << 20, ge=1)
+    max_bytes: int = Field(default=8 << 20, ge=1)
     max_partition_bytes: int = Field(default=4 << 20, ge=1)
     receive_buffer_bytes: int = -1
 
@@ -191,7 +191,7 @@ class MirrorSettings(Settings):
     #: Ray's logical CPUs that one replicator takes.
     replicator_cpus: float = Field(default=1.0, ge=0)
     #: Bytes fetched and not yet acknowledged that one replicator may hold.
-    replicator_buffer_bytes: int = Field(default=64 << 20, ge=1 << 20)
+    replicator_buffer_bytes: int = Field(default=32 << 20, ge=1 << 20)
 
     def flow(self, name: FlowName) -> FlowSettings:
         """The flow of that name.
