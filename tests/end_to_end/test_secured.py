@@ -91,8 +91,8 @@ def test_scram_over_tls_on_both_sides(protected: Clusters, mark: str, tmp_path: 
     own = own_ray.find(mark)
     assert own is not None
     try:
-        wait_for(mark, lambda: _copied(mark, topic), f"{topic} copied")
-        told += [mirror_ray(ask, "-o", "json", "--name", mark) for ask in ("status", "events", "topics", "replicators")]
+        told.append(mirror_ray("up", config, "--until-caught-up", "--name", mark, env=env))
+        told += [mirror_ray(ask, "-o", "json", "--name", mark) for ask in ("status", "events")]
     finally:
         told.append(mirror_ray("down", "--name", mark))
     assert_equal_copies(protected.a.confluent_config(), protected.b.confluent_config(), topic, f"A.{topic}")
@@ -104,9 +104,6 @@ def test_scram_over_tls_on_both_sides(protected: Clusters, mark: str, tmp_path: 
     for path in logs:
         content = path.read_bytes()
         assert not [secret for secret in secrets if secret.encode() in content], path
-
-    again = mirror_ray("up", config, "--until-caught-up", "--name", mark, env=env)
-    assert "caught up" in again.stderr
 
 
 def test_a_wrong_password_names_cluster_and_mechanism(protected: Clusters, mark: str, tmp_path: Path) -> None:
