@@ -12,7 +12,7 @@ import ray
 
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, TopicSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
 from mirror_ray.model.errors import NotRunningError
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
@@ -31,6 +31,8 @@ def _settings(clusters: Clusters, *topics: str, replicators: int = 1) -> MirrorS
                 name=FlowName("A", "B"),
                 enabled=True,
                 topics=TopicSettings(include=topics, refresh_interval_s=1.0),
+                # Other tests leave a heartbeats topic on the source: partitions are counted here.
+                heartbeats=HeartbeatSettings(replication_enabled=False),
             ),
         ),
         replicators=replicators,
