@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from mirror_ray.config.checks import check_flow, check_loops, check_security
 from mirror_ray.config.fields import message
@@ -17,17 +17,12 @@ from mirror_ray.config.not_yet import Explicit, not_yet_notes
 from mirror_ray.config.providers import ConfigProvider, resolve, standard_providers
 from mirror_ray.config.settings import (
     ClusterSettings,
-    FetchSettings,
+    FlowBehaviour,
     FlowSettings,
-    GroupSettings,
-    HeartbeatSettings,
     MirrorSettings,
-    OffsetSyncSettings,
-    PolicySettings,
-    ProduceSettings,
+    ReplicatorSettings,
     SecuritySettings,
     Settings,
-    TopicSettings,
 )
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
@@ -50,20 +45,13 @@ class NativeCluster(Settings):
     metadata_max_age_ms: int = 60_000
 
 
-class NativeFlow(Settings):
+class NativeFlow(FlowBehaviour):
     """What a flow does, or under ``defaults`` what every flow does that says nothing else."""
 
     enabled: bool = True
-    policy: PolicySettings = PolicySettings()
-    topics: TopicSettings = TopicSettings()
-    groups: GroupSettings = GroupSettings()
-    offset_syncs: OffsetSyncSettings = OffsetSyncSettings()
-    heartbeats: HeartbeatSettings = HeartbeatSettings()
-    fetch: FetchSettings = FetchSettings()
-    produce: ProduceSettings = ProduceSettings()
 
 
-class NativeConfig(Settings):
+class NativeConfig(ReplicatorSettings):
     """A configuration in the native form."""
 
     version: Literal[1]
@@ -71,9 +59,6 @@ class NativeConfig(Settings):
     defaults: NativeFlow = NativeFlow()
     #: Flows by name, ``A->B``. Only these exist.
     flows: dict[str, NativeFlow]
-    replicators: int = Field(default=1, ge=1)
-    replicator_cpus: float = Field(default=1.0, ge=0)
-    replicator_buffer_bytes: int = Field(default=32 << 20, ge=1 << 20)
 
 
 def json_schema() -> dict[str, Any]:

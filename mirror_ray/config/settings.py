@@ -167,11 +167,9 @@ class ProduceSettings(Settings):
     send_buffer_bytes: int = -1
 
 
-class FlowSettings(Settings):
-    """One flow ``A->B``. ``enabled`` false: no data moves, but heartbeats are emitted where they are on (as in MM2)."""
+class FlowBehaviour(Settings):
+    """What a flow does, in every form of configuration."""
 
-    name: FlowName
-    enabled: bool
     policy: PolicySettings = PolicySettings()
     topics: TopicSettings = TopicSettings()
     groups: GroupSettings = GroupSettings()
@@ -181,17 +179,29 @@ class FlowSettings(Settings):
     produce: ProduceSettings = ProduceSettings()
 
 
-class MirrorSettings(Settings):
-    """A whole mirror-ray system."""
+class FlowSettings(FlowBehaviour):
+    """One flow ``A->B``. ``enabled`` false: no data moves, but heartbeats are emitted where they are on (as in MM2)."""
 
-    clusters: dict[str, ClusterSettings]
-    flows: tuple[FlowSettings, ...]
+    name: FlowName
+    enabled: bool
+
+
+class ReplicatorSettings(Settings):
+    """The replicators' processes, in every form of configuration."""
+
     #: How many replicators to start with; ``--replicators`` and ``scale`` override it.
     replicators: int = Field(default=1, ge=1)
     #: Ray's logical CPUs that one replicator takes.
     replicator_cpus: float = Field(default=1.0, ge=0)
     #: Bytes fetched and not yet acknowledged that one replicator may hold.
     replicator_buffer_bytes: int = Field(default=32 << 20, ge=1 << 20)
+
+
+class MirrorSettings(ReplicatorSettings):
+    """A whole mirror-ray system."""
+
+    clusters: dict[str, ClusterSettings]
+    flows: tuple[FlowSettings, ...]
 
     def flow(self, name: FlowName) -> FlowSettings:
         """The flow of that name.
