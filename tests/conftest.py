@@ -32,10 +32,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
-    """Clusters A and B, started when a test first asks for them."""
+    """Clusters A and B, started when a test first asks for them.
+
+    Both have a heartbeats topic from the start, as any running flow leaves one behind: a test that trips over
+    it must not depend on which tests ran before.
+    """
     pair = Clusters(DevCluster("A", jvm_options=QUICK_START), DevCluster("B", jvm_options=QUICK_START))
     try:
         start_all(pair)
+        for cluster in pair:
+            create_topic(cluster.confluent_config(), "heartbeats", 1, topic_config={"cleanup.policy": "compact"})
         yield pair
     finally:
         for cluster in pair:

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from mirror_ray.config.settings import (
     ClusterSettings,
     FlowSettings,
+    HeartbeatSettings,
     MirrorSettings,
     PolicySettings,
     SaslSettings,
@@ -47,12 +48,13 @@ def settings_of(clusters: Clusters, *flows: FlowSettings) -> MirrorSettings:
 
 
 def flow(name: str, *topics: str, policy: PolicySettings | None = None) -> FlowSettings:
-    """An enabled flow of these topics."""
+    """An enabled flow of these topics alone."""
     return FlowSettings(
         name=FlowName.parse(name),
         enabled=True,
         topics=TopicSettings(include=topics),
         policy=policy or PolicySettings(),
+        heartbeats=HeartbeatSettings(replication_enabled=False),
     )
 
 

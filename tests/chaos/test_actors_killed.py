@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 from mirror_ray.attach import Mirror
-from mirror_ray.config.settings import HeartbeatSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import assert_equal_copies, create_topic
 from tests.support.systems import run, settings_of, wait_caught_up
@@ -85,11 +84,7 @@ def scene(clusters: Clusters, make_topic: TopicMaker, system: str) -> Iterator[S
         Production(clusters.a.confluent_config(), topic, PARTITIONS) as production,
         Arrivals(clusters.b.confluent_config(), remote, PARTITIONS) as arrivals,
     ):
-        # Other tests leave a heartbeats topic on the source: partitions are counted here.
-        heartbeats = HeartbeatSettings(replication_enabled=False)
-        mirror = run(
-            system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic, heartbeats=heartbeats)
-        )
+        mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic))
         yield Scene(clusters, topic, mirror, production, arrivals)
 
 

@@ -31,7 +31,6 @@ def _settings(clusters: Clusters, *topics: str, replicators: int = 1) -> MirrorS
                 name=FlowName("A", "B"),
                 enabled=True,
                 topics=TopicSettings(include=topics, refresh_interval_s=1.0),
-                # Other tests leave a heartbeats topic on the source: partitions are counted here.
                 heartbeats=HeartbeatSettings(replication_enabled=False),
             ),
         ),

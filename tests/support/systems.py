@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, TopicSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
 from tests.support.waiting import wait_until
@@ -22,7 +22,7 @@ def settings_of(
     replicators: int = 1,
     **flow_settings: Any,
 ) -> MirrorSettings:
-    """Settings for plain clusters: each of ``flows`` (``A->B``) with these topics, found within a second."""
+    """Settings for plain clusters: each of ``flows`` (``A->B``) with these topics alone, found within a second."""
     if isinstance(topics, str):
         topics = TopicSettings(include=(topics,), refresh_interval_s=1.0)
     return MirrorSettings(
@@ -35,7 +35,7 @@ def settings_of(
                 name=FlowName.parse(flow),
                 enabled=True,
                 topics=topics,
-                **flow_settings,
+                **{"heartbeats": HeartbeatSettings(replication_enabled=False), **flow_settings},
             )
             for flow in flows
         ),
