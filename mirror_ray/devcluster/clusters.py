@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -20,9 +21,12 @@ from mirror_ray.model.errors import MirrorError, NotRunningError
 #: Where the first broker of each cluster listens if it can.
 FIRST_PORTS = {"A": 19092, "B": 29092}
 
+#: Whoever reads a pipe is to get a line when it is said, not when the clusters end.
+_print_at_once = partial(print, flush=True)
+
 
 def run_clusters(
-    directory: Path | None = None, brokers: int = 1, *, heap: str = "512m", say: Callable[[str], None] = print
+    directory: Path | None = None, brokers: int = 1, *, heap: str = "512m", say: Callable[[str], None] = _print_at_once
 ) -> None:
     """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`.
 

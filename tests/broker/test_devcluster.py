@@ -158,14 +158,20 @@ def test_clusters_run_until_another_process_stops_them(tmp_path: Path, monkeypat
     monkeypatch.setenv("MIRROR_RAY_CACHE", str(tmp_path))
     shutil.copytree(jar_dir, cache_dir() / jar_dir.name, copy_function=os.link)
     script = "from mirror_ray.devcluster import run_clusters; run_clusters(heap='256m')"
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(3)]
-        assert [line.split()[0] for line in lines] == ["A", "B", "flows"]
-        config = (tmp_path / "clusters" / "mm2.properties").read_text()
-        assert f"A.bootstrap.servers = {lines[0].split()[1]}" in config
-        assert json.loads((tmp_path / "clusters.json").read_text())["pid"] == process.pid
-        stop_clusters()
-        assert process.wait(5) in {0, -signal.SIGTERM}
+    command = [sys.executable, "-c", script]
+    # As most users have it: Python buffers what it writes into a pipe.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(3)]
+            assert [line.split()[0] for line in lines] == ["A", "B", "flows"]
+            config = (tmp_path / "clusters" / "mm2.properties").read_text()
+            assert f"A.bootstrap.servers = {lines[0].split()[1]}" in config
+            assert json.loads((tmp_path / "clusters.json").read_text())["pid"] == process.pid
+            stop_clusters()
+            assert process.wait(5) in {0, -signal.SIGTERM}
+        finally:
+            process.terminate()
     with pytest.raises(NotRunningError, match="clusters up"):
         stop_clusters()
