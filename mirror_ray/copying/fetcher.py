@@ -15,7 +15,7 @@ from mirror_ray.copying.session import FetchSession
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.errors import PASSING, error_info
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.records.batch import Batch
@@ -25,22 +25,7 @@ log = logging.getLogger(__name__)
 _SESSION_ERRORS = frozenset({70, 71, 106})
 _OFFSET_OUT_OF_RANGE = 1
 #: Errors that say: not here, or not now.
-_MOVED = frozenset(
-    {
-        "NOT_LEADER_OR_FOLLOWER",
-        "LEADER_NOT_AVAILABLE",
-        "REPLICA_NOT_AVAILABLE",
-        "FENCED_LEADER_EPOCH",
-        "UNKNOWN_LEADER_EPOCH",
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        "UNKNOWN_TOPIC_ID",
-        "INCONSISTENT_TOPIC_ID",
-        "OFFSET_NOT_AVAILABLE",
-        "KAFKA_STORAGE_ERROR",
-        "UNKNOWN_SERVER_ERROR",
-        "NETWORK_EXCEPTION",
-    }
-)
+_MOVED = PASSING | {"UNKNOWN_SERVER_ERROR"}
 #: Wait of a request while a partition is left out for lack of room: it should come back soon.
 _HELD_BACK_WAIT_MS = 5
 #: An answer may stay in memory for the sake of this part of it.

@@ -16,7 +16,7 @@ from mirror_ray.copying.partition import PartitionCopy, PartitionStoppedError
 from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.errors import PASSING, error_info
 from mirror_ray.kafka.fetch import PartitionKey
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
@@ -26,26 +26,7 @@ log = logging.getLogger(__name__)
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 
 #: Errors after which the same batch may well succeed once the target's end was read again.
-TRANSIENT = frozenset(
-    {
-        "NOT_LEADER_OR_FOLLOWER",
-        "LEADER_NOT_AVAILABLE",
-        "REQUEST_TIMED_OUT",
-        "NETWORK_EXCEPTION",
-        "NOT_ENOUGH_REPLICAS",
-        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-        "KAFKA_STORAGE_ERROR",
-        "OUT_OF_ORDER_SEQUENCE_NUMBER",
-        "DUPLICATE_SEQUENCE_NUMBER",
-        "UNKNOWN_PRODUCER_ID",
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        "UNKNOWN_TOPIC_ID",
-        "COORDINATOR_NOT_AVAILABLE",
-        "UNKNOWN_LEADER_EPOCH",
-        "FENCED_LEADER_EPOCH",
-        "REPLICA_NOT_AVAILABLE",
-    }
-)
+TRANSIENT = PASSING | {"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"}
 
 
 class Sender:

@@ -66,7 +66,8 @@ async def _read(
                 if fetched.error_code not in (0, _OFFSET_OUT_OF_RANGE):
                     tails.errors[partition] = fetched.error_code
                 elif len(fetched.records):
-                    tail = iter_batches(fetched.records)[-1]
+                    # The first of them: another copier of this flow may have written behind it meanwhile.
+                    tail = iter_batches(fetched.records)[0]
                     verify(tail)
                     tails.batches[partition] = tail
                 elif not fetched.error_code and fetched.log_start_offset < wanted[partition]:

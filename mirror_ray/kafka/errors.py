@@ -50,6 +50,10 @@ _TABLE = {
     for error in ErrorCode
 }
 
+#: Names of the errors that may be over when one asks again. CORRUPT_MESSAGE is retriable by Kafka's table, but what a
+#: disk has spoilt stays so.
+PASSING = frozenset(info.name for info in _TABLE.values() if info.retriable) - {"CORRUPT_MESSAGE"}
+
 
 def error_info(code: int) -> ErrorInfo:
     """What is known of a code; one that is newer than our table is called ``UNKNOWN_<code>`` and not retriable."""

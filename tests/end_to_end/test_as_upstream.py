@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from mirror_ray.attach import Mirror
-from mirror_ray.config.settings import ClusterSettings, FetchSettings, TopicSettings
+from mirror_ray.config.settings import ClusterSettings, FetchSettings, HeartbeatSettings, TopicSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin
 from tests.support.clusters import Clusters
@@ -78,7 +78,7 @@ def test_replication(pair: dict[str, DevCluster], mark: str, system: str) -> Non
     topics = TopicSettings(
         include=(f".*{mark}.*",), refresh_interval_s=1.0, config_properties_exclude=("delete\\.retention\\.ms",)
     )
-    mirror = run(system, settings_of(pair, "A->B", "B->A", topics=topics))
+    mirror = run(system, settings_of(pair, "A->B", "B->A", topics=topics, heartbeats=HeartbeatSettings()))
     wait_caught_up(mirror, {("A->B", mark): PARTITIONS, ("B->A", mark): PARTITIONS})
     for here, there in (("A", "B"), ("B", "A")):
         remote = f"{here}.{mark}"
