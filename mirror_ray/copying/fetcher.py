@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.partition import Budget, PartitionCopy
 from mirror_ray.copying.session import FetchSession
 from mirror_ray.kafka import fetch
@@ -147,7 +148,7 @@ class Fetcher:
                 unforeseen = not isinstance(error, OSError | MirrorError)
                 log.info("fetch %s from broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
                 self._trouble(str(error))
-                await asyncio.sleep(min(_FIRST_BACKOFF_S * 2**self._attempts, _LAST_BACKOFF_S))
+                await asyncio.sleep(backoff_s(self._attempts, _FIRST_BACKOFF_S, _LAST_BACKOFF_S))
 
     def _begin(self, version: int) -> None:
         by_id = version >= fetch.FIRST_TOPIC_ID_VERSION

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirror_ray.config.settings import FlowSettings
+from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.fetcher import Fetcher
 from mirror_ray.copying.partition import Budget, PartitionCopy
 from mirror_ray.copying.sender import TRANSIENT, Sender
@@ -190,7 +191,7 @@ class FlowCopier:
         self._detach(copy)
         copy.rewind("stopped", reason)
         retry.failures += 1
-        delay_s = min(_FIRST_STOPPED_RETRY_S * 2 ** (retry.failures - 1), _LAST_STOPPED_RETRY_S)
+        delay_s = backoff_s(retry.failures - 1, _FIRST_STOPPED_RETRY_S, _LAST_STOPPED_RETRY_S)
         retry.at_s = asyncio.get_running_loop().time() + delay_s
         self._stale_source = self._stale_target = True
         self._room_made()
@@ -205,7 +206,7 @@ class FlowCopier:
         self._detach(copy)
         retry.failures += 1
         copy.rewind("establishing", reason if retry.failures > _FAILURES_UNNOTICED else copy.reason)
-        retry.at_s = asyncio.get_running_loop().time() + _backoff_s(retry.failures)
+        retry.at_s = asyncio.get_running_loop().time() + backoff_s(retry.failures, _FIRST_RETRY_S, _LAST_RETRY_S)
         self._room_made()
         self._on_changed(copy)
         self._wake.set()
@@ -224,7 +225,8 @@ class FlowCopier:
     def _put_off(self, copy: PartitionCopy) -> None:
         """Place it at once if it was fetched from lately, else later each time."""
         retry = self._retries[copy]
-        retry.at_s = asyncio.get_running_loop().time() + (_backoff_s(retry.moves) if retry.moves else 0.0)
+        delay_s = backoff_s(retry.moves, _FIRST_RETRY_S, _LAST_RETRY_S) if retry.moves else 0.0
+        retry.at_s = asyncio.get_running_loop().time() + delay_s
         retry.moves += 1
 
     def _detach(self, copy: PartitionCopy) -> None:
@@ -420,7 +422,3 @@ def _another(cluster: Cluster, partition: TopicPartition, assigned: TopicId) -> 
         f"{partition.topic} was deleted and is another one now (topic id {topic.topic_id}, before {assigned}): "
         "delete the remote topic, so that the flow starts anew"
     )
-
-
-def _backoff_s(attempt: int) -> float:
-    return float(min(_FIRST_RETRY_S * 2 ** min(attempt, 10), _LAST_RETRY_S))

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.partition import PartitionCopy, PartitionStoppedError
 from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import Cluster
@@ -105,7 +106,7 @@ class Sender:
                 unforeseen = not isinstance(error, OSError | MirrorError)
                 log.info("produce %s to broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
                 self._give_back()
-                await asyncio.sleep(min(_FIRST_BACKOFF_S * 2**attempts, _LAST_BACKOFF_S))
+                await asyncio.sleep(backoff_s(attempts, _FIRST_BACKOFF_S, _LAST_BACKOFF_S))
 
     def _give_back(self) -> None:
         """The broker can't be reached: what waited for it must find its leader anew."""
