@@ -13,22 +13,18 @@ from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster as RawCluster
+from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.metadata import ClusterMetadata
+from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.state import StateStore, state_topic, transactional_id
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.filters import ConfigPropertyFilter, ReplicationRules, TopicFilter
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.model.policy import load_policy
-from mirror_ray.model.topics import ConfigValue
+from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, plan_remote_topic
+from mirror_ray.topics.selection import config_filter, replication_rules
 
 _T = TypeVar("_T")
 
-_LATEST = -1
-_EARLIEST = -2
-_LEADER_NOT_AVAILABLE = 5
-#: Kafka's ``message.max.bytes`` default: where a topic's configs may not be read.
-_DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 _CODECS: Mapping[str, Codec] = {codec: codec for codec in get_args(Codec)}
 #: State, source admin and target admin may be asked at the same time.
 _THREADS = 3
@@ -48,8 +44,8 @@ class KafkaFlowPort:
         source, target = settings.clusters[name.source], settings.clusters[name.target]
         client_id = f"{name}|mirror-ray|coordinator"
         self._flow = flow
-        self._rules = rules(flow)
-        self._configs = ConfigPropertyFilter(flow.topics.config_properties_exclude, flow.topics.use_defaults_from)
+        self._rules = replication_rules(flow)
+        self._configs = config_filter(flow)
         self._source = RawCluster(source, client_id)
         self._target = RawCluster(target, client_id)
         self._source_admin = ClusterAdmin(source, client_id)
@@ -128,7 +124,7 @@ class KafkaFlowPort:
     async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
         """See ``FlowPort``. The leader's own end: what is not replicated yet counts too."""
         starts, ends = await asyncio.gather(
-            self._target.list_offsets(dict.fromkeys(partitions, _EARLIEST), "read_uncommitted"),
+            self._target.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
             self._target.log_ends(partitions),
         )
         return {
@@ -141,7 +137,7 @@ class KafkaFlowPort:
         self, partitions: Sequence[TopicPartition], *, latest: bool
     ) -> Mapping[TopicPartition, int]:
         """See ``FlowPort``."""
-        asked = dict.fromkeys(partitions, _LATEST if latest else _EARLIEST)
+        asked = dict.fromkeys(partitions, LATEST if latest else EARLIEST)
         answers = await self._source.list_offsets(asked, self._flow.fetch.isolation_level)
         return {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
 
@@ -165,22 +161,8 @@ class KafkaFlowPort:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
-def rules(flow: FlowSettings) -> ReplicationRules:
-    """MM2's rule of replication, as the flow is configured.
-
-    Raises:
-        ValueError: A pattern or the policy can't be used.
-    """
-    return ReplicationRules(
-        flow=flow.name,
-        policy=load_policy(flow.policy, flow.name.source),
-        topic_filter=TopicFilter(flow.topics.include, flow.topics.exclude),
-        heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
-    )
-
-
 def _cluster(metadata: ClusterMetadata) -> Cluster:
-    there = {name: topic for name, topic in metadata.topics.items() if topic.error_code in (0, _LEADER_NOT_AVAILABLE)}
+    there = {name: topic for name, topic in metadata.topics.items() if topic.error_code in (0, LEADER_NOT_AVAILABLE)}
     return Cluster(
         cluster_id=metadata.cluster_id,
         topics={
@@ -199,6 +181,6 @@ def _limits(configs: Mapping[str, ConfigValue] | MirrorError) -> TargetLimits:
     values = {} if isinstance(configs, MirrorError) else {key: each.value for key, each in configs.items()}
     codec = values.get("compression.type")
     return TargetLimits(
-        max_message_bytes=int(values.get("max.message.bytes") or _DEFAULT_MAX_MESSAGE_BYTES),
+        max_message_bytes=int(values.get("max.message.bytes") or DEFAULT_MAX_MESSAGE_BYTES),
         compress_with=_CODECS.get(codec or ""),
     )

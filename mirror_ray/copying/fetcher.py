@@ -16,15 +16,13 @@ from mirror_ray.copying.session import FetchSession
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.errors import PASSING, error_info
+from mirror_ray.kafka.errors import FETCH_SESSION_ERRORS, OFFSET_OUT_OF_RANGE, PASSING, error_info
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.records.batch import Batch
 
 log = logging.getLogger(__name__)
 
-_SESSION_ERRORS = frozenset({70, 71, 106})
-_OFFSET_OUT_OF_RANGE = 1
 #: Errors that say: not here, or not now.
 _MOVED = PASSING | {"UNKNOWN_SERVER_ERROR"}
 #: Wait of a request while a partition is left out for lack of room: it should come back soon.
@@ -188,7 +186,7 @@ class Fetcher:
             self._process(arrived)
             answer = await future
             response = fetch.decode_fetch(version, answer)
-            if response.error_code in _SESSION_ERRORS:
+            if response.error_code in FETCH_SESSION_ERRORS:
                 self._session.restart()
                 arrived = []
                 continue
@@ -277,7 +275,7 @@ class Fetcher:
     def _refused(self, copy: PartitionCopy, fetched: fetch.FetchedPartition) -> None:
         name = error_info(fetched.error_code).name
         source = f"source partition {copy.assignment.partition.source}"
-        if fetched.error_code == _OFFSET_OUT_OF_RANGE:
+        if fetched.error_code == OFFSET_OUT_OF_RANGE:
             self._on_stopped(
                 copy,
                 f"{source}: offset {copy.fetch_offset} is not there any more: records were removed, by retention or by "

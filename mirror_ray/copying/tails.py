@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.errors import NETWORK_EXCEPTION, OFFSET_OUT_OF_RANGE
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
@@ -17,8 +18,6 @@ from mirror_ray.records.batch import Batch, iter_batches, verify
 
 log = logging.getLogger(__name__)
 
-_OFFSET_OUT_OF_RANGE = 1
-_NETWORK_EXCEPTION = 13
 #: Session id 0 and epoch -1: a fetch outside any session (KIP-227).
 _NO_SESSION = (0, -1)
 #: A broker answers at least one batch whole, however large, and the rest as far as they fit.
@@ -63,7 +62,7 @@ async def _read(
         connection = await cluster.connect(leader, "tails")
         while missing:
             for partition, fetched in await _fetch_last(connection, ids, missing):
-                if fetched.error_code not in (0, _OFFSET_OUT_OF_RANGE):
+                if fetched.error_code not in (0, OFFSET_OUT_OF_RANGE):
                     tails.errors[partition] = fetched.error_code
                 elif len(fetched.records):
                     # The first of them: another copier of this flow may have written behind it meanwhile.
@@ -75,7 +74,7 @@ async def _read(
                 missing.pop(partition)
     except (OSError, TimeoutError, MirrorError) as error:
         log.info("reading the ends of %d partitions from broker %d: %s", len(missing), leader, error)
-        tails.errors.update(dict.fromkeys(missing, _NETWORK_EXCEPTION))
+        tails.errors.update(dict.fromkeys(missing, NETWORK_EXCEPTION))
 
 
 async def _fetch_last(

@@ -19,10 +19,16 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.errors import error_info, protocol_error
+from mirror_ray.kafka.errors import (
+    LEADER_NOT_AVAILABLE,
+    NETWORK_EXCEPTION,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_info,
+    protocol_error,
+)
 from mirror_ray.kafka.metadata import EMPTY_METADATA, ClusterMetadata, PartitionMetadata, merged_metadata
 from mirror_ray.kafka.offsets import (
-    UNKNOWN_LEADER_EPOCH,
     IsolationLevel,
     LogEnd,
     OffsetAnswer,
@@ -40,9 +46,6 @@ CONTROL = "control"
 _METADATA_KEY, _METADATA_VERSIONS = 3, (9, 12)
 _INIT_PRODUCER_ID_KEY, _INIT_PRODUCER_ID_VERSIONS = 22, (2, 4)
 
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_LEADER_NOT_AVAILABLE = 5
-_NETWORK_EXCEPTION = 13
 _PRODUCER_ID_RETRY_S = 0.1
 
 _Answer = TypeVar("_Answer", OffsetAnswer, LogEnd)
@@ -254,9 +257,9 @@ class Cluster:
             partition = self._metadata.partition(key)
             if partition is None:
                 topic = self._metadata.topics.get(key.topic)
-                answers[key] = failed((topic and topic.error_code) or _UNKNOWN_TOPIC_OR_PARTITION)
+                answers[key] = failed((topic and topic.error_code) or UNKNOWN_TOPIC_OR_PARTITION)
             elif partition.leader < 0:
-                answers[key] = failed(partition.error_code or _LEADER_NOT_AVAILABLE)
+                answers[key] = failed(partition.error_code or LEADER_NOT_AVAILABLE)
             else:
                 by_leader[partition.leader][key] = partition
 
@@ -264,7 +267,7 @@ class Cluster:
             try:
                 return await ask(await self.connect(leader, CONTROL), led)
             except ConnectionError:
-                return {key: failed(_NETWORK_EXCEPTION) for key in led}
+                return {key: failed(NETWORK_EXCEPTION) for key in led}
 
         for part in await asyncio.gather(*(ask_leader(leader, led) for leader, led in by_leader.items())):
             answers |= part

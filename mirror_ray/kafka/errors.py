@@ -50,6 +50,20 @@ _TABLE = {
     for error in ErrorCode
 }
 
+OFFSET_OUT_OF_RANGE = int(ErrorCode.offset_out_of_range.value)
+UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition.value)
+LEADER_NOT_AVAILABLE = int(ErrorCode.leader_not_available.value)
+NETWORK_EXCEPTION = int(ErrorCode.network_exception.value)
+UNKNOWN_LEADER_EPOCH = int(ErrorCode.unknown_leader_epoch.value)
+#: The broker does not know, or not in this state, the fetch session that a request belongs to (KIP-227).
+FETCH_SESSION_ERRORS = frozenset(
+    {
+        int(ErrorCode.fetch_session_id_not_found.value),
+        int(ErrorCode.invalid_fetch_session_epoch.value),
+        int(ErrorCode.fetch_session_topic_id_error.value),
+    }
+)
+
 #: Names of the errors that may be over when one asks again. CORRUPT_MESSAGE is retriable by Kafka's table, but what a
 #: disk has spoilt stays so.
 PASSING = frozenset(info.name for info in _TABLE.values() if info.retriable) - {"CORRUPT_MESSAGE"}

@@ -11,6 +11,7 @@ from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
 from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.errors import UNKNOWN_LEADER_EPOCH
 from mirror_ray.kafka.metadata import PartitionMetadata
 from mirror_ray.model.names import TopicPartition
 
@@ -18,8 +19,6 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 LATEST = -1
 EARLIEST = -2
-
-UNKNOWN_LEADER_EPOCH = 75
 
 _LIST_OFFSETS_KEY, _LIST_OFFSETS_VERSIONS = 2, (5, 9)
 _LEADER_EPOCH_KEY, _LEADER_EPOCH_VERSIONS = 23, (3, 4)

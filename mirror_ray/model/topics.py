@@ -8,6 +8,9 @@ from typing import Literal
 
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId
 
+#: Kafka's default of ``message.max.bytes``: what a topic takes that nobody configured, or whose configs can't be read.
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+
 #: Where a config's value comes from, as Kafka's ``ConfigEntry.ConfigSource`` names it.
 ConfigSource = Literal[
     "DYNAMIC_TOPIC_CONFIG",

@@ -19,13 +19,13 @@ from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode
 from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, REMOTE_TOPIC_REPLICATION_FACTOR, ClusterAdmin
 from mirror_ray.kafka.state import read_state, state_topic, transactional_id
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
-from mirror_ray.model.filters import ConfigPropertyFilter, ReplicationRules, TopicFilter
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.topics import ConfigValue, NewRemoteTopic, TopicSummary, effective_replication_factor
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, Plan, Right
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_conflicts, plan_remote_topic
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
+from mirror_ray.topics.selection import config_filter, replication_rules
 
 _AUTHORIZATION_FAILED = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 _NOTHING_TO_COPY = "no topic of the source is let through by {flow}.topics and topics.exclude, or may be described"
@@ -99,7 +99,10 @@ def _plan_flow(flow: FlowSettings, source: _Site, target: _Site) -> _Draft:
     internal = _internal_topics(flow, target)
     if not flow.enabled:
         return _draft(flow, target, (), internal, [])
-    rules, config_filter = _rules(flow)
+    try:
+        rules, configs = replication_rules(flow), config_filter(flow)
+    except ValueError as error:
+        raise ConfigError(f"{flow.name}: {error}") from error
     names = sorted(name for name in source.topics if rules.should_replicate_topic(name))
     remote_names = {name: rules.remote_topic(name) for name in names}
     existing = [remote for remote in remote_names.values() if remote in target.topics]
@@ -113,24 +116,11 @@ def _plan_flow(flow: FlowSettings, source: _Site, target: _Site) -> _Draft:
             replication_factor=effective_replication_factor(
                 flow.topics.replication_factor, REMOTE_TOPIC_REPLICATION_FACTOR, target.brokers
             ),
-            configs=config_filter,
+            configs=configs,
         )
         for name, remote in remote_names.items()
     )
     return _draft(flow, target, topics, internal, _refusals(flow, source, target, remote_names))
-
-
-def _rules(flow: FlowSettings) -> tuple[ReplicationRules, ConfigPropertyFilter]:
-    try:
-        rules = ReplicationRules(
-            flow=flow.name,
-            policy=load_policy(flow.policy, flow.name.source),
-            topic_filter=TopicFilter(flow.topics.include, flow.topics.exclude),
-            heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
-        )
-        return rules, ConfigPropertyFilter(flow.topics.config_properties_exclude, flow.topics.use_defaults_from)
-    except ValueError as error:
-        raise ConfigError(f"{flow.name}: {error}") from error
 
 
 def _facts(topic: TopicSummary, configs: Mapping[str, dict[str, ConfigValue] | MirrorError]) -> TopicFacts:

@@ -11,12 +11,10 @@ from typing import Final
 
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.topics import ConfigValue, NewRemoteTopic
+from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue, NewRemoteTopic
 
 Configs = Mapping[str, ConfigValue]
 
-#: Kafka's default of ``message.max.bytes``: what a target topic has that nobody configured.
-_DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
 _NO_TIMESTAMP_LIMIT_MS: Final = 2**63 - 1
 
 
@@ -180,19 +178,19 @@ def _config_warnings(source: TopicFacts, target: TopicFacts) -> Iterator[str]:
             f"{target.name} is compacted and its source is not: a record without a key stops its partition, and older "
             f"values of a key vanish"
         )
-    size, limit = (_number(topic, "max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES) for topic in (source, target))
+    size, limit = (_number(topic, "max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES) for topic in (source, target))
     if size > limit:
         yield _size_warning(source, target.name, size, limit)
 
 
 def _creation_warnings(source: TopicFacts, carried: Mapping[str, str]) -> Iterator[str]:
-    size = _number(source, "max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES)
-    if size > _DEFAULT_MAX_MESSAGE_BYTES and "max.message.bytes" not in carried:
+    size = _number(source, "max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
+    if size > DEFAULT_MAX_MESSAGE_BYTES and "max.message.bytes" not in carried:
         yield _size_warning(source, "the remote topic, unless the target's brokers are set so", size, None)
 
 
 def _size_warning(source: TopicFacts, remote: str, size: int, limit: int | None) -> str:
-    at_most = _DEFAULT_MAX_MESSAGE_BYTES if limit is None else limit
+    at_most = DEFAULT_MAX_MESSAGE_BYTES if limit is None else limit
     return (
         f"{source.name} takes batches of max.message.bytes={size}, {remote} {at_most}: larger batches are split, a "
         f"single larger record stops its partition"

@@ -17,21 +17,10 @@ LAST_YEAR_MS = 1_750_000_000_000
 _TICK_S = 0.02
 
 
-class Production:
-    """Writes numbered records to all partitions of a topic, evenly, as long as the context lasts.
+class Background:
+    """``_run`` in a thread as long as the context lasts; it ends when ``_stopping`` is set."""
 
-    Records of odd partitions are a year old, those of even ones new: brokers forget a producer by the age of its
-    records.
-    """
-
-    def __init__(self, config: ConfluentConfig, topic: str, partitions: int, records_per_s: int = 1000) -> None:
-        self.produced = 0
-        self._topic, self._partitions = topic, partitions
-        self._per_tick = max(1, int(records_per_s * _TICK_S))
-        self._producer = Producer(
-            {**config, "enable.idempotence": True, "linger.ms": 5, "compression.type": "lz4"},
-        )
-        self._errors: list[KafkaError] = []
+    def __init__(self) -> None:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -45,9 +34,34 @@ class Production:
         self.stop()
 
     def stop(self) -> None:
-        """Write no more; returns when all is acknowledged."""
+        """End the thread."""
         self._stopping.set()
         self._thread.join()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Production(Background):
+    """Writes numbered records to all partitions of a topic, evenly, as long as the context lasts.
+
+    Records of odd partitions are a year old, those of even ones new: brokers forget a producer by the age of its
+    records.
+    """
+
+    def __init__(self, config: ConfluentConfig, topic: str, partitions: int, records_per_s: int = 1000) -> None:
+        super().__init__()
+        self.produced = 0
+        self._topic, self._partitions = topic, partitions
+        self._per_tick = max(1, int(records_per_s * _TICK_S))
+        self._producer = Producer(
+            {**config, "enable.idempotence": True, "linger.ms": 5, "compression.type": "lz4"},
+        )
+        self._errors: list[KafkaError] = []
+
+    def stop(self) -> None:
+        """Write no more; returns when all is acknowledged."""
+        super().stop()
         assert self._producer.flush(60.0) == 0
         assert not self._errors, self._errors[0]
 
@@ -68,27 +82,20 @@ class Production:
             self._errors.append(error)
 
 
-class Arrivals:
+class Arrivals(Background):
     """Reads a topic as it grows and notes when each partition had something new, as long as the context lasts."""
 
     def __init__(self, config: ConfluentConfig, topic: str, partitions: int) -> None:
+        super().__init__()
         self._consumer = Consumer(
             {**config, "group.id": "arrivals", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
         )
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         self._times: dict[int, list[float]] = {number: [] for number in range(partitions)}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
+    def stop(self) -> None:
+        """Read no more."""
+        super().stop()
         self._consumer.close()
 
     def standstill_s(self, partition: int, since_s: float) -> float:
