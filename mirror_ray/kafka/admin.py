@@ -35,7 +35,7 @@ from mirror_ray.model.topics import (
     effective_replication_factor,
 )
 
-__all__ = ["AuthorizedOperations", "ClusterAdmin", "ConfigValue", "NewRemoteTopic", "TopicSummary"]
+__all__ = ["AuthorizedOperations", "ClusterAdmin", "ClusterOverview", "ConfigValue", "NewRemoteTopic", "TopicSummary"]
 
 _T = TypeVar("_T")
 
@@ -59,6 +59,18 @@ class AuthorizedOperations:
 
     cluster: frozenset[str] | None
     topics: Mapping[str, frozenset[str] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOverview:
+    """A cluster at one moment."""
+
+    #: As its storage was formatted with.
+    cluster_id: str
+    #: How many brokers live.
+    brokers: int
+    #: Every topic that our principal may DESCRIBE, without topic ids.
+    topics: Mapping[str, TopicSummary]
 
 
 class ClusterAdmin:
@@ -86,21 +98,22 @@ class ClusterAdmin:
         """
         self._describe(timeout_s)
 
-    def cluster_id(self) -> str:
-        """The cluster's id, as its storage was formatted with."""
-        return str(self._describe().cluster_id)
+    def overview(self) -> ClusterOverview:
+        """What the cluster's metadata says, by one request."""
+        metadata = self._describe()
+        return ClusterOverview(
+            cluster_id=str(metadata.cluster_id),
+            brokers=len(metadata.brokers),
+            topics={
+                name: TopicSummary(name=name, partitions=len(topic.partitions))
+                for name, topic in metadata.topics.items()
+                if topic.error is None
+            },
+        )
 
-    def broker_count(self) -> int:
-        """How many brokers live."""
-        return len(self._describe().brokers)
-
-    def list_topics(self) -> dict[str, TopicSummary]:
+    def list_topics(self) -> Mapping[str, TopicSummary]:
         """Every topic that our principal may DESCRIBE, without topic ids."""
-        return {
-            name: TopicSummary(name=name, partitions=len(topic.partitions))
-            for name, topic in self._describe().topics.items()
-            if topic.error is None
-        }
+        return self.overview().topics
 
     def describe_topics(self, names: Collection[str]) -> dict[str, TopicSummary | MirrorError]:
         """Topics with their ids; those that don't exist are left out, those that are refused are errors."""
@@ -157,7 +170,7 @@ class ClusterAdmin:
         outcomes: dict[str, MirrorError | None] = {}
         if not topics:
             return outcomes
-        brokers = self.broker_count()
+        brokers = self.overview().brokers
         for chunk in _chunks(topics):
             requests = [_new_topic(topic, brokers) for topic in chunk]
             futures = self._call(self._client.create_topics, requests, validate_only=validate_only)
@@ -192,11 +205,10 @@ class ClusterAdmin:
         Raises:
             AdminError: It is missing and can't be created.
         """
-        if name in self.list_topics():
+        cluster = self.overview()
+        if name in cluster.topics:
             return False
-        factor = effective_replication_factor(
-            replication_factor, INTERNAL_TOPIC_REPLICATION_FACTOR, self.broker_count()
-        )
+        factor = effective_replication_factor(replication_factor, INTERNAL_TOPIC_REPLICATION_FACTOR, cluster.brokers)
         topic = NewRemoteTopic(
             name=name, partitions=partitions, replication_factor=factor, configs={"cleanup.policy": "compact"}
         )

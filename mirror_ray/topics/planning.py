@@ -78,12 +78,8 @@ def _reach(clusters: Sequence[ClusterSettings], client_id: str) -> dict[str, _Si
     def look(cluster: ClusterSettings) -> _Site | ClusterUnreachableError:
         admin = ClusterAdmin(cluster, client_id)
         try:
-            return _Site(
-                admin=admin,
-                cluster_id=admin.cluster_id(),
-                brokers=admin.broker_count(),
-                topics=admin.list_topics(),
-            )
+            seen = admin.overview()
+            return _Site(admin=admin, cluster_id=seen.cluster_id, brokers=seen.brokers, topics=seen.topics)
         except ClusterUnreachableError as error:
             return error
 
