@@ -377,18 +377,6 @@ WORKER_KEYS: Final = (
     *_CONVERTERS,
 )
 
-#: What MM2 hands to the workers from the top of the file.
-TOP_LEVEL_WORKER_PREFIXES: Final = (
-    "offset.storage",
-    "config.storage",
-    "status.storage",
-    "key.converter",
-    "value.converter",
-    "header.converter",
-    "task",
-    "worker",
-)
-
 #: Defaults that differ from MM2's and its clients' on purpose: key -> why ours is better.
 DEVIATIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
