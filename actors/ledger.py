@@ -97,12 +97,7 @@ class FlowLedger:
             record = self._memory.partitions.get(partition.source)
             if record is not None:
                 anchor = self._moved.pop(partition.source, record.anchor)
-                granted[partition] = replace(
-                    record,
-                    epoch=record.epoch + 1,
-                    source_offset=anchor.source_offset,
-                    target_offset=anchor.target_offset,
-                )
+                granted[partition] = replace(record.at(anchor), epoch=record.epoch + 1)
         if flow is None or not granted:
             return []
         self._memory.partitions |= {partition.source: record for partition, record in granted.items()}
@@ -138,14 +133,7 @@ class FlowLedger:
         moved, self._moved = self._moved, {}
         if not moved:
             return
-        records = {
-            partition: replace(
-                self._memory.partitions[partition],
-                source_offset=anchor.source_offset,
-                target_offset=anchor.target_offset,
-            )
-            for partition, anchor in moved.items()
-        }
+        records = {partition: self._memory.partitions[partition].at(anchor) for partition, anchor in moved.items()}
         self._memory.partitions |= records
         try:
             await self._write({state.partition_key(each): state.encode(record) for each, record in records.items()})

@@ -3,7 +3,8 @@
 One compacted record per key; the value is a JSON object, a tombstone deletes::
 
     flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection
-    partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset, epoch
+    partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset,
+                                  sequence, source_epoch, epoch
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     paused/flow                   {}: an operator paused the flow
     paused/topic/<topic>          {}: an operator paused the topic
@@ -17,8 +18,8 @@ every second while it moves; its pair is an anchor (DESIGN: exactly once).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from typing import Any, Self
 
 from mirror_ray.model.assignment import Anchor
 from mirror_ray.model.names import TopicId, TopicPartition
@@ -50,12 +51,25 @@ class PartitionRecord:
     target_topic_id: TopicId
     source_offset: int
     target_offset: int
+    #: See ``Anchor``: the producer's next sequence where it is not the target offset's, and the source's leader epoch.
+    sequence: int | None = None
+    source_epoch: int = -1
     epoch: int = 0
 
     @property
     def anchor(self) -> Anchor:
         """The pair to copy on from."""
-        return Anchor(self.source_offset, self.target_offset)
+        return Anchor(self.source_offset, self.target_offset, self.sequence, self.source_epoch)
+
+    def at(self, anchor: Anchor) -> Self:
+        """The record with another pair."""
+        return replace(
+            self,
+            source_offset=anchor.source_offset,
+            target_offset=anchor.target_offset,
+            sequence=anchor.sequence,
+            source_epoch=anchor.source_epoch,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +144,5 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
 
 
 def _fields(kind: type[FlowRecord | PartitionRecord], document: Document) -> Document:
-    return {name: document[name] for name in kind.__dataclass_fields__}
+    """A field with a default may be missing: an older version wrote the document."""
+    return {each.name: document[each.name] for each in fields(kind) if each.name in document or each.default is MISSING}

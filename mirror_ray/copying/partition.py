@@ -22,13 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mirror_ray.copying.select import CommittedOnly
-from mirror_ray.model.assignment import Anchor, Assignment, PartitionReport, PartitionState
+from mirror_ray.model.assignment import SEQUENCE_MODULUS, Anchor, Assignment, PartitionReport, PartitionState
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.records.batch import Batch, iter_batches, needs_repack, rewrite, verify
 from mirror_ray.records.decode import Record, records_of
 from mirror_ray.records.repack import compress_batch, repack
-
-SEQUENCE_MODULUS = 2**31
 
 
 class PartitionStoppedError(MirrorError):
@@ -355,8 +353,7 @@ class PartitionCopy:
             epoch=self.assignment.epoch,
             state=self.state,
             reason=self.reason,
-            position=self.acknowledged.source_offset,
-            target_end=self.acknowledged.target_offset,
+            anchor=self.acknowledged,
             source_end=self.source_end,
             high_watermark=self.high_watermark,
             records=progress.records,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mirror_ray.model.names import FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.trouble import Trouble
+
+#: Producers' sequences wrap here.
+SEQUENCE_MODULUS = 2**31
 
 #: ``establishing``: reading the target's log end. ``copying``: live. ``stopped``: an error, retried later.
 #: ``refused``: the coordinator does not hand it out, ``paused``: an operator's act, ``waiting``: not assigned yet.
@@ -22,6 +26,17 @@ class Anchor:
 
     source_offset: int
     target_offset: int
+    #: The producer's next sequence, where it is not the target offset modulo 2^31: in shared remote topics, and behind
+    #: foreign records.
+    sequence: int | None = None
+    #: Leader epoch of the source's batch before ``source_offset``, by which the source's broker knows whether its log
+    #: was truncated below it; -1 for none.
+    source_epoch: int = field(default=-1, compare=False)
+
+    @property
+    def next_sequence(self) -> int:
+        """Base sequence of the batch that goes to ``target_offset``."""
+        return self.target_offset % SEQUENCE_MODULUS if self.sequence is None else self.sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +47,8 @@ class Assignment:
     source_topic_id: TopicId
     target: TopicPartition
     target_topic_id: TopicId
-    #: The flow's idempotent producer on the target, agreed and persisted before any first write.
+    #: The idempotent producer on the target, agreed and persisted before any first write: the flow's, or where the
+    #: remote topic is shared the partition's own. -1: the flow copies at least once.
     producer_id: int
     producer_epoch: int
     anchor: Anchor
@@ -40,6 +56,10 @@ class Assignment:
     epoch: int
     #: ``max.message.bytes`` of the target topic: a larger batch is split.
     max_message_bytes: int
+    #: Others write to the remote topic too: what is ours there is known by the producer id alone.
+    shared: bool = False
+    #: Source offsets, the end not included, whose records are left out: the target will never take them.
+    skip: tuple[tuple[int, int], ...] = ()
     #: ``compression.type`` to apply to batches that are not compressed on the source; None leaves them as they are.
     compress_with: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
 
@@ -52,10 +72,8 @@ class PartitionReport:
     epoch: int
     state: PartitionState
     reason: str | None
-    #: Next source offset whose record the target has not acknowledged yet.
-    position: int
-    #: The target's log end that belongs to ``position``.
-    target_end: int
+    #: The acknowledged pair, fit to be persisted and copied on from.
+    anchor: Anchor
     #: Source's last stable offset (read_committed) or high watermark, as of the last fetch; -1 before the first.
     source_end: int
     #: Source's high watermark: what lies between it and ``source_end`` is held back by open transactions.
@@ -66,11 +84,18 @@ class PartitionReport:
     last_timestamp_ms: int
     #: Mean wire bytes of a record, from what this replicator copied; 0 when unknown.
     bytes_per_record: float = 0.0
+    #: Why it is stopped, where another attempt alone will not help.
+    trouble: Trouble | None = None
 
     @property
-    def anchor(self) -> Anchor:
-        """The acknowledged pair, fit to be persisted and copied on from."""
-        return Anchor(self.position, self.target_end)
+    def position(self) -> int:
+        """Next source offset whose record the target has not acknowledged yet."""
+        return self.anchor.source_offset
+
+    @property
+    def target_end(self) -> int:
+        """The target's log end that belongs to ``position``."""
+        return self.anchor.target_offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSett
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.state import Document
-from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.assignment import Anchor, Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 
@@ -211,8 +211,7 @@ class FakeReplicator:
         position = before.position + records
         self.held[partition] = replace(
             before,
-            position=position,
-            target_end=before.target_end + records,
+            anchor=Anchor(position, before.target_end + records),
             source_end=position,
             high_watermark=position,
             records=before.records + records,
@@ -233,8 +232,7 @@ def _report(assignment: Assignment) -> PartitionReport:
         epoch=assignment.epoch,
         state="copying",
         reason=None,
-        position=anchor.source_offset,
-        target_end=anchor.target_offset,
+        anchor=anchor,
         source_end=anchor.source_offset,
         high_watermark=anchor.source_offset,
         records=0,

@@ -10,7 +10,7 @@ import pytest
 from mirror_ray.coordination import snapshot
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.rates import RateMeter
-from mirror_ray.model.assignment import PartitionReport, PartitionState
+from mirror_ray.model.assignment import Anchor, PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.observe.status import PartitionStatus
 
@@ -21,8 +21,7 @@ REPORT = PartitionReport(
     epoch=1,
     state="copying",
     reason=None,
-    position=90,
-    target_end=80,
+    anchor=Anchor(90, 80),
     source_end=100,
     high_watermark=103,
     records=10,
@@ -89,7 +88,7 @@ def test_lag_in_records_bytes_and_seconds() -> None:
 
 def test_caught_up_is_zero_seconds_late() -> None:
     """An old record at the head of a caught-up partition is no lag."""
-    assert _line(replace(REPORT, position=100)).lag_seconds == 0.0
+    assert _line(replace(REPORT, anchor=Anchor(100, 90))).lag_seconds == 0.0
 
 
 @pytest.mark.parametrize("report", [None, replace(REPORT, source_end=-1)])
