@@ -9,7 +9,8 @@ from dataclasses import replace
 from actors.ports import Codec, FlowPort, TargetLimits
 from mirror_ray.coordination import state
 from mirror_ray.coordination.state import Document, FlowMemory, FlowRecord, PartitionRecord, Pause
-from mirror_ray.model.assignment import Anchor, Assignment
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition, TopicPartition
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from mirror_ray.model.assignment import Anchor
+from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicId, TopicPartition
 
 Document = dict[str, Any]

@@ -14,7 +14,8 @@ import psutil
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.copying.flow import FlowCopier
-from mirror_ray.copying.partition import Budget, PartitionCopy
+from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.names import FlowName, FlowPartition

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mirror_ray.copying.backoff import backoff_s
-from mirror_ray.copying.partition import Budget, PartitionCopy
+from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.session import FetchSession
+from mirror_ray.copying.troubled import Troubled
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
@@ -53,8 +55,8 @@ class Fetcher:
 
     No request goes out while ``budget`` is exhausted: it is exceeded by what two answers bring at most.
     ``on_ready(copy)`` is called when a partition got something to send or its position moved,
-    ``on_stopped(copy, reason)`` when it must not go on, ``on_moved(copy, broker_id)`` when it is to be read elsewhere
-    (-1: ask for its leader).
+    ``on_stopped(copy, error)`` when it must not go on, ``on_again(copy, reason)`` when the target's end must be read
+    anew, ``on_moved(copy, broker_id)`` when it is to be read elsewhere (-1: ask for its leader).
     """
 
     def __init__(
@@ -67,7 +69,8 @@ class Fetcher:
         purpose: str,
         receive_buffer_bytes: int,
         on_ready: Callable[[PartitionCopy], None],
-        on_stopped: Callable[[PartitionCopy, str], None],
+        on_stopped: Callable[[PartitionCopy, Exception], None],
+        on_again: Callable[[PartitionCopy, str], None],
         on_moved: Callable[[PartitionCopy, int], None],
     ) -> None:
         self.broker_id = broker_id
@@ -76,14 +79,15 @@ class Fetcher:
         self._budget = budget
         self._purpose = purpose
         self._receive_buffer_bytes = receive_buffer_bytes
-        self._on_ready, self._on_stopped, self._on_moved = on_ready, on_stopped, on_moved
+        self._on_ready, self._on_stopped = on_ready, on_stopped
+        self._on_again, self._on_moved = on_again, on_moved
         self._by_id = True
         self._attempts = 0
         self._copies: dict[fetch.PartitionKey, PartitionCopy] = {}
         self._keys: dict[PartitionCopy, fetch.PartitionKey] = {}
         self._touched: set[PartitionCopy] = set()
         self._held: set[PartitionCopy] = set()
-        self._session: FetchSession[fetch.PartitionKey] = FetchSession()
+        self._session: FetchSession[fetch.PartitionKey, fetch.FetchPosition] = FetchSession()
         self._wake = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch {purpose} from broker {broker_id}")
 
@@ -202,7 +206,7 @@ class Fetcher:
                 await asyncio.sleep(response.throttle_ms / 1000)
 
     def _limits(self) -> fetch.FetchParameters:
-        if not self._held:
+        if not (self._held or self._session.unfinished):
             return self._parameters
         p = self._parameters
         return fetch.FetchParameters(
@@ -219,7 +223,7 @@ class Fetcher:
             key = self._keys[copy]
             if copy.wants_fetch:
                 self._held.discard(copy)
-                self._session.want(key, copy.fetch_offset)
+                self._session.want(key, _position(copy))
                 continue
             self._session.forget(key)
             if copy.fetchable:
@@ -232,19 +236,20 @@ class Fetcher:
         arrived: list[Arrived] = []
         for fetched in partitions:
             copy = self._copies.get(fetched.key)
-            if copy is None or not copy.fetchable or self._session.offset(fetched.key) != copy.fetch_offset:
+            if copy is None or not copy.fetchable or self._session.position(fetched.key) != _position(copy):
                 continue
             if fetched.error_code:
                 self._refused(copy, fetched)
+                continue
+            if fetched.diverging_from >= 0:
+                self._diverged(copy, fetched.diverging_from)
                 continue
             if fetched.preferred_read_replica >= 0:
                 self._on_moved(copy, fetched.preferred_read_replica)
                 continue
             self._touched.add(copy)
-            copy.high_watermark = fetched.high_watermark
-            stable = fetched.last_stable_offset
-            copy.source_end = stable if copy.read_committed and stable >= 0 else fetched.high_watermark
-            copy.reason = None
+            stable = fetched.last_stable_offset if copy.read_committed else -1
+            copy.saw(stable if stable >= 0 else fetched.high_watermark, fetched.high_watermark)
             try:
                 records = detached(fetched.records, answer_bytes)
                 arrived.append(Arrived(copy, copy.received(records), fetched.aborted))
@@ -261,28 +266,40 @@ class Fetcher:
                 copy.process(item.batches, item.aborted)
             except Exception as error:  # noqa: BLE001 - whatever it is, the other partitions go on
                 self._obstructed(copy, error)
+            if copy.state == "establishing":
+                self._on_again(copy, f"source partition {copy.assignment.partition.source} was cleaned meanwhile")
             self._on_ready(copy)
 
     def _obstructed(self, copy: PartitionCopy, error: Exception) -> None:
         """The copy can go on to this point and no further."""
         if not isinstance(error, MirrorError):
             log.error("%s", copy.assignment.partition, exc_info=error)
-        copy.obstacle = str(error) if isinstance(error, MirrorError) else f"{copy.assignment.partition}: {error!r}"
+        copy.obstacle = error
         self.touch(copy)
         if copy.drained:
-            self._on_stopped(copy, copy.obstacle)
+            self._on_stopped(copy, error)
+
+    def _diverged(self, copy: PartitionCopy, end: int) -> None:
+        try:
+            copy.diverged(end)
+        except Troubled as error:
+            self._on_stopped(copy, error)
+            return
+        self._on_again(copy, f"source partition {copy.assignment.partition.source} is another log from {end} on")
 
     def _refused(self, copy: PartitionCopy, fetched: fetch.FetchedPartition) -> None:
         name = error_info(fetched.error_code).name
         source = f"source partition {copy.assignment.partition.source}"
         if fetched.error_code == OFFSET_OUT_OF_RANGE:
-            self._on_stopped(
-                copy,
-                f"{source}: offset {copy.fetch_offset} is not there any more: records were removed, by retention or by "
-                "somebody, before they were copied, or the log was truncated",
-            )
+            copy.question = "out_of_range"
+            self.touch(copy)
+            self._on_ready(copy)
         elif name in _MOVED:
             copy.reason = f"{source}: {name}"
             self._on_moved(copy, -1)
         else:
-            self._on_stopped(copy, f"{source} can't be read: {name}")
+            self._on_stopped(copy, MirrorError(f"{source} can't be read: {name}"))
+
+
+def _position(copy: PartitionCopy) -> fetch.FetchPosition:
+    return fetch.FetchPosition(copy.fetch_offset, copy.fetch_epoch)

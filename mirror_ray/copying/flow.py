@@ -13,18 +13,19 @@ from dataclasses import dataclass
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.copying.backoff import backoff_s
+from mirror_ray.copying.establishing import Refused, Seen, look_at_targets
 from mirror_ray.copying.fetcher import Fetcher
-from mirror_ray.copying.partition import Budget, PartitionCopy
-from mirror_ray.copying.sender import TRANSIENT, Sender
-from mirror_ray.copying.tails import read_tails
+from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.sender import RECORD_ERRORS, TRANSIENT, Sender
+from mirror_ray.copying.troubled import Troubled, recreated, target_missing
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.offsets import LogEnd
+from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import NO_TOPIC_ID, FlowPartition, TopicId, TopicPartition
-from mirror_ray.records.batch import Batch
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ _HIGH_WATERMARK_RETRY_S = 0.02
 #: Transient failures in a row after which the partition's status tells of them.
 _FAILURES_UNNOTICED = 5
 _TROUBLE_PAUSE_S = 0.5
+#: A shared remote topic grows without us: an idle copy's anchor follows its end, so that ours is soon found behind it.
+_SHARED_REFRESH_S = 60.0
 #: What a broker says of a topic that was deleted, and for a moment of one that was just created.
 _MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID"})
 
@@ -50,6 +53,8 @@ class Retry:
     moves: int = 0
     #: What the event log was told when it stopped, until an acknowledgement.
     told: str | None = None
+    #: When the target's end was read last.
+    established_s: float = 0.0
 
 
 class FlowCopier:
@@ -137,6 +142,8 @@ class FlowCopier:
         sender = self._sending.get(copy)
         if sender is not None:
             sender.schedule(copy)
+        if copy.asks_source:
+            self._wake.set()
         self._on_changed(copy)
 
     def _acknowledged(self, copy: PartitionCopy) -> None:
@@ -145,7 +152,7 @@ class FlowCopier:
             retry.failures, retry.told = 0, None
         if copy.obstacle is not None and copy.drained:
             self._stop(copy, copy.obstacle)
-        elif copy.needs_end:
+        elif copy.needs_end or copy.asks_source:
             self._wake.set()
         self._on_changed(copy)
 
@@ -162,14 +169,15 @@ class FlowCopier:
 
     def _back_off(self, copy: PartitionCopy, error: str, message: str | None) -> None:
         self._stale_target = True
-        text = f"remote topic {copy.assignment.target} refuses records: {error}" + (f" ({message})" if message else "")
-        if error in _MISSING:
-            text = f"remote topic {copy.assignment.target} is not there: {error}; was it deleted?"
+        target = copy.assignment.target
+        text = f"remote topic {target} refuses records: {error}" + (f" ({message})" if message else "")
         missing = error in _MISSING and self._retries[copy].failures >= _FAILURES_UNNOTICED
-        if error in TRANSIENT and not missing:
+        if missing:
+            self._stop(copy, Troubled(target_missing(target, error)))
+        elif error in TRANSIENT or error in RECORD_ERRORS:
             self._again(copy, text)
         else:
-            self._stop(copy, text)
+            self._stop(copy, MirrorError(text))
 
     def _lost(self, copy: PartitionCopy) -> None:
         if not copy.in_flight and copy not in self._sending:
@@ -180,16 +188,18 @@ class FlowCopier:
         if copy.state != "stopped":
             self._again(copy, f"connection to the target broker of {copy.assignment.target} was lost")
 
-    def _stop(self, copy: PartitionCopy, reason: str) -> None:
+    def _stop(self, copy: PartitionCopy, error: Exception) -> None:
         """The partition alone stops; it is looked at again later."""
         retry = self._retries.get(copy)
         if retry is None:
             return
+        reason = str(error) if isinstance(error, MirrorError) else f"{copy.assignment.partition}: {error!r}"
         if retry.told != reason:
             retry.told = reason
             self._on_event(f"{copy.assignment.partition} stopped: {reason}")
         self._detach(copy)
         copy.rewind("stopped", reason)
+        copy.trouble = error.trouble if isinstance(error, Troubled) else None
         retry.failures += 1
         delay_s = backoff_s(retry.failures - 1, _FIRST_STOPPED_RETRY_S, _LAST_STOPPED_RETRY_S)
         retry.at_s = asyncio.get_running_loop().time() + delay_s
@@ -246,9 +256,13 @@ class FlowCopier:
             self._wake.clear()
             try:
                 await self._refresh_metadata()
+                self._refresh_shared(loop.time())
                 due = [copy for copy, retry in self._retries.items() if copy.needs_end and retry.at_s <= loop.time()]
                 if due:
                     await self._establish(due)
+                asking = [copy for copy in self._copies.values() if copy.asks_source]
+                if asking:
+                    await self._ask_source(asking)
                 self._place(loop.time())
             except Exception as error:
                 unforeseen = not isinstance(error, OSError | MirrorError)
@@ -285,41 +299,66 @@ class FlowCopier:
 
     async def _establish(self, copies: list[PartitionCopy]) -> None:
         """Read the target's log ends and let the copies go on from there."""
-        by_target: dict[TopicPartition, PartitionCopy] = {}
+        there: list[PartitionCopy] = []
         for copy in copies:
-            another = _another(self._target, copy.assignment.target, copy.assignment.target_topic_id)
-            if another is None:
-                by_target[copy.assignment.target] = copy
+            assignment = copy.assignment
+            found = _another(self._target, assignment.target, assignment.target_topic_id)
+            if found is None:
+                there.append(copy)
             else:
-                self._stop(copy, f"remote topic {another}")
-        ends = await self._target.log_ends(list(by_target))
-        settled: dict[TopicPartition, LogEnd] = {}
-        for target, end in ends.items():
-            copy = by_target[target]
-            if end.error_code:
-                self._back_off(copy, error_info(end.error_code).name, None)
-            elif end.end_offset != end.high_watermark:
+                topic = assignment.target.topic
+                self._stop(copy, Troubled(recreated("remote", topic, found, assignment.target_topic_id)))
+        for copy, look in (await look_at_targets(self._target, there)).items():
+            if isinstance(look, Seen):
+                self._settle(copy, look)
+            elif isinstance(look, Refused):
+                self._back_off(copy, look.error, look.what)
+            else:
                 self._retries[copy].at_s = asyncio.get_running_loop().time() + _HIGH_WATERMARK_RETRY_S
-            else:
-                settled[target] = end
-        wanted = {t: e.end_offset for t, e in settled.items() if by_target[t].needs_tail(e.end_offset)}
-        tails = await read_tails(self._target, {t: by_target[t].assignment.target_topic_id for t in wanted}, wanted)
-        for target, end in settled.items():
-            if target in tails.errors:
-                self._back_off(by_target[target], error_info(tails.errors[target]).name, "reading its last batch")
-            else:
-                self._settle(by_target[target], end.end_offset, tails.batches.get(target))
 
-    def _settle(self, copy: PartitionCopy, end: int, tail: Batch | None) -> None:
-        if not copy.needs_end:
+    def _settle(self, copy: PartitionCopy, seen: Seen) -> None:
+        if not copy.needs_end or copy not in self._retries:
             return
         try:
-            copy.established(end, tail)
-        except MirrorError as stopped:
-            self._stop(copy, str(stopped))
+            copy.established(seen.log, seen.contents)
+        except MirrorError as error:
+            self._stop(copy, error)
             return
+        self._retries[copy].established_s = asyncio.get_running_loop().time()
         self._homeless[copy] = -1
         self._on_changed(copy)
+
+    def _refresh_shared(self, now_s: float) -> None:
+        for copy in self._copies.values():
+            idle = copy.assignment.shared and copy.state == "copying" and copy.settled
+            if idle and now_s - self._retries[copy].established_s > _SHARED_REFRESH_S:
+                self._detach(copy)
+                copy.rewind("establishing", copy.reason)
+
+    async def _ask_source(self, copies: list[PartitionCopy]) -> None:
+        """Where the source's logs begin and end: their leaders' own ends, once committed."""
+        by_source = {copy.assignment.partition.source: copy for copy in copies}
+        starts = await self._source.list_offsets(dict.fromkeys(by_source, EARLIEST), "read_uncommitted")
+        ends = await self._source.log_ends(list(by_source))
+        stable = await self._source.list_offsets(dict.fromkeys(by_source, LATEST), self._settings.fetch.isolation_level)
+        for source, copy in by_source.items():
+            start, end = starts[source], ends[source]
+            error = start.error_code or end.error_code or stable[source].error_code
+            if not copy.asks_source or copy not in self._retries:
+                continue
+            if error or end.end_offset != end.high_watermark:
+                name = error_info(error).name if error else "not all is committed"
+                self._again(copy, f"source partition {source}: {name}")
+                continue
+            try:
+                copy.source_bounds(start.offset, end.end_offset, stable[source].offset)
+            except MirrorError as trouble:
+                self._stop(copy, trouble)
+                continue
+            if copy.state == "establishing":
+                self._again(copy, f"source partition {source} was cleaned meanwhile")
+            elif copy in self._fetching:
+                self._fetching[copy].touch(copy)
 
     def _place(self, now_s: float) -> None:
         """Give each partition without one its fetcher and its sender, by the leaders that the metadata names."""
@@ -328,8 +367,9 @@ class FlowCopier:
                 self._homeless.pop(copy)
             elif self._retries[copy].at_s <= now_s and self._is_there(copy):
                 source, target = copy.assignment.partition.source, copy.assignment.target
-                reader = broker_id if broker_id in self._source.metadata.brokers else _leader(self._source, source)
-                writer = _leader(self._target, target)
+                brokers = self._source.metadata
+                reader = broker_id if broker_id in brokers.brokers else brokers.leader(source)
+                writer = self._target.metadata.leader(target)
                 if reader < 0 or writer < 0:
                     self._leaderless(copy, f"source {source}" if reader < 0 else f"remote {target}")
                     continue
@@ -353,10 +393,11 @@ class FlowCopier:
         another = _another(self._source, source, copy.assignment.source_topic_id)
         error = _topic_error(self._source, source)
         if another is not None:
-            self._stop(copy, f"source topic {another}")
+            assigned = copy.assignment.source_topic_id
+            self._stop(copy, Troubled(recreated("source", source.topic, another, assigned)))
         elif error is not None and (error not in TRANSIENT or self._retries[copy].moves > _FAILURES_UNNOTICED):
             hint = "; was it deleted?" if error in _MISSING else ""
-            self._stop(copy, f"source topic {source.topic} can't be read: {error}{hint}")
+            self._stop(copy, MirrorError(f"source topic {source.topic} can't be read: {error}{hint}"))
         return copy in self._homeless
 
     def _fetcher(self, broker_id: int) -> Fetcher:
@@ -379,6 +420,7 @@ class FlowCopier:
                 receive_buffer_bytes=settings.receive_buffer_bytes,
                 on_ready=self._ready,
                 on_stopped=self._stop,
+                on_again=self._again,
                 on_moved=self._moved,
             )
         return self._fetchers[broker_id]
@@ -402,23 +444,14 @@ class FlowCopier:
         return self._senders[broker_id]
 
 
-def _leader(cluster: Cluster, partition: TopicPartition) -> int:
-    topic = cluster.metadata.topics.get(partition.topic)
-    found = topic.partitions.get(partition.partition) if topic is not None else None
-    return found.leader if found is not None else -1
-
-
 def _topic_error(cluster: Cluster, partition: TopicPartition) -> str | None:
     topic = cluster.metadata.topics.get(partition.topic)
     return error_info(topic.error_code).name if topic is not None and topic.error_code else None
 
 
-def _another(cluster: Cluster, partition: TopicPartition, assigned: TopicId) -> str | None:
-    """Says so when the topic of that name is not the one that was assigned."""
+def _another(cluster: Cluster, partition: TopicPartition, assigned: TopicId) -> TopicId | None:
+    """The id of the topic of that name, where it is not the one that was assigned."""
     topic = cluster.metadata.topics.get(partition.topic)
     if topic is None or NO_TOPIC_ID in {topic.topic_id, assigned} or topic.topic_id == assigned:
         return None
-    return (
-        f"{partition.topic} was deleted and is another one now (topic id {topic.topic_id}, before {assigned}): "
-        "delete the remote topic, so that the flow starts anew"
-    )
+    return topic.topic_id

@@ -2,17 +2,18 @@
 
 What holds between any two calls:
 
-* ``acknowledged`` is a pair (source position, target end) that the target has confirmed; it only moves forward.
-* Batches wait in ``ready``, then in ``in_flight``; their target offsets run on from ``acknowledged`` without a gap, and
-  **a batch's base sequence is its target offset modulo 2^31**. So the broker's idempotence check is a compare-and-swap
+* ``acknowledged`` is a pair (source position, target end) that the target has committed; it only moves forward.
+* Batches wait in ``ready``, then in ``in_flight``, then, where the leader alone has them, in ``uncommitted``; their
+  target offsets and sequences run on from ``acknowledged`` without a gap. In a remote topic that this flow alone writes
+  **a batch's base sequence is its target offset modulo 2^31**, so the broker's idempotence check is a compare-and-swap
   on the log's end: a batch is appended where it was meant to be, or not at all (docs/decisions/0001).
 * After anything unexpected, what is buffered is dropped, the answers under way are waited for, the target's log end is
-  read (``established``), and copying goes on from the source position that belongs to it.
+  read (``established``), and copying goes on from the source position that belongs to it (``recovery``).
 
 ::
 
     establishing --established--> copying --failed, lost--> establishing
-    copying, establishing --PartitionStoppedError--> stopped --looked at again later--> copying
+    copying, establishing --an error--> stopped --looked at again later--> copying
 """
 
 from __future__ import annotations
@@ -20,62 +21,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
+from mirror_ray.copying import troubled
+from mirror_ray.copying.outgoing import Budget, Outgoing, Progress
+from mirror_ray.copying.recovery import CleanedError, Contents, Match, TargetLog, Walk, copied_since, to_be_scanned
 from mirror_ray.copying.select import CommittedOnly
-from mirror_ray.model.assignment import SEQUENCE_MODULUS, Anchor, Assignment, PartitionReport, PartitionState
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.copying.troubled import Troubled
+from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
+from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
+from mirror_ray.model.errors import RecordTooLargeError
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.trouble import Trouble, TroubleKind
 from mirror_ray.records.batch import Batch, iter_batches, needs_repack, rewrite, verify
-from mirror_ray.records.decode import Record, records_of
 from mirror_ray.records.repack import compress_batch, repack
 
-
-class PartitionStoppedError(MirrorError):
-    """The partition must not go on as things are; the text says why and what to do."""
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """A batch that is ready for the target, and what its acknowledgement will mean."""
-
-    view: memoryview
-    target_offset: int
-    count: int
-    #: Source position once it is acknowledged; holes that follow it on the source move it on.
-    source_next: int
-    max_timestamp: int
-    size_bytes: int
-
-
-@dataclass(slots=True)
-class Budget:
-    """Bytes fetched and not yet acknowledged, over all partitions of a flow in one replicator."""
-
-    limit_bytes: int
-    used_bytes: int = 0
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether nothing more should be fetched for now."""
-        return self.used_bytes >= self.limit_bytes
-
-
-@dataclass(slots=True)
-class Progress:
-    """What was copied by this replicator since it got the partition."""
-
-    records: int = 0
-    bytes: int = 0
-    last_timestamp_ms: int = -1
-
-
-@dataclass(slots=True)
-class Walk:
-    """Records of ours that the target holds beyond the anchor: to be skipped on the source before copying goes on."""
-
-    records: int
-    target_end: int
-    #: The last record on the target, which the last skipped one must equal.
-    tail: Record | None
+#: What is asked of the source's leader: whether the position is out of its bounds, or whether its log really ends.
+Question = Literal["out_of_range", "ended"]
 
 
 @dataclass(slots=True, eq=False)
@@ -88,31 +50,45 @@ class PartitionCopy:
     read_committed: bool = True
     state: PartitionState = "establishing"
     reason: str | None = None
+    #: Reported as stopped until what it says is seen to be over, though it is looked at again meanwhile.
+    trouble: Trouble | None = None
     acknowledged: Anchor = field(init=False)
-    #: Next source offset to ask the broker for.
+    #: Next source offset to ask the broker for, and the leader epoch of what was read before it.
     fetch_offset: int = field(init=False)
+    fetch_epoch: int = field(init=False)
     #: Next source offset to select and rewrite.
     process_offset: int = field(init=False)
     ready: deque[Outgoing] = field(default_factory=deque)
     in_flight: deque[Outgoing] = field(default_factory=deque)
+    #: Appended by the leader, not known to be committed: the next acknowledgement by all in-sync replicas covers them.
+    uncommitted: deque[Outgoing] = field(default_factory=deque)
     #: Whether the target's broker is known to hold our producer: then batches may be sent behind each other.
     deep: bool = False
     #: No more fetching; what is buffered still goes out.
     draining: bool = False
     #: Why the next source batch can't be copied: what is queued before it still goes out, then the partition stops.
-    obstacle: str | None = None
+    obstacle: Exception | None = None
     #: The target refused a batch: what becomes of those in flight behind it, its log end will tell.
     refused: bool = False
+    #: What the target holds is to be compared with the source: ``established`` wants its records.
+    wants_contents: bool = False
+    #: To be asked of the source's leader once nothing is on its way; ``source_bounds`` takes the answer.
+    question: Question | None = None
     source_end: int = -1
     high_watermark: int = -1
     buffered_bytes: int = 0
     progress: Progress = field(default_factory=Progress)
-    _walk: Walk | None = None
-    _boundaries: dict[int, int] = field(default_factory=dict)
+    _passing: Walk | Match | None = None
+    #: Where the target's end is, and how many records of ours lie before it behind ``acknowledged``.
+    _passing_to: Anchor | None = None
+    _passed_records: int = 0
+    #: Below this source offset each record is a batch of its own: one of them was refused.
+    _singly_to: int = -1
+    _boundaries: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.acknowledged = self.assignment.anchor
-        self.fetch_offset = self.process_offset = self.acknowledged.source_offset
+        self._fetch_from(self.acknowledged)
 
     # ---- the target's end
 
@@ -125,51 +101,61 @@ class PartitionCopy:
         """Whether the target holds more than was acknowledged, so that its last batch must be looked at."""
         return end > self.acknowledged.target_offset
 
-    def established(self, end: int, tail: Batch | None) -> None:
-        """The target's log ends at ``end`` and its last batch is ``tail`` (None: not asked for, or no longer there).
+    @property
+    def needs_scan(self) -> bool:
+        """Whether others write to the remote topic, so that the newest batch of ours must be looked for."""
+        return to_be_scanned(self.assignment, self.acknowledged)
+
+    def established(self, log: TargetLog, contents: Contents | None = None) -> None:
+        """The target's log is ``log``; ``contents`` of what it got since the anchor, where ``wants_contents``.
 
         Raises:
-            PartitionStoppedError: The target is not what we left.
+            Troubled: The target is not what we left.
         """
-        source, target = self.acknowledged.source_offset, self.acknowledged.target_offset
-        self._walk = None
-        if end < target:
-            raise PartitionStoppedError(
-                f"remote topic {self.assignment.target} ends at {end}, but records up to {target} were acknowledged: "
-                "it was truncated or lost data; restore it, or delete the remote topic and start the flow anew"
-            )
-        if end > target:
-            self._check_tail(end, tail)
-            known = self._boundaries.get(end)
-            if known is None:
-                self._walk = Walk(end - target, end, records_of(tail)[-1] if tail is not None and tail.count else None)
-            else:
-                source = known
-                self.acknowledged = Anchor(known, end)
-        self._boundaries = {}
-        self.fetch_offset = self.process_offset = source
-        self.deep = False
-        self.refused = False
+        self._passing = self._passing_to = self.question = None
+        ours = copied_since(self.acknowledged, log, self.assignment)
+        if log.end > self.acknowledged.target_offset:
+            self._pass_over(ours, log, contents)
+        self._boundaries.clear()
+        self._fetch_from(self.acknowledged)
+        self.deep = self.refused = False
         self.obstacle = None
-        self.state, self.reason = "copying", None
+        self.state = "copying"
+        self._over("target_missing", "target_recreated", "target_truncated", "target_foreign")
+        if self._passing is None:
+            self._over("copy_lost")
 
-    def _check_tail(self, end: int, tail: Batch | None) -> None:
-        """Our batches carry our producer id and their target offset as sequence: any other is foreign."""
-        if tail is None:
-            return
-        ours = self.assignment.producer_id
-        if tail.producer_id != ours:
-            raise PartitionStoppedError(
-                f"remote topic {self.assignment.target}: the last batch, at offset {tail.base_offset}, was written by "
-                f"producer {tail.producer_id}, not by this flow ({ours}): stop the other writer, and delete what it "
-                "wrote or choose another name for the remote topic"
+    def _pass_over(self, ours: int, log: TargetLog, contents: Contents | None) -> None:
+        """Go on behind ``ours`` records that the target holds already: at once where their place is known."""
+        anchor = self.acknowledged
+        after = (anchor.next_sequence + ours) % SEQUENCE_MODULUS
+        source, epoch = self._boundaries.get(after, (anchor.source_offset, anchor.source_epoch))
+        reached = self._pair(source, log.end, after, epoch)
+        self._passed_records = ours
+        if ours == 0 or after in self._boundaries:
+            self.acknowledged = reached
+        elif contents is None:
+            self._passing_to, self._passing = reached, Walk(ours, log.tail)
+        elif len(contents.records) == ours:
+            self._passing_to, self._passing = reached, Match(contents)
+        else:
+            what = (
+                f"{ours} records were copied behind offset {anchor.target_offset} and {len(contents.records)} are there"
             )
-        after = (tail.base_sequence + tail.last_offset_delta + 1) % SEQUENCE_MODULUS
-        if after != end % SEQUENCE_MODULUS:
-            raise PartitionStoppedError(
-                f"remote topic {self.assignment.target} ends at {end}, but its last batch's sequences end at {after}: "
-                "records are missing or foreign ones stand between ours; compare it with the source before going on"
-            )
+            raise Troubled(self._lost_copy(what))
+
+    def _pair(self, source: int, target: int, sequence: int, epoch: int) -> Anchor:
+        own = self._exclusive and self.acknowledged.sequence is None and sequence == target % SEQUENCE_MODULUS
+        return Anchor(source, target, None if own else sequence, epoch)
+
+    @property
+    def _exclusive(self) -> bool:
+        """Whether every batch must land where it was meant to."""
+        return not self.assignment.shared and self.assignment.producer_id >= 0
+
+    def _fetch_from(self, anchor: Anchor) -> None:
+        self.fetch_offset = self.process_offset = anchor.source_offset
+        self.fetch_epoch = anchor.source_epoch
 
     # ---- the source
 
@@ -181,7 +167,14 @@ class PartitionCopy:
     @property
     def fetchable(self) -> bool:
         """Whether it would be fetched if there were room for it."""
-        return self.state == "copying" and not self.draining and self.obstacle is None
+        return self.state == "copying" and not self.draining and self.obstacle is None and self.question is None
+
+    def saw(self, source_end: int, high_watermark: int) -> None:
+        """The source answered a fetch: it ends there, and is what we have read from."""
+        self.source_end, self.high_watermark = source_end, high_watermark
+        self._over("source_removed", "source_truncated", "source_recreated")
+        if self.trouble is None:
+            self.reason = None
 
     def received(self, records: memoryview) -> list[Batch]:
         """Split fetched bytes and move the fetch offset on: the next fetch can go out before they are processed.
@@ -192,29 +185,36 @@ class PartitionCopy:
         batches = iter_batches(records) if len(records) else []
         if batches:
             self.fetch_offset = max(self.fetch_offset, batches[-1].next_offset)
+            self.fetch_epoch = max(self.fetch_epoch, batches[-1].partition_leader_epoch)
         return batches
 
     def process(self, batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> None:
         """Select, check and rewrite batches that ``received`` returned; they end up in ``ready``.
 
+        Where the source was cleaned since it was copied, the state is ``establishing`` afterwards.
+
         Raises:
             CorruptBatchError: A checksum is wrong; nothing of that batch was taken over.
-            RecordTooLargeError: A single record is larger than the target takes.
-            PartitionStoppedError: What the target holds is not what the source says.
+            Troubled: A single record is larger than the target takes; or what the target holds is not in the source.
         """
         select = CommittedOnly(aborted if self.read_committed else ())
-        for batch in batches:
-            if batch.next_offset <= self.process_offset:
-                select.copies(batch)
-                continue
-            verify(batch)
-            if not select.copies(batch):
-                self._hole(batch.next_offset)
-            elif self._walk is not None:
-                self._skip(batch, self._walk)
-            else:
-                self._take(batch, self.process_offset)
-            self.process_offset = batch.next_offset
+        try:
+            for batch in batches:
+                if batch.next_offset <= self.process_offset:
+                    select.copies(batch)
+                    continue
+                verify(batch)
+                if not select.copies(batch):
+                    self._hole(batch)
+                elif self._passing is None:
+                    self._take(batch, self.process_offset)
+                else:
+                    self._pass(batch, self._passing)
+                self.process_offset = batch.next_offset
+        except CleanedError:
+            self._cleaned()
+        if self._passing is not None and self.state == "copying" and 0 <= self.source_end <= self.process_offset:
+            self.question = "ended"
 
     def _take(self, batch: Batch, position: int) -> None:
         """Queue a batch: as it is where that is right, else repacked."""
@@ -222,55 +222,155 @@ class PartitionCopy:
         codec = assignment.compress_with
         if codec is not None and batch.magic == 2 and batch.codec == "none":
             batch = compress_batch(batch, codec)
-        if needs_repack(batch, position, assignment.max_message_bytes) is None:
-            self._queue(batch, batch.next_offset)
+        epoch = batch.partition_leader_epoch
+        leave_out = [(first, end) for first, end in assignment.skip if first < batch.next_offset and end > position]
+        singly = position < self._singly_to
+        if not (leave_out or singly) and needs_repack(batch, position, assignment.max_message_bytes) is None:
+            self._queue(batch, batch.base_offset, batch.next_offset, epoch)
             return
-        pieces = repack(batch, from_offset=position, max_batch_bytes=assignment.max_message_bytes)
+        try:
+            pieces = repack(
+                batch,
+                from_offset=position,
+                max_batch_bytes=assignment.max_message_bytes,
+                leave_out=leave_out,
+                singly=singly,
+            )
+        except RecordTooLargeError as error:
+            raise Troubled(troubled.record_refused(self._source, error.offset, str(error))) from error
         for piece in pieces:
-            self._queue(piece.batch, piece.next_source_offset)
-        self._hole(batch.next_offset)
+            self._queue(piece.batch, piece.source_first, piece.next_source_offset, epoch)
+        self._hole(batch)
 
-    def _queue(self, batch: Batch, source_next: int) -> None:
-        behind = self.ready[-1] if self.ready else self.in_flight[-1] if self.in_flight else None
-        target = behind.target_offset + behind.count if behind else self.acknowledged.target_offset
-        rewrite(batch, self.assignment.producer_id, self.assignment.producer_epoch, target % SEQUENCE_MODULUS)
+    def _queue(self, batch: Batch, source_first: int, source_next: int, epoch: int) -> None:
+        assignment, behind = self.assignment, self._newest
+        if behind is None:
+            target, sequence = self.acknowledged.target_offset, self.acknowledged.next_sequence
+        else:
+            target, sequence = behind.target_offset + behind.count, behind.next_sequence
+        idempotent = assignment.producer_id >= 0
+        rewrite(batch, assignment.producer_id, assignment.producer_epoch, sequence if idempotent else -1)
         size = len(batch.view)
-        self.ready.append(Outgoing(batch.view, target, batch.count, source_next, batch.max_timestamp, size))
+        self.ready.append(
+            Outgoing(
+                batch.view, target, sequence, batch.count, source_first, source_next, epoch, batch.max_timestamp, size
+            )
+        )
         self.buffered_bytes += size
         self.budget.used_bytes += size
 
-    def _hole(self, source_next: int) -> None:
-        """Source offsets without a record to copy: the position moves over them once what is before them is there."""
-        last = self.ready[-1] if self.ready else self.in_flight[-1] if self.in_flight else None
-        if last is not None:
-            last.source_next = max(last.source_next, source_next)
-        elif self._walk is None:
-            self.acknowledged = Anchor(
-                max(source_next, self.acknowledged.source_offset), self.acknowledged.target_offset
-            )
+    @property
+    def _newest(self) -> Outgoing | None:
+        """The last batch on its way."""
+        queue = self.ready or self.in_flight or self.uncommitted
+        return queue[-1] if queue else None
 
-    def _skip(self, batch: Batch, walk: Walk) -> None:
-        """Pass over records that the target already has; take what lies behind them."""
-        whole = batch.magic == 2 and batch.base_offset >= self.process_offset
-        if whole and walk.records > batch.count:
-            walk.records -= batch.count
+    def _hole(self, batch: Batch) -> None:
+        """Source offsets without a record to copy: the position moves over them once what is before them is there."""
+        last = self._newest
+        if last is not None:
+            last.source_next = max(last.source_next, batch.next_offset)
+        elif self._passing is None:
+            now = self.acknowledged
+            source = max(batch.next_offset, now.source_offset)
+            self.acknowledged = Anchor(source, now.target_offset, now.sequence, batch.partition_leader_epoch)
+
+    def _pass(self, batch: Batch, passing: Walk | Match) -> None:
+        """Pass over what the target holds; take what lies behind it."""
+        position = passing.passed(batch, self.process_offset)
+        if position is None:
             return
-        records = [record for record in records_of(batch) if record.offset >= self.process_offset]
-        if walk.records > len(records):
-            walk.records -= len(records)
-            return
-        last = records[walk.records - 1]
-        if walk.tail is not None and last.tail != walk.tail.tail:
-            raise PartitionStoppedError(
-                f"remote topic {self.assignment.target}: its last record is not the source's at offset {last.offset}, "
-                "where the copy should have ended: the source was compacted or recreated in between; compare both "
-                "before going on"
-            )
-        done = last.offset + 1 if walk.records < len(records) else batch.next_offset
-        self._walk = None
-        self.acknowledged = Anchor(done, walk.target_end)
-        if done < batch.next_offset:
-            self._take(batch, done)
+        self._reached(position, batch.partition_leader_epoch)
+        if position < batch.next_offset:
+            self._take(batch, position)
+
+    def _reached(self, position: int, epoch: int) -> None:
+        """All that the target holds was passed over: ``position`` is where copying goes on.
+
+        Raises:
+            Troubled: There is no room before it for all the records that were copied.
+        """
+        to = self._passing_to or self.acknowledged
+        copied_to = self.acknowledged.source_offset + self._passed_records
+        if position < copied_to:
+            raise Troubled(troubled.source_truncated(self._source, copied_to, self._resume(position)))
+        self._passing = self._passing_to = None
+        self.wants_contents = False
+        self.acknowledged = Anchor(position, to.target_offset, to.sequence, epoch)
+        self._over("copy_lost")
+
+    def _cleaned(self) -> None:
+        """The source is not what was copied from: compare its records with the target's; at least once: copy again."""
+        if self.assignment.producer_id < 0:
+            to, anchor = self._passing_to or self.acknowledged, self.acknowledged
+            self._passing = self._passing_to = None
+            self.acknowledged = Anchor(anchor.source_offset, to.target_offset, to.sequence, anchor.source_epoch)
+            self._fetch_from(self.acknowledged)
+        elif self.wants_contents:
+            raise Troubled(self._lost_copy("the source holds none of the records that were copied last"))
+        else:
+            self.wants_contents = True
+            self.rewind("establishing", self.reason)
+
+    def _lost_copy(self, what: str) -> Trouble:
+        text = (
+            f"remote topic {self.assignment.target}: where its copy had come to can't be told: {what}, behind source "
+            f"offset {self.acknowledged.source_offset}"
+        )
+        return troubled.copy_lost(self.acknowledged, text)
+
+    def _resume(self, source_offset: int) -> Anchor:
+        """The pair of a source offset and the target's end."""
+        to = self._passing_to or self.acknowledged
+        return Anchor(source_offset, to.target_offset, to.sequence)
+
+    @property
+    def _source(self) -> TopicPartition:
+        return self.assignment.partition.source
+
+    # ---- what the source's leader says
+
+    @property
+    def asks_source(self) -> bool:
+        """Whether ``question`` is to be asked now."""
+        return self.question is not None and self.state == "copying" and self.settled
+
+    def source_bounds(self, start: int, end: int, stable_end: int) -> None:
+        """The source's log goes from ``start`` to ``end``; what may be copied ends at ``stable_end``.
+
+        Raises:
+            Troubled: The position lies outside, or what the target holds is not in the source.
+        """
+        question, self.question = self.question, None
+        position = self.fetch_offset
+        if position > end:
+            raise Troubled(troubled.source_truncated(self._source, position, self._resume(end)))
+        if position < start:
+            self._removed_below(start)
+        elif question == "ended" and self._passing is not None and self.process_offset >= stable_end:
+            try:
+                self._reached(self._passing.ended(self.process_offset), self.fetch_epoch)
+            except CleanedError:
+                self._cleaned()
+
+    def _removed_below(self, start: int) -> None:
+        if isinstance(self._passing, Match):
+            self._passing.late = True
+            self.fetch_offset = self.process_offset = start
+        elif self._passing is not None:
+            self._cleaned()
+        else:
+            raise Troubled(troubled.source_removed(self._source, self.fetch_offset, self._resume(start)))
+
+    def diverged(self, end: int) -> None:
+        """From ``end`` on the source's log is another one than what was read; what is buffered of it must go.
+
+        Raises:
+            Troubled: What was copied is not there any more.
+        """
+        copied = self.acknowledged.source_offset
+        if self.settled and self.fetch_offset == copied:
+            raise Troubled(troubled.source_truncated(self._source, copied, self._resume(end)))
 
     # ---- the target's answers
 
@@ -285,35 +385,57 @@ class PartitionCopy:
         self.in_flight.append(outgoing)
         return outgoing
 
-    def answered(self, base_offset: int) -> None:
-        """The oldest batch in flight was committed at ``base_offset``.
+    def answered(self, base_offset: int, *, committed: bool = True) -> None:
+        """The oldest batch in flight was appended at ``base_offset``; ``committed``: by all in-sync replicas.
+
+        A commit covers what was appended before it.
 
         Raises:
-            PartitionStoppedError: It is not where it belongs: somebody else writes, or a batch before it failed.
+            Troubled: It is not where it belongs: somebody else writes, or a batch before it failed.
         """
         outgoing = self.in_flight.popleft()
         self._release(outgoing)
         if base_offset != outgoing.target_offset:
-            raise PartitionStoppedError(
-                f"remote topic {self.assignment.target}: a batch meant for offset {outgoing.target_offset} was written "
-                f"at {base_offset}: somebody else writes to this topic, or it was truncated; compare it with the source"
-            )
+            if self._exclusive:
+                raise Troubled(
+                    troubled.misplaced(self.assignment, self.acknowledged, outgoing.target_offset, base_offset)
+                )
+            outgoing.target_offset = base_offset
         if self.refused:
             # Where it belongs, behind one that was refused: another copier of this flow was there before us.
             return
-        self.deep = True
-        self.acknowledged = Anchor(outgoing.source_next, outgoing.target_offset + outgoing.count)
-        progress = self.progress
-        progress.records += outgoing.count
-        progress.bytes += outgoing.size_bytes
-        progress.last_timestamp_ms = max(progress.last_timestamp_ms, outgoing.max_timestamp)
+        self.uncommitted.append(outgoing)
+        if committed:
+            self._commit()
 
-    def failed(self) -> None:
-        """The oldest batch in flight was refused."""
+    def _commit(self) -> None:
+        for done in self.uncommitted:
+            self.progress.add(done)
+        last = self.uncommitted[-1]
+        self.uncommitted.clear()
+        self.acknowledged = self._pair(
+            last.source_next, last.target_offset + last.count, last.next_sequence, last.source_epoch
+        )
+        # Without a producer id nothing keeps a batch from being appended behind one that failed.
+        self.deep = self.assignment.producer_id >= 0
+        self._over("record_refused")
+
+    def failed(self, record_error: str | None = None) -> None:
+        """The oldest batch in flight was refused; ``record_error``: for what is in it.
+
+        Raises:
+            Troubled: It held the one record that the target does not take.
+        """
         self._remember()
-        self._release(self.in_flight.popleft())
-        self.refused = True
+        outgoing = self.in_flight.popleft()
+        self._release(outgoing)
+        first_refused, self.refused = not self.refused, True
         self.rewind("stopped" if self.state == "stopped" else "establishing", self.reason)
+        if record_error is None or not first_refused:
+            return
+        if outgoing.count == 1:
+            raise Troubled(troubled.record_refused(self._source, outgoing.source_first, record_error))
+        self._singly_to = outgoing.source_next
 
     def lost(self) -> None:
         """What became of the batches in flight will never be known from here: the connection is gone."""
@@ -324,15 +446,17 @@ class PartitionCopy:
 
     def rewind(self, state: PartitionState, reason: str | None) -> None:
         """Drop what is buffered and go back to what the target will say. Answers under way are still awaited."""
+        self._remember()
         while self.ready:
             self._release(self.ready.popleft())
+        self.uncommitted.clear()
         self.state, self.reason = state, reason
         self.deep = False
 
     def _remember(self) -> None:
-        """Keep which source position belongs to each target end that batches in flight may have brought about."""
-        for outgoing in self.in_flight:
-            self._boundaries[outgoing.target_offset + outgoing.count] = outgoing.source_next
+        """Keep which source position belongs to each sequence that batches on their way may have brought about."""
+        for outgoing in (*self.uncommitted, *self.in_flight):
+            self._boundaries[outgoing.next_sequence] = (outgoing.source_next, outgoing.source_epoch)
 
     def _release(self, outgoing: Outgoing) -> None:
         self.buffered_bytes -= outgoing.size_bytes
@@ -340,10 +464,21 @@ class PartitionCopy:
 
     # ---- what is seen of it
 
+    def _over(self, *kinds: TroubleKind) -> None:
+        if self.trouble is not None and self.trouble.kind in kinds:
+            self.trouble = None
+        if self.trouble is None and self.state == "copying":
+            self.reason = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was taken from the source is acknowledged."""
+        return not (self.ready or self.in_flight or self.uncommitted)
+
     @property
     def drained(self) -> bool:
         """Whether nothing is on its way any more."""
-        return not self.in_flight and (not self.ready or self.state != "copying")
+        return self.settled or (self.state != "copying" and not self.in_flight)
 
     def report(self) -> PartitionReport:
         """The partition's state, for the coordinator."""
@@ -351,8 +486,9 @@ class PartitionCopy:
         return PartitionReport(
             partition=self.assignment.partition,
             epoch=self.assignment.epoch,
-            state=self.state,
-            reason=self.reason,
+            state="stopped" if self.trouble is not None else self.state,
+            reason=self.reason if self.trouble is None else self.trouble.text,
+            trouble=self.trouble,
             anchor=self.acknowledged,
             source_end=self.source_end,
             high_watermark=self.high_watermark,

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import partial
 
 from mirror_ray.copying.backoff import backoff_s
-from mirror_ray.copying.partition import PartitionCopy, PartitionStoppedError
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.troubled import Troubled
 from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
@@ -28,13 +29,15 @@ _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 
 #: Errors after which the same batch may well succeed once the target's end was read again.
 TRANSIENT = PASSING | {"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"}
+#: Errors that a record in the batch brings about: it is looked for by sending each on its own.
+RECORD_ERRORS = frozenset({"INVALID_RECORD", "INVALID_TIMESTAMP", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 
 
 class Sender:
     """Sends what ``schedule``-d partitions have ready to one broker, until ``close``.
 
     ``on_answered()`` is called after each answer; ``on_acknowledged(copy)`` or ``on_refused(copy, error, message)`` for
-    each batch; ``on_stopped(copy, reason)`` when a partition must not go on; ``on_lost(copy)`` when the connection was
+    each batch; ``on_stopped(copy, error)`` when a partition must not go on; ``on_lost(copy)`` when the connection was
     lost with a batch of it in flight.
     """
 
@@ -50,7 +53,7 @@ class Sender:
         on_answered: Callable[[], None],
         on_acknowledged: Callable[[PartitionCopy], None],
         on_refused: Callable[[PartitionCopy, str, str | None], None],
-        on_stopped: Callable[[PartitionCopy, str], None],
+        on_stopped: Callable[[PartitionCopy, Exception], None],
         on_lost: Callable[[PartitionCopy], None],
     ) -> None:
         self.broker_id = broker_id
@@ -194,14 +197,17 @@ class Sender:
         self._on_answered()
 
     def _take_answer(self, copy: PartitionCopy, answer: produce.ProducedPartition) -> None:
-        if answer.error_code:
-            copy.failed()
-            self._on_refused(copy, error_info(answer.error_code).name, answer.error_message)
-            return
+        error, message = error_info(answer.error_code).name, answer.error_message
         try:
-            copy.answered(answer.base_offset)
-        except PartitionStoppedError as stopped:
-            self._on_stopped(copy, str(stopped))
+            if answer.error_code:
+                copy.failed(f"{error} ({message})" if error in RECORD_ERRORS else None)
+            else:
+                copy.answered(answer.base_offset)
+        except Troubled as troubled:
+            self._on_stopped(copy, troubled)
+            return
+        if answer.error_code:
+            self._on_refused(copy, error, message)
             return
         self._on_acknowledged(copy)
         self.schedule(copy)

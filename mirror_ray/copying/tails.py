@@ -1,16 +1,16 @@
-"""Reading the last batch of target partitions: its header says who wrote it and with which sequence."""
+"""Reading what target partitions hold: their last batch, whose header says who wrote it, or all from an offset on."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.errors import NETWORK_EXCEPTION, OFFSET_OUT_OF_RANGE
+from mirror_ray.kafka.errors import NETWORK_EXCEPTION, OFFSET_OUT_OF_RANGE, protocol_error
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
@@ -24,6 +24,8 @@ _NO_SESSION = (0, -1)
 _PARAMETERS = fetch.FetchParameters(
     max_wait_ms=0, min_bytes=0, max_bytes=16 << 20, max_partition_bytes=1 << 20, read_committed=False, rack=""
 )
+#: A new leader may not show yet what its predecessor has committed.
+_NOTHING_YET_S = 0.01
 
 
 @dataclass(slots=True)
@@ -43,8 +45,7 @@ async def read_tails(
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for partition, end in ends.items():
-        topic = cluster.metadata.topics[partition.topic]
-        by_leader.setdefault(topic.partitions[partition.partition].leader, {})[partition] = end
+        by_leader.setdefault(cluster.metadata.leader(partition), {})[partition] = end
     tails = Tails()
     await asyncio.gather(*(_read(cluster, leader, ids, wanted, tails) for leader, wanted in by_leader.items()))
     return tails
@@ -61,7 +62,8 @@ async def _read(
     try:
         connection = await cluster.connect(leader, "tails")
         while missing:
-            for partition, fetched in await _fetch_last(connection, ids, missing):
+            offsets = {partition: end - 1 for partition, end in missing.items()}
+            for partition, fetched in await _fetch_at(connection, ids, offsets):
                 if fetched.error_code not in (0, OFFSET_OUT_OF_RANGE):
                     tails.errors[partition] = fetched.error_code
                 elif len(fetched.records):
@@ -77,13 +79,41 @@ async def _read(
         tails.errors.update(dict.fromkeys(missing, NETWORK_EXCEPTION))
 
 
-async def _fetch_last(
-    connection: Connection, ids: Mapping[TopicPartition, TopicId], ends: Mapping[TopicPartition, int]
+async def read_between(
+    cluster: Cluster, partition: TopicPartition, topic_id: TopicId, start: int, end: int
+) -> AsyncIterator[Batch]:
+    """Every batch of the partition that holds offsets from ``start`` to ``end``, which must be there.
+
+    Raises:
+        OSError, TimeoutError: The leader can't be reached.
+        KafkaProtocolError: It answered with an error.
+        CorruptBatchError: A batch does not fit its checksum.
+    """
+    connection = await cluster.connect(cluster.metadata.leader(partition), "tails")
+    offset = start
+    while offset < end:
+        ((_, fetched),) = await _fetch_at(connection, {partition: topic_id}, {partition: offset})
+        if fetched.error_code:
+            raise protocol_error(fetched.error_code, f"read {partition} from {offset}")
+        if not len(fetched.records):
+            await asyncio.sleep(_NOTHING_YET_S)
+            continue
+        for batch in iter_batches(fetched.records):
+            if batch.base_offset >= end:
+                return
+            if batch.next_offset > start:
+                verify(batch)
+                yield batch
+            offset = batch.next_offset
+
+
+async def _fetch_at(
+    connection: Connection, ids: Mapping[TopicPartition, TopicId], offsets: Mapping[TopicPartition, int]
 ) -> list[tuple[TopicPartition, fetch.FetchedPartition]]:
     version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
     by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
-    keys = {fetch.PartitionKey(topic_id_bytes(ids[p]) if by_id else p.topic.encode(), p.partition): p for p in ends}
-    offsets = {key: ends[partition] - 1 for key, partition in keys.items()}
-    body = fetch.encode_fetch(version, _PARAMETERS, _NO_SESSION, offsets, [])
+    keys = {fetch.PartitionKey(topic_id_bytes(ids[p]) if by_id else p.topic.encode(), p.partition): p for p in offsets}
+    wanted = {key: fetch.FetchPosition(offsets[partition]) for key, partition in keys.items()}
+    body = fetch.encode_fetch(version, _PARAMETERS, _NO_SESSION, wanted, [])
     answer = await connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
     return [(keys[fetched.key], fetched) for fetched in fetch.decode_fetch(version, answer).partitions]

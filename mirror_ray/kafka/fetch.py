@@ -15,6 +15,7 @@ from mirror_ray.kafka.varint import (
     array_length,
     compact_text,
     read_plain_topic,
+    read_tags,
     read_topic,
     read_uvarint,
     skip_tags,
@@ -36,6 +37,8 @@ _RESPONSE_HEAD = struct.Struct(">ihi")
 _PARTITION_RESPONSE = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _INT = struct.Struct(">i")
+_EPOCH_END = struct.Struct(">iq")
+_DIVERGING_TAG = 0
 
 
 class PartitionKey(NamedTuple):
@@ -57,6 +60,16 @@ class FetchParameters:
     rack: str
 
 
+class FetchPosition(NamedTuple):
+    """Where to fetch from, and the leader epoch of the batch before: -1 for none known.
+
+    By the epoch the broker sees whether its log still is the one that was read so far (KIP-595).
+    """
+
+    offset: int
+    last_epoch: int = -1
+
+
 @dataclass(slots=True)
 class FetchedPartition:
     """One partition of a response. ``records`` is writable and lives in the response's own buffer."""
@@ -71,6 +84,8 @@ class FetchedPartition:
     #: Broker to read from instead (KIP-392); -1 for this one.
     preferred_read_replica: int
     records: memoryview
+    #: The offset from which on the broker's log is another than the one that was read so far; -1: it is the same.
+    diverging_from: int = -1
 
 
 @dataclass(slots=True)
@@ -87,7 +102,7 @@ def encode_fetch(
     version: int,
     parameters: FetchParameters,
     session: tuple[int, int],
-    wanted: Mapping[PartitionKey, int],
+    wanted: Mapping[PartitionKey, FetchPosition],
     forgotten: Sequence[PartitionKey],
 ) -> bytes:
     """A request's body.
@@ -96,7 +111,7 @@ def encode_fetch(
         version: 11 to 13.
         parameters: Limits and isolation.
         session: Session id and epoch (KIP-227).
-        wanted: Offset to fetch from, for each partition that is new or has moved.
+        wanted: Position to fetch from, for each partition that is new or has moved.
         forgotten: Partitions to leave out from now on.
     """
     flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
@@ -113,11 +128,11 @@ def encode_fetch(
     topics: dict[bytes, bytearray] = {}
     counts: dict[bytes, int] = {}
     limit = parameters.max_partition_bytes
-    for key, offset in wanted.items():
+    for key, (offset, last_epoch) in wanted.items():
         entries = topics.setdefault(key.topic, bytearray())
         counts[key.topic] = counts.get(key.topic, 0) + 1
         if flexible:
-            entries += _PARTITION_FLEXIBLE.pack(key.partition, -1, offset, -1, -1, limit, 0)
+            entries += _PARTITION_FLEXIBLE.pack(key.partition, -1, offset, last_epoch, -1, limit, 0)
         else:
             entries += _PARTITION.pack(key.partition, -1, offset, -1, limit)
     out += array_length(flexible, len(topics))
@@ -178,9 +193,11 @@ def _flexible_partition(topic: bytes, body: memoryview, at: int) -> tuple[Fetche
     records = body[at : at + size]
     if len(records) != size:
         raise IndexError(f"records of partition {index} end {size - len(records)} bytes early")
-    at = skip_tags(body, at + size)
+    tags, at = read_tags(body, at + size)
+    diverging_from = _EPOCH_END.unpack_from(tags[_DIVERGING_TAG])[1] if _DIVERGING_TAG in tags else -1
     key = PartitionKey(topic, index)
-    return FetchedPartition(key, error, high_watermark, stable, start, aborted, preferred, records), at
+    fetched = FetchedPartition(key, error, high_watermark, stable, start, aborted, preferred, records, diverging_from)
+    return fetched, at
 
 
 def _decode_plain(body: memoryview) -> FetchResponse:

@@ -58,6 +58,11 @@ class ClusterMetadata:
         topic = self.topics.get(partition.topic)
         return topic.partitions.get(partition.partition) if topic else None
 
+    def leader(self, partition: TopicPartition) -> int:
+        """Broker id of a partition's leader, -1 if none is known."""
+        found = self.partition(partition)
+        return found.leader if found is not None else -1
+
 
 EMPTY_METADATA = ClusterMetadata(cluster_id="", brokers={}, controller_id=-1, topics={})
 

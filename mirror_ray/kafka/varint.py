@@ -41,15 +41,19 @@ def compact_text(text: bytes) -> bytes:
 
 def skip_tags(buffer: memoryview, at: int) -> int:
     """The place behind a block of tagged fields."""
-    count = buffer[at]
-    if count == 0:
-        return at + 1
+    return at + 1 if buffer[at] == 0 else read_tags(buffer, at)[1]
+
+
+def read_tags(buffer: memoryview, at: int) -> tuple[dict[int, memoryview], int]:
+    """Tagged fields by their number, and the place behind them."""
+    fields: dict[int, memoryview] = {}
     count, at = read_uvarint(buffer, at)
     for _ in range(count):
-        _, at = read_uvarint(buffer, at)
+        tag, at = read_uvarint(buffer, at)
         size, at = read_uvarint(buffer, at)
+        fields[tag] = buffer[at : at + size]
         at += size
-    return at
+    return fields, at
 
 
 def array_length(flexible: bool, count: int) -> bytes:

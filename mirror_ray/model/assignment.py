@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
+from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.trouble import Trouble
-
-#: Producers' sequences wrap here.
-SEQUENCE_MODULUS = 2**31
 
 #: ``establishing``: reading the target's log end. ``copying``: live. ``stopped``: an error, retried later.
 #: ``refused``: the coordinator does not hand it out, ``paused``: an operator's act, ``waiting``: not assigned yet.
 PartitionState = Literal["waiting", "establishing", "copying", "paused", "stopped", "refused"]
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A pair of offsets that are known to belong together.
-
-    The record at ``source_offset`` or the next one after it is the one that the target holds, or will hold, at
-    ``target_offset``. Both are positions (next offset to read, next offset to be written), as of acknowledged writes.
-    """
-
-    source_offset: int
-    target_offset: int
-    #: The producer's next sequence, where it is not the target offset modulo 2^31: in shared remote topics, and behind
-    #: foreign records.
-    sequence: int | None = None
-    #: Leader epoch of the source's batch before ``source_offset``, by which the source's broker knows whether its log
-    #: was truncated below it; -1 for none.
-    source_epoch: int = field(default=-1, compare=False)
-
-    @property
-    def next_sequence(self) -> int:
-        """Base sequence of the batch that goes to ``target_offset``."""
-        return self.target_offset % SEQUENCE_MODULUS if self.sequence is None else self.sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +33,8 @@ class Assignment:
     max_message_bytes: int
     #: Others write to the remote topic too: what is ours there is known by the producer id alone.
     shared: bool = False
+    #: Records of others below this target offset have been accepted: ours are looked for among them.
+    foreign_to: int = -1
     #: Source offsets, the end not included, whose records are left out: the target will never take them.
     skip: tuple[tuple[int, int], ...] = ()
     #: ``compression.type`` to apply to batches that are not compressed on the source; None leaves them as they are.

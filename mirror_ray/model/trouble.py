@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from mirror_ray.model.anchor import Anchor
+
 #: ``source_removed``: records were removed, by retention or by somebody, before they were copied.
 #: ``source_truncated``: records that were copied are not in the source any more (unclean leader election).
 #: ``source_recreated``, ``target_recreated``: a topic of that name with another topic id. ``target_missing``: deleted.
@@ -37,3 +39,5 @@ class Trouble:
     #: Target offsets that are concerned: no longer there, or somebody else's.
     target_from: int = -1
     target_to: int = -1
+    #: The pair to go on from, leaving behind what is concerned, where there is one.
+    resume: Anchor | None = None

@@ -40,7 +40,15 @@ class Repacked:
     runs: tuple[tuple[int, int], ...]
 
 
-def repack(batch: Batch, *, from_offset: int, max_batch_bytes: int, codec: Codec | None = None) -> list[Repacked]:
+def repack(
+    batch: Batch,
+    *,
+    from_offset: int,
+    max_batch_bytes: int,
+    codec: Codec | None = None,
+    leave_out: Sequence[tuple[int, int]] = (),
+    singly: bool = False,
+) -> list[Repacked]:
     """Encode the records of a verified batch anew, as v2 batches that a broker accepts from an idempotent producer.
 
     Args:
@@ -48,6 +56,8 @@ def repack(batch: Batch, *, from_offset: int, max_batch_bytes: int, codec: Codec
         from_offset: Records before it are left out.
         max_batch_bytes: The target topic's ``max.message.bytes``; batches over it are split.
         codec: The new batches' codec, by default the source's.
+        leave_out: Ranges of source offsets, the end not included, whose records are left out.
+        singly: Put each record into a batch of its own.
 
     Returns:
         The new batches in order; none when no record is at or behind ``from_offset``. Of a LogAppendTime batch every
@@ -57,10 +67,15 @@ def repack(batch: Batch, *, from_offset: int, max_batch_bytes: int, codec: Codec
         CorruptBatchError: The batch does not parse.
         RecordTooLargeError: A record alone is over ``max_batch_bytes``.
     """
-    records = [record for record in records_of(batch) if record.offset >= from_offset]
+    records = [
+        record
+        for record in records_of(batch)
+        if record.offset >= from_offset and not any(first <= record.offset < end for first, end in leave_out)
+    ]
     if not records:
         return []
-    pieces = _encode_split(records, codec or batch.codec, max_batch_bytes)
+    groups = [[record] for record in records] if singly else [records]
+    pieces = [piece for group in groups for piece in _encode_split(group, codec or batch.codec, max_batch_bytes)]
     ends = [piece[-1].offset + 1 for piece, _ in pieces]
     ends[-1] = max(ends[-1], batch.next_offset)
     return [

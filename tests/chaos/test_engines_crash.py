@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mirror_ray.model.assignment import Anchor
+from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicPartition
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker

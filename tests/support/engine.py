@@ -25,7 +25,8 @@ from mirror_ray.devcluster import Broker, DevCluster
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.offsets import LATEST
-from mirror_ray.model.assignment import Anchor, Assignment, PartitionReport
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.records.batch import Batch, iter_batches
 from tests.support.kafka import create_topic

@@ -89,7 +89,7 @@ async def test_foreign_producer(flow: Replicated, make_topic: TopicMaker) -> Non
     produce(config, topic, sample_messages(20))
     await _goes_on(flow, engine, TopicPartition(other, 0), 0)
     await engine.until(
-        lambda: "before going on" in (engine.reports[TopicPartition(topic, 0)].reason or ""), 10, "looked"
+        lambda: "20 and 41" in (engine.reports[TopicPartition(topic, 0)].reason or ""), 10, "looked again"
     )
     assert len(read_all(target, remote)[0]) == 41
     await engine.stop()

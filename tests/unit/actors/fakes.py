@@ -20,7 +20,8 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSett
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.state import Document
-from mirror_ray.model.assignment import Anchor, Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 

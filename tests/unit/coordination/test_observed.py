@@ -10,7 +10,8 @@ import pytest
 from mirror_ray.coordination import snapshot
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.rates import RateMeter
-from mirror_ray.model.assignment import Anchor, PartitionReport, PartitionState
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.observe.status import PartitionStatus
 

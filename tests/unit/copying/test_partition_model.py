@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror_ray.copying.partition import Budget, PartitionCopy
-from mirror_ray.model.assignment import Anchor, Assignment
+from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.recovery import TargetLog
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.records.batch import iter_batches
 from mirror_ray.records.decode import records_of
@@ -113,16 +116,19 @@ class World:
         )
         return PartitionCopy(assignment, Budget(1 << 30), 1 << 30)
 
-    def step(self, action: str, number: int) -> None:
+    def step(self, action: str, number: int) -> None:  # noqa: PLR0912 - one branch for each thing that can happen
         """One thing happens."""
         copy = self.copy
         if copy.needs_end and action != "restart":
             end = len(self.target.values)
             tail = iter_batches(memoryview(bytearray(self.target.tail)))[0] if self.target.tail else None
-            copy.established(end, tail if copy.needs_tail(end) else None)
+            copy.established(TargetLog(end=end, tail=tail if copy.needs_tail(end) else None))
         elif action == "fetch" and copy.wants_fetch:
             records, aborted = self.source.fetch(copy.fetch_offset, number)
+            copy.saw(self.source.end, self.source.end)
             copy.process(copy.received(records), aborted)
+        elif copy.asks_source:
+            copy.source_bounds(0, self.source.end, self.source.end)
         elif action == "send" and copy.sendable:
             copy.take()
         elif action == "answer" and copy.in_flight:

@@ -10,7 +10,7 @@ from mirror_ray.copying.session import FetchSession
 
 def test_begins_with_everything_and_goes_on_with_differences() -> None:
     """The first request names every partition, later ones only those that moved."""
-    session: FetchSession[str] = FetchSession()
+    session: FetchSession[str, int] = FetchSession()
     session.want("a", 0)
     session.want("b", 5)
     assert session.next_request() == ((0, 0), {"a": 0, "b": 5}, [])
@@ -25,7 +25,7 @@ def test_begins_with_everything_and_goes_on_with_differences() -> None:
 
 def test_a_broker_without_room_gets_full_requests() -> None:
     """Session id 0 in the answer means: name everything each time."""
-    session: FetchSession[str] = FetchSession()
+    session: FetchSession[str, int] = FetchSession()
     session.want("a", 0)
     session.next_request()
     session.answered(0)
@@ -34,7 +34,7 @@ def test_a_broker_without_room_gets_full_requests() -> None:
 
 def test_a_lost_session_begins_anew() -> None:
     """After a restart everything that is wanted is sent, nothing that was forgotten."""
-    session: FetchSession[str] = FetchSession()
+    session: FetchSession[str, int] = FetchSession()
     session.want("a", 0)
     session.want("b", 0)
     session.next_request()
@@ -56,8 +56,8 @@ steps = st.lists(
 
 @given(steps)
 def test_the_broker_always_knows_what_is_wanted(actions: list[tuple[str, str, int]]) -> None:
-    """After each exchange the broker's view of the session equals the wishes, whatever happened before."""
-    session: FetchSession[str] = FetchSession()
+    """After two exchanges the broker's view of the session equals the wishes, whatever happened before."""
+    session: FetchSession[str, int] = FetchSession()
     wanted: dict[str, int] = {}
     broker: dict[str, int] = {}
     for action, key, number in actions:
@@ -73,5 +73,25 @@ def test_the_broker_always_knows_what_is_wanted(actions: list[tuple[str, str, in
             (_, epoch), changed, forgotten = session.next_request()
             broker = {} if epoch == 0 else broker
             broker = {k: v for k, v in broker.items() if k not in forgotten} | changed
+            session.answered(number)
+            (_, epoch), changed, forgotten = session.next_request()
+            assert not (changed.keys() & set(forgotten))
+            broker = {} if epoch == 0 else broker
+            broker = {k: v for k, v in broker.items() if k not in forgotten} | changed
             assert broker == wanted
             session.answered(number)
+
+
+def test_what_is_forgotten_and_wanted_again_is_a_newcomer() -> None:
+    """The broker leaves a partition that it takes for unchanged out of its answer: it must forget it first."""
+    session: FetchSession[str, int] = FetchSession()
+    session.want("a", 0)
+    session.next_request()
+    session.answered(9)
+    session.forget("a")
+    session.want("a", 0)
+    assert session.next_request() == ((9, 1), {}, ["a"])
+    assert session.unfinished
+    session.answered(9)
+    assert session.next_request() == ((9, 2), {"a": 0}, [])
+    assert not session.unfinished

@@ -1,0 +1,99 @@
+"""Looking at target partitions, so that their copies know where to go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.recovery import Contents, TargetLog
+from mirror_ray.copying.tails import read_between, read_tails
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.offsets import EARLIEST
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.records.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Kafka's name of the error with which a leader answered, and what was asked."""
+
+    error: str
+    what: str | None = None
+
+
+class Unsettled:
+    """The leader's log end is not committed yet: look again soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What ``PartitionCopy.established`` wants to know."""
+
+    log: TargetLog
+    contents: Contents | None = None
+
+
+Look = Seen | Refused | Unsettled
+
+
+async def look_at_targets(target: Cluster, copies: Sequence[PartitionCopy]) -> dict[PartitionCopy, Look]:
+    """The state of each copy's target partition, as far as the copy needs it; one round of requests for most."""
+    by_target = {copy.assignment.target: copy for copy in copies}
+    looks: dict[PartitionCopy, Look] = {}
+    ends: dict[TopicPartition, int] = {}
+    for partition, found in (await target.log_ends(list(by_target))).items():
+        copy = by_target[partition]
+        if found.error_code:
+            looks[copy] = Refused(error_info(found.error_code).name)
+        elif found.end_offset != found.high_watermark:
+            looks[copy] = Unsettled()
+        else:
+            looks[copy] = Seen(TargetLog(end=found.end_offset))
+            if copy.needs_tail(found.end_offset):
+                ends[partition] = found.end_offset
+    plain = {partition: end for partition, end in ends.items() if not by_target[partition].needs_scan}
+    tails = await read_tails(target, {each: by_target[each].assignment.target_topic_id for each in plain}, plain)
+    for partition, end in plain.items():
+        error = tails.errors.get(partition)
+        looks[by_target[partition]] = (
+            Refused(error_info(error).name, "reading its last batch")
+            if error is not None
+            else Seen(TargetLog(end=end, tail=tails.batches.get(partition)))
+        )
+    thorough = [copy for copy in copies if copy.needs_scan or copy.wants_contents]
+    closely = await asyncio.gather(*(_look_closely(target, copy, looks[copy]) for copy in thorough))
+    return looks | dict(zip(thorough, closely, strict=True))
+
+
+async def _look_closely(target: Cluster, copy: PartitionCopy, look: Look) -> Look:
+    """Read everything behind the anchor: who wrote it, and where it is wanted what."""
+    assignment, anchor = copy.assignment, copy.acknowledged
+    if not isinstance(look, Seen) or not copy.needs_tail(look.log.end):
+        return look
+    partition, end = assignment.target, look.log.end
+    try:
+        (earliest,) = (await target.list_offsets({partition: EARLIEST}, "read_uncommitted")).values()
+        if earliest.error_code:
+            return Refused(error_info(earliest.error_code).name, "reading where it begins")
+        newest: Batch | None = None
+        stranger: Batch | None = None
+        contents = Contents()
+        start = max(anchor.target_offset, earliest.offset)
+        async for batch in read_between(target, partition, assignment.target_topic_id, start, end):
+            if batch.producer_id == assignment.producer_id:
+                newest = batch
+                if copy.wants_contents:
+                    contents.add(batch)
+            elif stranger is None and batch.base_offset >= assignment.foreign_to:
+                stranger = batch
+    except (OSError, TimeoutError, MirrorError) as error:
+        return Refused("NETWORK_EXCEPTION", f"reading what it holds: {error}")
+    # Where nobody else writes, the last batch counts, whoever wrote it.
+    log = look.log
+    if copy.needs_scan:
+        log = replace(log, tail=newest, stranger=stranger, start=earliest.offset)
+    return Seen(log, contents if copy.wants_contents else None)

@@ -1,0 +1,218 @@
+"""Where a copy goes on: from an anchor and from what the target's log holds behind it. Pure.
+
+The producer's sequences say how many records of ours the target holds since the anchor. That number is then walked on
+the source, batch header by batch header, and the last record must be the target's last one (``Walk``). Where the source
+was cleaned in between, so that the numbers no longer fit, its records are compared with the target's (``Match``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from mirror_ray.copying.troubled import Troubled, copy_lost, foreign, truncated
+from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.records.batch import Batch
+from mirror_ray.records.decode import Record, records_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLog:
+    """What was read of a remote partition behind an anchor, at one moment.
+
+    Where others may have written too (``to_be_scanned``), ``tail`` is the newest batch of ours and ``stranger`` the
+    first one of somebody else that was not accepted; else ``tail`` is the last batch, whoever wrote it.
+    """
+
+    #: The leader's log end; the high watermark had reached it.
+    end: int
+    #: None: there is none behind the anchor, or retention took it.
+    tail: Batch | None = None
+    stranger: Batch | None = None
+    #: Where the log begins now.
+    start: int = 0
+
+
+def to_be_scanned(assignment: Assignment, anchor: Anchor) -> bool:
+    """Whether batches of others are expected behind the anchor, so that ours must be looked for."""
+    return assignment.producer_id >= 0 and (assignment.shared or assignment.foreign_to > anchor.target_offset)
+
+
+def copied_since(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
+    """How many records of ours the target holds since the anchor.
+
+    Without a producer id (at least once) everything behind the anchor of an exclusive topic is believed to be ours, and
+    nothing in a shared one.
+
+    Raises:
+        Troubled: target_truncated, target_foreign or copy_lost.
+    """
+    start, end = anchor.target_offset, log.end
+    if end < start:
+        raise Troubled(truncated(assignment.target, anchor, end))
+    if end == start:
+        return 0
+    if assignment.producer_id < 0:
+        return 0 if assignment.shared else end - start
+    if to_be_scanned(assignment, anchor):
+        return _scanned(anchor, log, assignment)
+    if log.tail is None:
+        return end - start
+    if log.tail.producer_id != assignment.producer_id:
+        raise Troubled(foreign(assignment, log.tail.base_offset, end, f"producer {log.tail.producer_id}"))
+    ours = _sequences_since(anchor, log.tail)
+    if ours < end - start:
+        raise Troubled(foreign(assignment, start, end, "somebody else"))
+    if ours > end - start:
+        raise Troubled(
+            copy_lost(
+                anchor,
+                f"remote topic {assignment.target} ends at {end}, but its last batch's sequences end "
+                f"{ours - (end - start)} further on: records are missing before it",
+            )
+        )
+    return ours
+
+
+def _scanned(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
+    if log.stranger is not None and not assignment.shared:
+        stranger = log.stranger
+        raise Troubled(foreign(assignment, stranger.base_offset, log.end, f"producer {stranger.producer_id}"))
+    if log.tail is not None:
+        return _sequences_since(anchor, log.tail)
+    if log.start <= anchor.target_offset:
+        return 0
+    raise Troubled(
+        copy_lost(
+            anchor,
+            f"remote topic {assignment.target}, which others write too, was emptied up to {log.start}, behind the last "
+            f"pair known ({anchor.target_offset}): how far its copy had come can't be told",
+        )
+    )
+
+
+def _sequences_since(anchor: Anchor, tail: Batch) -> int:
+    """Not by counts, which cleaning shrinks."""
+    return (tail.base_sequence + tail.last_offset_delta + 1 - anchor.next_sequence) % SEQUENCE_MODULUS
+
+
+class CleanedError(Exception):
+    """The source does not hold as many records, or not the same, as were copied from it: it was cleaned since."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """Passes over the records that the target already has, by their number."""
+
+    records: int
+    #: The target's last batch, whose last record the last one passed over must equal; None: it is not there any more.
+    tail: Batch | None
+
+    def passed(self, batch: Batch, position: int) -> int | None:
+        """Pass over a batch's records from ``position`` on.
+
+        Returns:
+            The source position to copy from, once all were passed over.
+
+        Raises:
+            CleanedError: What would be the last one is another record.
+        """
+        if batch.magic == 2 and batch.base_offset >= position and self.records > batch.count:
+            self.records -= batch.count
+            return None
+        records = [record for record in records_of(batch) if record.offset >= position]
+        if self.records > len(records):
+            self.records -= len(records)
+            return None
+        last = records[self.records - 1]
+        if not self._is_last(last):
+            raise CleanedError
+        return last.offset + 1 if self.records < len(records) else batch.next_offset
+
+    def ended(self, position: int) -> int:
+        """The source has no more records at ``position``.
+
+        Raises:
+            CleanedError: Always: there should have been more.
+        """
+        raise CleanedError(position)
+
+    def _is_last(self, record: Record) -> bool:
+        if self.tail is None or self.tail.is_empty:
+            return True
+        timed = not self.tail.is_log_append_time
+        return content_of(records_of(self.tail)[-1], timed=timed) == content_of(record, timed=timed)
+
+
+@dataclass(slots=True)
+class Contents:
+    """Contents of all records of ours that the target got since the anchor, oldest first."""
+
+    records: list[bytes] = field(default_factory=list)
+    #: Whether timestamps are in them: a target that stamps what it appends has its own.
+    timed: bool = True
+
+    def add(self, batch: Batch) -> None:
+        """Take the next batch of ours."""
+        if not self.records:
+            self.timed = not batch.is_log_append_time
+        self.records += [content_of(record, timed=self.timed) for record in records_of(batch)]
+
+
+@dataclass(slots=True)
+class Match:
+    """Passes over the source's records as long as each is one of ``copied``, in that order.
+
+    Cleaning leaves out records and changes neither the others nor their order, so the first one that is not among those
+    copied is the first one to copy. What it can't tell apart: a record that was copied and cleaned since, and a later
+    one with the same timestamp, key, value and headers that was not copied.
+    """
+
+    copied: Contents
+    #: Records of the source between the anchor and where matching began were removed: the first one must match.
+    late: bool = False
+    _places: dict[bytes, list[int]] = field(default_factory=dict)
+    _next: int = 0
+
+    def __post_init__(self) -> None:
+        for place, content in enumerate(self.copied.records):
+            self._places.setdefault(content, []).append(place)
+
+    def passed(self, batch: Batch, position: int) -> int | None:
+        """Pass over a batch's records from ``position`` on; returns what ``Walk.passed`` does.
+
+        Raises:
+            CleanedError: Records were removed, and none that was copied is there behind them.
+        """
+        for record in records_of(batch):
+            if record.offset >= position and not self._was_copied(record):
+                return self.ended(record.offset)
+        return None
+
+    def ended(self, position: int) -> int:
+        """The source has no more records at ``position``, or others: all that it still has before it were copied.
+
+        Raises:
+            CleanedError: As ``passed`` does.
+        """
+        if self.late and self._next == 0:
+            raise CleanedError(position)
+        return position
+
+    def _was_copied(self, record: Record) -> bool:
+        places = self._places.get(content_of(record, timed=self.copied.timed), [])
+        at = bisect_left(places, self._next)
+        if at == len(places):
+            return False
+        self._next = places[at] + 1
+        return True
+
+
+def content_of(record: Record, *, timed: bool) -> bytes:
+    """What makes two records the same, wherever they are: timestamp, key, value and headers, in 16 bytes."""
+    digest = hashlib.blake2b(record.tail, digest_size=16)
+    if timed:
+        digest.update(b"%d" % record.timestamp)
+    return digest.digest()

@@ -1,0 +1,96 @@
+"""The troubles that a copier finds, in words: what is wrong, where, and what it means. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.trouble import Trouble
+
+
+class Troubled(MirrorError):  # noqa: N818 - it carries the trouble, which has a name of its own
+    """Copying can't go on without a decision about ``trouble``."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble)
+        self.trouble = trouble
+
+    def __str__(self) -> str:
+        return self.trouble.text
+
+
+def truncated(remote: TopicPartition, acknowledged: Anchor, end: int) -> Trouble:
+    """The target ends before what it had acknowledged."""
+    lost = acknowledged.target_offset - end
+    sequence = None if acknowledged.sequence is None else (acknowledged.sequence - lost) % SEQUENCE_MODULUS
+    text = (
+        f"remote topic {remote} ends at {end}, but records up to {acknowledged.target_offset} were acknowledged: "
+        "it was truncated or lost data"
+    )
+    resume = replace(acknowledged, target_offset=end, sequence=sequence)
+    return Trouble(
+        kind="target_truncated", text=text, target_from=end, target_to=acknowledged.target_offset, resume=resume
+    )
+
+
+def misplaced(assignment: Assignment, acknowledged: Anchor, meant: int, written: int) -> Trouble:
+    """A batch was appended at another offset than it was meant for."""
+    if written < acknowledged.target_offset:
+        return truncated(assignment.target, acknowledged, written)
+    if written < meant:
+        return copy_lost(acknowledged, f"remote topic {assignment.target}: what was meant for {meant} is at {written}")
+    return foreign(assignment, meant, written, "somebody else")
+
+
+def foreign(assignment: Assignment, first: int, end: int, who: str) -> Trouble:
+    """Somebody else has written where only this flow should."""
+    text = (
+        f"remote topic {assignment.target}: between offsets {first} and {end} there are records of {who}, not of this "
+        f"flow (producer {assignment.producer_id}): stop the other writer, or declare the topic shared"
+    )
+    return Trouble(kind="target_foreign", text=text, target_from=first, target_to=end)
+
+
+def copy_lost(anchor: Anchor, text: str) -> Trouble:
+    """What the target holds and what the source says can't be brought together behind ``anchor``."""
+    return Trouble(kind="copy_lost", text=text, source_from=anchor.source_offset, target_from=anchor.target_offset)
+
+
+def source_removed(source: TopicPartition, position: int, resume: Anchor) -> Trouble:
+    """The source begins behind the position, where ``resume`` says."""
+    start = resume.source_offset
+    text = (
+        f"source partition {source} begins at {start}: records from {position} on were removed, by retention or by "
+        "somebody, before they were copied"
+    )
+    return Trouble(kind="source_removed", text=text, source_from=position, source_to=start, resume=resume)
+
+
+def source_truncated(source: TopicPartition, position: int, resume: Anchor) -> Trouble:
+    """The source's log is another one, from where ``resume`` says on, than the one that was copied."""
+    end = resume.source_offset
+    text = (
+        f"source partition {source} is another log from offset {end} on, but records up to {position} were copied: it "
+        "lost data, as by an unclean leader election"
+    )
+    return Trouble(kind="source_truncated", text=text, source_from=end, source_to=position, resume=resume)
+
+
+def recreated(side: str, topic: str, found: TopicId, assigned: TopicId) -> Trouble:
+    """``side`` ("source" or "remote") topic is another one of the same name."""
+    text = f"{side} topic {topic} was deleted and is another one now (topic id {found}, before {assigned})"
+    return Trouble(kind="source_recreated" if side == "source" else "target_recreated", text=text)
+
+
+def target_missing(remote: TopicPartition, error: str) -> Trouble:
+    """The remote topic is gone."""
+    return Trouble(kind="target_missing", text=f"remote topic {remote} is not there: {error}; was it deleted?")
+
+
+def record_refused(source: TopicPartition, offset: int, why: str) -> Trouble:
+    """The target will never take the record at ``offset`` of the source as it is."""
+    text = f"the target refuses the record at offset {offset} of source partition {source}: {why}"
+    return Trouble(kind="record_refused", text=text, source_from=offset, source_to=offset + 1)
