@@ -99,6 +99,8 @@ class StateStore:
         if not admin.ensure_compacted_topic(self.topic, 1, self._replication_factor):
             _check_compacted(admin, self.topic)
         self._fenced = False
+        # One that has been opened before can't be initialised again.
+        self.close()
         self._until_done("open", self._connect)
         documents = read_state(self.cluster, self.topic)
         self._commit({_OWNER_KEY: {"session": self._owner}})

@@ -49,6 +49,16 @@ def test_a_new_store_is_empty_and_keeps_what_is_written(store: Opener) -> None:
     assert store().open() == {"flow": {"b": 1, "a": "ü"}, "partition/t/0": {"offset": 2}}
 
 
+def test_a_store_can_be_opened_again(store: Opener) -> None:
+    """By the flow that could not go on after it had opened it, and begins anew."""
+    flow = store()
+    flow.open()
+    flow.write({"k": {"n": 1}})
+    assert flow.open() == {"k": {"n": 1}}
+    flow.write({"k": {"n": 2}})
+    assert store().open() == {"k": {"n": 2}}
+
+
 def test_an_older_store_is_fenced(store: Opener, settings: ClusterSettings) -> None:
     """Once a second coordinator has opened the state, the first one's writes fail and leave nothing."""
     first, second = store(), store()
