@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench jars clean
+.PHONY: help demo test lint format lock bench chaos jars clean
 
 UV_VERSION := 0.13.8
 VENV := .venv
@@ -18,6 +18,7 @@ help:
 	@echo 'make test     lint and every test; one tier with TIER=unit, pytest options with ARGS="-k name"'
 	@echo 'make lint     ruff, mypy, import-linter'
 	@echo 'make format   let ruff format the code'
+	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
 	@echo 'make bench    the figures of the README, measured on this machine'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake requirements.lock from pyproject.toml'
@@ -38,6 +39,9 @@ lint: $(READY)
 format: $(READY)
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+chaos: $(READY)
+	@$(BIN)/mirror-ray chaos $(ARGS)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/figures.py $(ARGS)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from mirror_ray.cli import acting, demo, looking, machine, planning, up
+from mirror_ray.cli import acting, chaos, demo, looking, machine, planning, up
 from mirror_ray.cli.output import say
 from mirror_ray.model.errors import MirrorError
 
@@ -68,6 +68,7 @@ app.command("pause")(acting.pause)
 app.command("resume")(acting.resume)
 app.add_typer(machine.clusters, name="clusters")
 app.command("jars")(machine.jars)
+app.command("chaos")(chaos.chaos)
 app.command("version")(machine.show_version)
 
 

@@ -1,0 +1,149 @@
+"""Whether a copy is what it should be: pure, from the records of one partition on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from mirror_ray.chaos.records import Identity, Record, identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How many records there are on each side, and the first difference; None where there is none."""
+
+    source_records: int
+    target_records: int
+    difference: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """What the writers of one partition know of their records."""
+
+    #: Acknowledged, and committed where they were written in a transaction: these are on the source, or the run itself
+    #: is at fault.
+    written: AbstractSet[Identity]
+    #: Of aborted transactions: these are seen by nobody.
+    aborted: AbstractSet[Identity]
+
+
+def judge_copy(source: Iterable[Record], target: Iterable[Record]) -> Verdict:
+    """The target holds what the source holds, in the same order, and nothing else."""
+    counts = [0, 0]
+    difference: str | None = None
+    newest: dict[str, int] = {}
+    for wanted, found in zip_longest(source, target):
+        counts[0] += wanted is not None
+        counts[1] += found is not None
+        if difference is None and wanted != found:
+            difference = f"record {max(counts) - 1}: {_explain(wanted, found, newest)}"
+        if difference is None and found is not None and (who := identity(found)) is not None:
+            newest[who.writer] = who.number
+    return Verdict(source_records=counts[0], target_records=counts[1], difference=difference)
+
+
+def judge_compacted(source: Iterable[Record], target: Iterable[Record], *, cleaned: bool) -> Verdict:
+    """The target of a source that is compacted all the time.
+
+    What the source holds now is less than what was copied, so the target has all of it, and what else it has is older.
+    Its records are in the order in which they were written, none twice, and the last one of each key is the source's.
+    With ``cleaned`` the target is compacted too: only the last of each key can be told.
+    """
+    source, target = list(source), list(target)
+    problems = [_last_of_keys(source, target)]
+    if not cleaned:
+        problems += [_in_order(target), _all_there(source, target)]
+    difference = next((problem for problem in problems if problem is not None), None)
+    return Verdict(source_records=len(source), target_records=len(target), difference=difference)
+
+
+def judge_source(records: Iterable[Record], known: Acknowledged, *, compacted: bool) -> tuple[str | None, int]:
+    """Whether the source itself is as its writers know it, and how many records it holds twice.
+
+    Twice: a writer whose answer was lost wrote again, and the broker had forgotten it; a copy has them twice, too. A
+    ``compacted`` source may have dropped any record.
+
+    Returns:
+        The first problem or None; the number of records that came again.
+    """
+    seen: set[Identity] = set()
+    again = 0
+    for record in records:
+        who = identity(record)
+        if who is None:
+            return f"a record that nobody wrote here: {_short(record)}", again
+        if who in known.aborted:
+            return f"{_name(who)} was aborted, and is read as committed", again
+        again += who in seen
+        seen.add(who)
+    missing = set() if compacted else known.written - seen
+    if missing:
+        return f"{len(missing)} acknowledged records are not there, the first is {_name(min(missing))}", again
+    return None, again
+
+
+def live_values(records: Iterable[Record]) -> Mapping[bytes | None, Record]:
+    """The last record of each key, without those that a tombstone has ended."""
+    last = {record.key: record for record in records}
+    return {key: record for key, record in last.items() if record.value is not None}
+
+
+def _last_of_keys(source: list[Record], target: list[Record]) -> str | None:
+    wanted, found = live_values(source), live_values(target)
+    if wanted == found:
+        return None
+    keys = sorted(key or b"" for key in {*wanted, *found} if wanted.get(key) != found.get(key))
+    key = keys[0]
+    return (
+        f"{len(keys)} keys end with another record, the first is {key!r}:"
+        f" the source has {_short(wanted.get(key))}, the target has {_short(found.get(key))}"
+    )
+
+
+def _in_order(target: list[Record]) -> str | None:
+    newest: dict[str, int] = {}
+    for position, record in enumerate(target):
+        who = identity(record)
+        if who is None:
+            return f"record {position}: not one of ours: {_short(record)}"
+        before = newest.get(who.writer, -1)
+        if who.number <= before:
+            return f"record {position}: {_name(who)} comes after {_name(Identity(who.writer, before))}: twice or late"
+        newest[who.writer] = who.number
+    return None
+
+
+def _all_there(source: list[Record], target: list[Record]) -> str | None:
+    there = set(target)
+    missing = [record for record in source if record not in there]
+    return f"{len(missing)} records are missing, the first is {_short(missing[0])}" if missing else None
+
+
+def _explain(wanted: Record | None, found: Record | None, newest: Mapping[str, int]) -> str:
+    text = f"the source has {_short(wanted)}, the target has {_short(found)}"
+    who = identity(found) if found is not None else None
+    due = identity(wanted) if wanted is not None else None
+    if found is None:
+        return f"missing: {text}"
+    if who is None or who == due:
+        return f"changed: {text}"
+    if who.number <= newest.get(who.writer, -1):
+        return f"twice or late: {text}"
+    return f"missing before it, or never committed: {text}"
+
+
+def _name(who: Identity) -> str:
+    return f"{who.writer} {who.number}"
+
+
+def _short(record: Record | None) -> str:
+    if record is None:
+        return "nothing"
+    who = identity(record)
+    if who is None:
+        return repr(record)[:200]
+    key = f" with key {record.key!r}" if record.key is not None else ""
+    return f"{_name(who)}{key} of {record.timestamp_ms}{' (tombstone)' if record.value is None else ''}"

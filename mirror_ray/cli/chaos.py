@@ -1,0 +1,90 @@
+"""The command chaos: kills and freezes everything, again and again, and compares every record at the end."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirror_ray import own_ray
+from mirror_ray.cli import foreground, launch
+from mirror_ray.cli.options import NameOption
+from mirror_ray.cli.output import out, say
+from mirror_ray.mirror import Mirror
+from mirror_ray.model.errors import MirrorError
+
+if TYPE_CHECKING:
+    from mirror_ray.chaos.outcome import Outcome, RunSettings
+    from mirror_ray.config.settings import MirrorSettings
+
+_FAULT_OF_THE_RUN = 4
+
+
+def chaos(
+    faults: Annotated[int, typer.Option(min=1, help="How many faults; from 12 on each kind is among them.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same faults in the same order for the same seed.")] = 1,
+    report_path: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.md", help="Write the report there, too.", show_default=False),
+    ] = None,
+    forget_every_s: Annotated[
+        float,
+        typer.Option(
+            "--forget-every",
+            metavar="SECONDS",
+            min=0.1,
+            help="How often brokers look for producers to forget, those of old records; Kafka's default is 600.",
+        ),
+    ] = 600.0,
+    name: NameOption = "chaos",
+) -> None:
+    """Kill and freeze replicators, the coordinator and brokers while records flow, then compare every record.
+
+    All on this machine: two real Kafka clusters, flows both ways, plain, transactional and compacted topics. 100 faults
+    take about half an hour. Exit 0: the copies are what they should be; 1: they are not, or something did not recover.
+    """
+    from mirror_ray.chaos.outcome import RunSettings, report
+
+    if own_ray.find(name) is not None:
+        raise MirrorError(f"{name} runs already on this machine: `mirror-ray down --name {name}` ends it")
+    with foreground.interruptible():
+        outcome = _run(name, RunSettings(seed=seed, faults=faults, forget_every_s=forget_every_s))
+    text = report(outcome)
+    out().print(text, soft_wrap=True)
+    if report_path is not None:
+        report_path.write_text(text)
+    if outcome.source_problems:
+        raise typer.Exit(_FAULT_OF_THE_RUN)
+    if not outcome.equal:
+        raise typer.Exit(1)
+
+
+def _run(name: str, settings: RunSettings) -> Outcome:
+    """Run it in a directory that stays unless all is well."""
+    from mirror_ray.chaos.run import run
+
+    directory = Path(tempfile.mkdtemp(prefix="mirror-ray-chaos-"))
+    logs = [str(directory)]
+
+    @contextmanager
+    def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
+        with launch.start(flows, name, None, replicators=replicators, detach=False) as (system, _):
+            own = own_ray.find(name)
+            logs.extend([f"{own.session_dir}/logs"] if own is not None else [])
+            yield system
+
+    well = False
+    try:
+        outcome = run(settings, directory, start_system, say)
+        well = outcome.equal and not outcome.source_problems
+    finally:
+        if well:
+            rmtree(directory, ignore_errors=True)
+        else:
+            say(f"the logs of the brokers and the system's events, and Ray's, are kept: {', '.join(logs)}", "yellow")
+    return outcome
