@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from mirror_ray.config.settings import FlowSettings, SecuritySettings
 from mirror_ray.model.filters import compile_patterns
@@ -21,6 +22,7 @@ def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
     patterns = {
         "topics.include": flow.topics.include,
         "topics.exclude": flow.topics.exclude,
+        "topics.shared_remote": flow.topics.shared_remote,
         "topics.config_properties_exclude": flow.topics.config_properties_exclude,
         "groups.include": flow.groups.include,
         "groups.exclude": flow.groups.exclude,
@@ -35,6 +37,15 @@ def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
     except ValueError as error:
         field = "policy.separator" if not flow.policy.separator else "policy.class_name"
         yield f"{field_name(field)}: {error}"
+
+
+def heed_offset_reset(flow: dict[str, Any]) -> None:
+    """Take an ``auto.offset.reset`` that the file gives as MM2's answer to records that are gone: go on behind them.
+
+    ``flow``: the values that the file gives, by section; a ``trouble.policy`` among them says it otherwise.
+    """
+    if "auto_offset_reset" in flow.get("fetch", {}) and "policy" not in flow.get("trouble", {}):
+        flow.setdefault("trouble", {}).setdefault("source_removed", "skip")
 
 
 def check_security(security: SecuritySettings, field_name: FieldName) -> Iterator[str]:

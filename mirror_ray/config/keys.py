@@ -13,6 +13,8 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from mirror_ray.model.trouble import TROUBLE_KINDS
+
 
 class Use(StrEnum):
     """What becomes of a key."""
@@ -64,6 +66,7 @@ def _refused(name: str, text: str, *accepted: str) -> Key:
     return Key(name, Use.REFUSED, text, accepted=accepted)
 
 
+_OURS = "ours: MM2 does not know it"
 _MIRROR = "org.apache.kafka.connect.mirror."
 _BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
@@ -153,6 +156,10 @@ FLOW_KEYS: Final = (
         "true",
     ),
     _used("replication.policy.*", "policy.options"),
+    _used("delivery.guarantee", "produce.delivery_guarantee", default="exactly_once", text=_OURS),
+    _used("shared.remote.topics", "topics.shared_remote", Kind.LIST, text=_OURS),
+    _used("trouble.policy", "trouble.policy", default="stop", text=_OURS),
+    *(_used(f"trouble.policy.{kind}", f"trouble.{kind}", text=_OURS) for kind in TROUBLE_KINDS),
     _refused(
         "topic.filter.class",
         "use topics and topics.exclude, or a Python replication policy",
@@ -280,9 +287,14 @@ _COMMON_CLIENT_KEYS: Final = (
     *_ignored("config.providers belong to the top of the file", "config.providers config.providers.*"),
 )
 
+_RESET = (
+    "where a partition without any progress begins; in the file it also means trouble.policy.source_removed = skip, "
+    "unless a trouble.policy is there: copying goes on at the first record that is left"
+)
+
 CONSUMER_KEYS: Final = (
     _used("isolation.level", "fetch.isolation_level", default="read_uncommitted"),
-    _used("auto.offset.reset", "fetch.auto_offset_reset", default="earliest"),
+    _used("auto.offset.reset", "fetch.auto_offset_reset", default="earliest", text=_RESET),
     _used("fetch.min.bytes", "fetch.min_bytes", Kind.INTEGER, "1"),
     _used("fetch.max.wait.ms", "fetch.max_wait_ms", Kind.INTEGER, "500"),
     _used("fetch.max.bytes", "fetch.max_bytes", Kind.INTEGER, "52428800"),

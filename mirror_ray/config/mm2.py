@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from mirror_ray.config import keys as table
-from mirror_ray.config.checks import check_flow, check_loops, check_security
+from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.keys import Key, Kind, Use, find_key
 from mirror_ray.config.loaded import Loaded, Note
@@ -22,9 +22,18 @@ from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
+from mirror_ray.model.trouble import TROUBLE_KINDS
 
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
-_LOWER_CASE = ("isolation.level", "auto.offset.reset", "compression.type", "offset-syncs.topic.location")
+_LOWER_CASE = (
+    "isolation.level",
+    "auto.offset.reset",
+    "compression.type",
+    "offset-syncs.topic.location",
+    "delivery.guarantee",
+    "trouble.policy",
+    *(f"trouble.policy.{kind}" for kind in TROUBLE_KINDS),
+)
 
 
 def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
@@ -173,6 +182,7 @@ def _flow_settings(properties: Mapping[str, Given], aliases: Sequence[str], prob
         if (compression := producer.get("compression.type")) is not None and compression.text == "none":
             del producer["compression.type"]
         fields.take(_rows(table.PRODUCER_KEYS, "produce."), producer, problems)
+        heed_offset_reset(fields.values)
         flow = fields.build(FlowSettings, problems, str(name))
         if flow is not None:
             problems.extend(check_flow(flow, partial(fields.origin, fallback=str(name))))

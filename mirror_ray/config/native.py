@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
-from mirror_ray.config.checks import check_flow, check_loops, check_security
+from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
 from mirror_ray.config.fields import message
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.loaded import Loaded
@@ -138,6 +138,7 @@ def _flows(config: NativeConfig, problems: list[str]) -> Iterator[FlowSettings]:
                 hint = nearest(alias, config.clusters)
                 problems.append(f"flows.{text}: {alias!r} is not one of the clusters ({known}){hint}")
         merged = _merge(defaults, native.model_dump(exclude_unset=True))
+        heed_offset_reset(merged)
         flow = FlowSettings.model_validate({"enabled": True, **merged, "name": name})
         problems.extend(check_flow(flow, partial(_prefixed, f"flows.{text}")))
         yield flow

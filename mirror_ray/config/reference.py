@@ -103,7 +103,7 @@ def _not_yet(row: Key) -> str:
 def _default_of(row: Key) -> str:
     return (
         our_default(row)
-        if row.field.startswith(("topics", "groups", "offset_", "heart", "fetch", "produce", "cluster."))
+        if row.field.startswith(("topics", "groups", "offset_", "heart", "fetch", "produce", "trouble", "cluster."))
         else row.default
     )
 

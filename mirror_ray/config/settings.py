@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from mirror_ray.model.names import FlowName
+from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -107,6 +108,8 @@ class TopicSettings(Settings):
         "min.insync.replicas",
     )
     use_defaults_from: Literal["source", "target"] = "target"
+    #: Remote topics, as patterns, that others write to as well. Those that two flows of one system write are known.
+    shared_remote: tuple[str, ...] = ()
     sync_acls_enabled: bool = True
     sync_acls_interval_s: float = 600.0
 
@@ -159,12 +162,35 @@ class FetchSettings(Settings):
 class ProduceSettings(Settings):
     """The target side of the data path, in the Java producer's terms."""
 
+    #: ``at_least_once``: without a producer id, for targets that refuse idempotent writes; see docs/guarantees.md.
+    delivery_guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
     #: Applied to batches that are not compressed on the source; None passes them through as they are.
     compression_type: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
     #: Largest Produce request; a single larger batch goes alone.
     max_request_bytes: int = Field(default=8 << 20, ge=1)
     request_timeout_ms: int = 30_000
     send_buffer_bytes: int = -1
+
+
+class TroubleSettings(Settings):
+    """What becomes of a partition when source or target are not what the flow left; kinds as in `status`."""
+
+    policy: TroublePolicy = "stop"
+    #: One kind's own; None: as ``policy`` says.
+    source_removed: TroublePolicy | None = None
+    source_truncated: TroublePolicy | None = None
+    source_recreated: TroublePolicy | None = None
+    target_missing: TroublePolicy | None = None
+    target_recreated: TroublePolicy | None = None
+    target_truncated: TroublePolicy | None = None
+    target_foreign: TroublePolicy | None = None
+    copy_lost: TroublePolicy | None = None
+    record_refused: TroublePolicy | None = None
+
+    def policy_for(self, kind: TroubleKind) -> TroublePolicy:
+        """What holds for a kind."""
+        own: TroublePolicy | None = getattr(self, kind)
+        return own or self.policy
 
 
 class FlowBehaviour(Settings):
@@ -177,6 +203,7 @@ class FlowBehaviour(Settings):
     heartbeats: HeartbeatSettings = HeartbeatSettings()
     fetch: FetchSettings = FetchSettings()
     produce: ProduceSettings = ProduceSettings()
+    trouble: TroubleSettings = TroubleSettings()
 
 
 class FlowSettings(FlowBehaviour):

@@ -26,6 +26,10 @@ TroubleKind = Literal[
 ]
 TROUBLE_KINDS: tuple[TroubleKind, ...] = get_args(TroubleKind)
 
+#: ``stop``: wait for somebody to decide. ``skip``: give up what is lost, record the gap and go on. ``resync``: copy
+#: anew what can be copied.
+TroublePolicy = Literal["stop", "skip", "resync"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:

@@ -270,3 +270,33 @@ A->B.topics = ${{file:{secrets}:topics}}
     assert _flow(loaded).topics.include == ("orders",)
     assert "s3cret" not in repr(loaded)
     assert "k3y" not in repr(loaded)
+
+
+# Our own keys
+
+
+def test_trouble_policy_and_its_kinds(load: Load) -> None:
+    """One policy for all, another one for a kind, another one for a flow; the default is to stop."""
+    flow = _flow(load("trouble.policy = skip\nA->B.trouble.policy.target_foreign = RESYNC"))
+    assert flow.trouble.policy_for("source_removed") == "skip"
+    assert flow.trouble.policy_for("target_foreign") == "resync"
+    assert _flow(load("")).trouble.policy_for("copy_lost") == "stop"
+
+
+def test_offset_reset_that_the_file_gives_skips_removed_records(load: Load) -> None:
+    """MM2's answer only where it is asked for; a trouble.policy is the later word."""
+    assert _flow(load("")).trouble.policy_for("source_removed") == "stop"
+    reset = _flow(load("A.consumer.auto.offset.reset = earliest")).trouble
+    assert (reset.policy_for("source_removed"), reset.policy_for("source_truncated")) == ("skip", "stop")
+    both = _flow(load("A.consumer.auto.offset.reset = earliest\ntrouble.policy = stop")).trouble
+    assert both.policy_for("source_removed") == "stop"
+    exact = _flow(load("A.consumer.auto.offset.reset = latest\ntrouble.policy.source_removed = stop")).trouble
+    assert exact.policy_for("source_removed") == "stop"
+
+
+def test_delivery_guarantee_and_shared_topics(load: Load) -> None:
+    """Both are a flow's own."""
+    flow = _flow(load("A->B.delivery.guarantee = AT_LEAST_ONCE\nshared.remote.topics = merged.*, all"))
+    assert flow.produce.delivery_guarantee == "at_least_once"
+    assert flow.topics.shared_remote == ("merged.*", "all")
+    assert _flow(load("")).produce.delivery_guarantee == "exactly_once"

@@ -114,3 +114,18 @@ def test_longer_rings_are_refused(problems: Problems) -> None:
     """Three clusters in a ring copy round and round as two do."""
     text = "clusters = A, B, C\nB->C.enabled = true\nC->A.enabled = true\nC.bootstrap.servers = c:1\n" + _IDENTITY
     assert problems(text)[0].startswith("A->B and B->C and C->A: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("trouble.policy = ignore", "trouble.policy"),
+        ("trouble.policy.copy_lost = ignore", "trouble.policy.copy_lost"),
+        ("trouble.policy.copylost = skip", "did you mean trouble.policy.copy_lost"),
+        ("delivery.guarantee = exactly_twice", "delivery.guarantee"),
+        ("shared.remote.topics = (", "shared.remote.topics"),
+    ],
+)
+def test_mistakes_in_our_own_keys_name_them(problems: Problems, line: str, key: str) -> None:
+    """As those in MM2's keys do."""
+    assert any(key in problem for problem in problems(line))

@@ -43,6 +43,19 @@ flows:
     assert settings.flow(FlowName("A", "B")) is forth
 
 
+def test_offset_reset_that_the_file_gives_skips_removed_records(load: Callable[..., Loaded]) -> None:
+    """In defaults or in a flow; a policy says it otherwise, in defaults too."""
+
+    def policy(text: str) -> str:
+        return load(text, _BASE, ".yaml").settings.flows[0].trouble.policy_for("source_removed")
+
+    reset = "fetch: {auto_offset_reset: earliest}"
+    assert policy("flows:\n  A->B: {}\n") == "stop"
+    assert policy(f"flows:\n  A->B: {{{reset}}}\n") == "skip"
+    assert policy(f"defaults: {{{reset}}}\nflows:\n  A->B: {{}}\n") == "skip"
+    assert policy(f"defaults: {{trouble: {{policy: stop}}}}\nflows:\n  A->B: {{{reset}}}\n") == "stop"
+
+
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".conf", ""])
 def test_form_is_told_by_suffix_or_content(load: Callable[..., Loaded], suffix: str) -> None:
     """Any other suffix: a mapping of clusters is the native form."""
