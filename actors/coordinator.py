@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, SecretStr
 
+from actors.claims import Claims
 from actors.flow import FlowController
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
@@ -29,9 +30,11 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.state import Pause
 from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
-from mirror_ray.model.names import FlowName
+from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.status import (
     Event,
+    GapStatus,
     PartitionStatus,
     ReplicatorStatus,
     SystemStatus,
@@ -81,9 +84,9 @@ class Coordinator:
         self._events: deque[Event] = deque(maxlen=_EVENTS_KEPT)
         self._flows: dict[FlowName, FlowController] = {}
         self._running: dict[FlowName, _Running] = {}
-        self._claims: dict[tuple[str, str], FlowName] = {}
         self._observed = Observed()
         self._wake = asyncio.Event()
+        self._claims = Claims(self._wake.set)
         self._apply_lock = asyncio.Lock()
         #: Going down: nothing is to be taken up again by a coordinator that restarts.
         self._ending = False
@@ -155,6 +158,8 @@ class Coordinator:
             emit=self._emit,
             claims=self._claims,
             changed=self._wake.set,
+            free=self._is_free,
+            wall_ms=self._outside.wall_ms,
         )
         tasks = [asyncio.create_task(controller.run()), asyncio.create_task(controller.keep_flushing())]
         self._running[flow.name] = _Running(controller, _flow_view(settings, flow), tasks)
@@ -170,8 +175,7 @@ class Coordinator:
         running.controller.retire()
         drained = await self._placement.give_up(self._pool, name)
         self._flows.pop(name, None)
-        for claim in [claim for claim, owner in self._claims.items() if owner == name]:
-            del self._claims[claim]
+        self._claims.leave(name)
         try:
             await running.controller.ledger.close()
         except MirrorError as error:
@@ -208,6 +212,7 @@ class Coordinator:
             self._observed.forget(lambda each: each.flow not in self._flows)
         for flow in self._flows.values():
             flow.settled = flow.settled or self._view.all_copying(flow)
+            flow.remind()
         await self._placement.step(self._pool, loads)
 
     async def _watch_heartbeat(self) -> None:
@@ -219,6 +224,9 @@ class Coordinator:
                 except MirrorError as error:
                     self._heartbeat_ages = {}
                     self._emit("warning", "heartbeat", f"{error}; started again")
+
+    def _is_free(self, partition: FlowPartition) -> bool:
+        return not self._pool.adopting() and self._placement.is_free(partition)
 
     def _emit(self, level: str, subject: str, text: str) -> None:
         time_ms = self._outside.wall_ms()
@@ -253,6 +261,10 @@ class Coordinator:
     async def events(self, limit: int = 100) -> tuple[Event, ...]:
         """The newest events, oldest first."""
         return tuple(self._events)[-limit:]
+
+    async def gaps(self, flow: str | None = None) -> tuple[GapStatus, ...]:
+        """What partitions went on without, of one flow or of all, by topic, partition and time."""
+        return self._view.gaps(self._chosen(flow))
 
     async def health(self) -> str:
         """Answers once the coordinator runs; the system's name."""
@@ -290,6 +302,11 @@ class Coordinator:
         """Lift the pause of the same scope."""
         await self._find(flow).set_pause(Pause(topic, partition), on=False)
         self._emit("info", flow, f"resumed {_scope(topic, partition)}")
+
+    async def resolve(self, flow: str, topic: str, partition: int | None, by: TroublePolicy) -> tuple[str, ...]:
+        """Answer the trouble of a topic or of one partition, once; the partitions that go on by it."""
+        resolved = await self._find(flow).resolve(topic, partition, by)
+        return tuple(str(each) for each in resolved)
 
     async def down(self, deadline_s: float = 30.0) -> bool:
         """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one.

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from actors.anchoring import Anchoring
+from actors.claims import Claims
 from actors.ledger import FlowLedger
-from actors.ports import Cluster, FlowPort, TargetLimits, Timing
+from actors.ports import Cluster, Emit, FlowPort, TargetLimits, Timing
+from actors.repairs import Repairs
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.assignment import Weight
 from mirror_ray.coordination.discovery import TopicSide
-from mirror_ray.coordination.state import FlowRecord, PartitionRecord, Pause
-from mirror_ray.model.assignment import Assignment
+from mirror_ray.coordination.state import FlowRecord, Pause
+from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.trouble import TroublePolicy
 
 _log = logging.getLogger(__name__)
-
-
-class Emit(Protocol):
-    """Writes an event."""
-
-    def __call__(self, level: str, subject: str, text: str) -> None:
-        """``level`` is info, warning or error; ``subject`` the flow, topic, partition or replicator."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +51,12 @@ class FlowController:
         *,
         timing: Timing,
         emit: Emit,
-        claims: dict[tuple[str, str], FlowName],
+        claims: Claims,
         changed: Callable[[], None],
+        free: Callable[[FlowPartition], bool],
+        wall_ms: Callable[[], int],
     ) -> None:
-        """``claims``: who writes which (target cluster id, remote topic), shared by all flows."""
+        """``claims`` is shared by all flows; ``free``: whether no replicator has a partition or may still have it."""
         self.settings = settings
         self.name = settings.name
         self.topics: dict[str, TopicView] = {}
@@ -74,11 +72,13 @@ class FlowController:
         #: Grows whenever ``wanted`` may have changed.
         self.version = 0
         self.ledger = FlowLedger(port)
+        self.repairs = Repairs(settings, port, self.ledger, emit=emit, free=free, wall_ms=wall_ms)
+        self._anchoring = Anchoring(settings, port, self.ledger, claims, free=free)
         self._port = port
         self._timing = timing
         self._emit = emit
-        self._claims = claims
         self._changed = changed
+        self._look = asyncio.Event()
         self._opened = False
         self._refused: str | None = None
 
@@ -95,7 +95,8 @@ class FlowController:
         }
 
     def _may_copy(self, partition: TopicPartition) -> bool:
-        return self.ledger.record(partition) is not None and not self.ledger.holds_back(partition)
+        held = (self.ledger.holds_back, self.repairs.holds_back, self._anchoring.holds_back)
+        return self.ledger.record(partition) is not None and not any(holds(partition) for holds in held)
 
     def problems(self) -> tuple[str, ...]:
         """What does not run, one sentence each."""
@@ -106,9 +107,11 @@ class FlowController:
         """Discover for ever; backs off while a cluster can't be reached."""
         retry_s = self._timing.retry_first_s
         while True:
+            self._look.clear()
             if await self.discover():
                 retry_s = self._timing.retry_first_s
-                await asyncio.sleep(self.settings.topics.refresh_interval_s)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._look.wait(), self.settings.topics.refresh_interval_s)
             else:
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, self._timing.retry_most_s)
@@ -148,35 +151,34 @@ class FlowController:
     async def _ensure_producer(self, source: Cluster, target: Cluster) -> None:
         """Agree on the flow's producer and, whenever other topics are selected, on those that begin at their end."""
         known, selection = self.ledger.flow, discovery.selection_of(self.settings)
-        if known is not None and known.selection == selection:
+        with_producer = self.settings.produce.delivery_guarantee == "exactly_once"
+        fits = known is not None and (known.producer_id >= 0) is with_producer
+        if known is not None and known.selection == selection and fits:
             return
-        if known is None:
-            producer_id, epoch = await self._port.new_producer()
-            record = FlowRecord(
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                source_cluster_id=source.cluster_id,
-                target_cluster_id=target.cluster_id,
-                selection=selection,
-            )
-        else:
-            record = replace(known, selection=selection)
+        record = known or FlowRecord(
+            producer_id=-1,
+            producer_epoch=-1,
+            source_cluster_id=source.cluster_id,
+            target_cluster_id=target.cluster_id,
+            selection=selection,
+        )
+        if not fits:
+            producer_id, epoch = await self._port.new_producer() if with_producer else (-1, -1)
+            record = replace(record, producer_id=producer_id, producer_epoch=epoch)
         latest: set[str] = set()
         if self.settings.fetch.auto_offset_reset == "latest":
             latest = self._port.select(source).keys() - self.ledger.by_topic().keys()
-        await self.ledger.begin(record, latest)
+        await self.ledger.begin(replace(record, selection=selection), latest)
 
     async def _settle(self, source: Cluster, target: Cluster) -> bool:
         """Give each selected topic a view: refused, or with anchors for its partitions. True: some are undecided."""
         selected = dict(self._port.select(source))
-        records = self.ledger.by_topic()
-        refused: dict[str, str] = {}
-        for topic, remote in selected.items():
-            reason = self._claim(target.cluster_id, remote) or discovery.identity_refusal(
-                source.topics[topic], target.topics.get(remote), records.get(topic, {})
-            )
-            if reason is not None:
-                refused[topic] = reason
+        undecided = await self._anchoring.share(selected, target)
+        self.repairs.look(source, target, selected)
+        await self.repairs.decide()
+        # What was decided is taken back at once, and carried out as soon as nobody has it.
+        self._bump()
+        refused = self._refusals(selected)
         missing = {
             topic: remote
             for topic, remote in selected.items()
@@ -195,7 +197,9 @@ class FlowController:
             )
             for topic, remote in selected.items()
         }
-        refused |= await self._anchor(views, target, records)
+        undecided |= await self.repairs.carry_out(source, target, selected)
+        remotes = {topic: remote for topic, remote in selected.items() if topic not in refused}
+        refused |= await self._anchoring.anchor(remotes, source, target)
         limits = await self._limits(views, target)
         self._publish(
             {
@@ -203,7 +207,7 @@ class FlowController:
                 for topic, view in views.items()
             }
         )
-        return any(
+        return undecided or any(
             view.refused is None and (view.limits is None or not self._complete(view)) for view in self.topics.values()
         )
 
@@ -211,9 +215,18 @@ class FlowController:
         topic = view.source.topic
         return all(self.ledger.record(TopicPartition(topic, number)) for number in range(view.source.partitions))
 
-    def _claim(self, cluster_id: str, remote: str) -> str | None:
-        owner = self._claims.setdefault((cluster_id, remote), self.name)
-        return None if owner == self.name else discovery.claim_refusal(remote, owner)
+    def _refusals(self, selected: Mapping[str, str]) -> dict[str, str]:
+        """Why topics as a whole are not copied on, though they were copied before."""
+        refused: dict[str, str] = {}
+        for topic, records in self.ledger.by_topic().items():
+            if topic in selected:
+                troubles = (self.repairs.topic_trouble(TopicPartition(topic, number)) for number in records)
+                reason = discovery.renamed_refusal(topic, selected[topic], records) or next(
+                    filter(None, troubles), None
+                )
+                if reason is not None:
+                    refused[topic] = reason
+        return refused
 
     async def _create(
         self, missing: Mapping[str, str], source: Cluster, target: Cluster
@@ -224,57 +237,6 @@ class FlowController:
                 act = "extended" if remote in target.topics else "created"
                 self._emit("info", topic, f"{self.name}: {act} {remote}, {after.topics[remote].partitions} partitions")
         return failed, after
-
-    async def _anchor(
-        self, views: Mapping[str, TopicView], target: Cluster, records: Mapping[str, Mapping[int, PartitionRecord]]
-    ) -> dict[str, str]:
-        """Anchor partitions without a record; returns why a topic is refused, where its remote topic is not ours."""
-        fresh: dict[str, list[int]] = {}
-        for topic, view in views.items():
-            remote = target.topics.get(view.remote_topic)
-            if view.refused is None and remote is not None:
-                numbers = discovery.unaccounted(view.source, remote, records.get(topic, {}))
-                if numbers:
-                    fresh[topic] = numbers
-        if not fresh:
-            return {}
-        bounds = await self._port.target_bounds(
-            [TopicPartition(views[topic].remote_topic, number) for topic in fresh for number in fresh[topic]]
-        )
-        starts = await self._starts(fresh)
-        refused: dict[str, str] = {}
-        found: dict[TopicPartition, PartitionRecord] = {}
-        for topic, numbers in fresh.items():
-            view = views[topic]
-            named = {number: TopicPartition(view.remote_topic, number) for number in numbers}
-            seen = {number: bounds[remote] for number, remote in named.items() if remote in bounds}
-            reason = discovery.occupied_refusal(view.remote_topic, seen)
-            if reason is not None:
-                refused[topic] = reason
-            elif len(seen) == len(numbers) and all(TopicPartition(topic, number) in starts for number in numbers):
-                for number in numbers:
-                    found[TopicPartition(topic, number)] = discovery.first_record(
-                        view.source,
-                        target.topics[view.remote_topic],
-                        source_offset=starts[TopicPartition(topic, number)],
-                        target_offset=seen[number].end,
-                    )
-        await self.ledger.remember(found)
-        return refused
-
-    async def _starts(self, fresh: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
-        """Where partitions that are new to us begin."""
-        starts: dict[TopicPartition, int] = {}
-        for latest in (False, True):
-            asked = [
-                TopicPartition(topic, number)
-                for topic in fresh
-                if (topic in self.ledger.latest) is latest
-                for number in fresh[topic]
-            ]
-            if asked:
-                starts |= await self._port.source_offsets(asked, latest=latest)
-        return starts
 
     async def _limits(self, views: Mapping[str, TopicView], target: Cluster) -> dict[str, TargetLimits]:
         """Known limits stay; those of topics that are new to us are asked for."""
@@ -306,7 +268,8 @@ class FlowController:
         limits: dict[FlowPartition, TargetLimits] = {}
         for partition in partitions:
             view = self.topics.get(partition.topic)
-            if view is not None and view.refused is None and view.limits is not None:
+            held_back = self.repairs.holds_back(partition.source) or self._anchoring.holds_back(partition.source)
+            if view is not None and view.refused is None and view.limits is not None and not held_back:
                 limits[partition] = view.limits
         return await self.ledger.assign(limits, self.settings.produce.compression_type)
 
@@ -327,6 +290,29 @@ class FlowController:
         """
         await self.ledger.set_pause(pause, on=on)
         self._bump()
+
+    def heard(self, report: PartitionReport) -> None:
+        """Take in what the owner of a partition reports: its anchor, and its trouble."""
+        self.ledger.moved(report.partition.source, report.anchor)
+        if self.repairs.heard(report):
+            self._look.set()
+
+    def remind(self) -> None:
+        """Called now and then: look at the clusters again where something waited for partitions to be taken back."""
+        if self.discovered and (self.repairs.ready or self._anchoring.ready):
+            self._look.set()
+
+    async def resolve(self, topic: str, partition: int | None, policy: TroublePolicy) -> list[TopicPartition]:
+        """Answer the trouble of a topic or of one partition, once.
+
+        Raises:
+            ConfigError: There is no trouble, or it can't be answered so.
+            MirrorError: The state could not be written.
+        """
+        resolved = await self.repairs.resolve(topic, partition, policy)
+        self._look.set()
+        self._bump()
+        return resolved
 
     def retire(self) -> None:
         """Want nothing any more; anchors are still taken."""

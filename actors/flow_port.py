@@ -17,7 +17,7 @@ from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.metadata import ClusterMetadata
 from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.state import StateStore, state_topic, transactional_id
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, plan_remote_topic
@@ -28,6 +28,11 @@ _T = TypeVar("_T")
 _CODECS: Mapping[str, Codec] = {codec: codec for codec in get_args(Codec)}
 #: State, source admin and target admin may be asked at the same time.
 _THREADS = 3
+_NO_PRODUCER = (
+    "the target refuses idempotent writes, without which nothing can be copied exactly once. Grant IDEMPOTENT_WRITE on "
+    "the cluster (or WRITE on the remote topics, from Kafka 2.8 on), or set delivery.guarantee = at_least_once, which "
+    "copies some records twice after failures"
+)
 
 
 class KafkaFlowPort:
@@ -141,9 +146,16 @@ class KafkaFlowPort:
         answers = await self._source.list_offsets(asked, self._flow.fetch.isolation_level)
         return {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
 
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """See ``FlowPort``."""
+        await self._in_thread(lambda: self._target_admin.delete_records(before))
+
     async def new_producer(self) -> tuple[int, int]:
         """See ``FlowPort``."""
-        return await self._target.init_producer_id()
+        try:
+            return await self._target.init_producer_id()
+        except KafkaProtocolError as error:
+            raise KafkaProtocolError(error.code, error.name, f"{error.what}: {_NO_PRODUCER}") from error
 
     async def write_state(self, documents: Mapping[str, Document | None]) -> None:
         """See ``FlowPort``."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from actors.ports import Codec, FlowPort, TargetLimits
 from mirror_ray.coordination import state
-from mirror_ray.coordination.state import Document, FlowMemory, FlowRecord, PartitionRecord, Pause
+from mirror_ray.coordination.state import Document, FlowMemory, FlowRecord, Gap, PartitionRecord, Pause, Repair
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
@@ -58,6 +58,21 @@ class FlowLedger:
         """The partition's anchor, as far as it is persisted."""
         return self._memory.partitions.get(partition)
 
+    def latest_anchor(self, partition: TopicPartition) -> Anchor | None:
+        """The newest pair that was reported, persisted or not."""
+        record = self._memory.partitions.get(partition)
+        return None if record is None else self._moved.get(partition, record.anchor)
+
+    @property
+    def repairs(self) -> Mapping[TopicPartition, Repair]:
+        """Decisions that have to be carried out before their partitions are copied again."""
+        return self._memory.repairs
+
+    @property
+    def gaps(self) -> Mapping[tuple[TopicPartition, int], Gap]:
+        """What partitions went on without, by partition and time."""
+        return self._memory.gaps
+
     def by_topic(self) -> dict[str, dict[int, PartitionRecord]]:
         """Every record, by source topic and partition number."""
         by_topic: dict[str, dict[int, PartitionRecord]] = {}
@@ -84,6 +99,45 @@ class FlowLedger:
         self._memory.partitions |= found
         self._memory.latest -= settled
 
+    async def decide(self, repairs: Mapping[TopicPartition, Repair], anchors: Mapping[TopicPartition, Anchor]) -> None:
+        """Persist decisions, each with the pair that its partition had reached."""
+        records = {each: self._memory.partitions[each].at(anchor) for each, anchor in anchors.items()}
+        documents: dict[str, Document | None] = {
+            state.partition_key(each): state.encode(record) for each, record in records.items()
+        }
+        documents |= {state.repair_key(each): state.encode(repair) for each, repair in repairs.items()}
+        await self._write(documents)
+        self._memory.partitions |= records
+        self._memory.repairs |= repairs
+
+    async def repaired(self, partition: TopicPartition, record: PartitionRecord, gap: Gap) -> None:
+        """Persist, in one transaction, that a decision has been carried out. Nobody copies the partition."""
+        self._moved.pop(partition, None)
+        await self._write(
+            {
+                state.partition_key(partition): state.encode(record),
+                state.gap_key(partition, gap): state.encode(gap),
+                state.repair_key(partition): None,
+            }
+        )
+        self._memory.partitions[partition] = record
+        self._memory.gaps[partition, gap.time_ms] = gap
+        self._memory.repairs.pop(partition, None)
+
+    async def drop_repairs(self, partitions: Collection[TopicPartition]) -> None:
+        """Persist that decisions are void: things are not as they were any more."""
+        await self._write({state.repair_key(each): None for each in partitions})
+        for each in partitions:
+            self._memory.repairs.pop(each, None)
+
+    async def rewrite(self, records: Mapping[TopicPartition, PartitionRecord]) -> None:
+        """Persist other records of partitions that nobody copies."""
+        for partition in records:
+            self._moved.pop(partition, None)
+        if records:
+            await self._write({state.partition_key(each): state.encode(record) for each, record in records.items()})
+            self._memory.partitions |= records
+
     async def assign(self, limits: Mapping[FlowPartition, TargetLimits], codec: Codec | None) -> list[Assignment]:
         """Raise the epochs, persist them, and return the assignments to hand out.
 
@@ -109,14 +163,18 @@ class FlowLedger:
                 source_topic_id=record.source_topic_id,
                 target=TopicPartition(record.target_topic, partition.partition),
                 target_topic_id=record.target_topic_id,
-                producer_id=flow.producer_id,
-                producer_epoch=flow.producer_epoch,
+                producer_id=own[0],
+                producer_epoch=own[1],
                 anchor=record.anchor,
                 epoch=record.epoch,
                 max_message_bytes=limits[partition].max_message_bytes,
                 compress_with=codec or limits[partition].compress_with,
+                shared=record.shared,
+                foreign_to=record.foreign_to,
+                skip=record.skip,
             )
             for partition, record in granted.items()
+            for own in [_producer(flow, record)]
         ]
 
     def moved(self, partition: TopicPartition, anchor: Anchor) -> None:
@@ -157,3 +215,10 @@ class FlowLedger:
             await self.flush()
         finally:
             await self._port.close()
+
+
+def _producer(flow: FlowRecord, record: PartitionRecord) -> tuple[int, int]:
+    """Id and epoch to write by; a flow that copies at least once has none."""
+    if flow.producer_id < 0 or record.producer_id is None:
+        return flow.producer_id, flow.producer_epoch
+    return record.producer_id, record.producer_epoch

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from actors.flow import Emit, FlowController
+from actors.flow import FlowController
 from actors.pool import ReplicatorPool
-from actors.ports import ReplicatorGoneError, ReplicatorSilentError, Timing
+from actors.ports import Emit, ReplicatorGoneError, ReplicatorSilentError, Timing
 from mirror_ray.coordination.assignment import Weight, assign
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
@@ -96,12 +96,17 @@ class Placement:
         before = self._observed.take(report, adopted=adopted)
         flow = self._flows.get(report.partition.flow)
         if flow is not None:
-            flow.ledger.moved(report.partition.source, report.anchor)
+            flow.heard(report)
         if before is not None and before.state != report.state:
             if report.state == "stopped":
-                self._emit("error", str(report.partition), f"stopped, tried again later: {report.reason}")
+                told = f"{report.trouble.kind}: {report.trouble.text}" if report.trouble else report.reason
+                self._emit("error", str(report.partition), f"stopped, tried again later: {told}")
             elif before.state == "stopped" and report.state == "copying":
                 self._emit("info", str(report.partition), "recovered: copying again")
+
+    def is_free(self, partition: FlowPartition) -> bool:
+        """Whether no replicator has the partition, may still have it, or is about to get it."""
+        return not (partition in self.owners or partition in self._busy or partition in self._unsettled)
 
     # What is done about it.
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from actors.flow import Emit
-from actors.ports import ReplicatorGoneError, ReplicatorPort, ReplicatorSilentError, SpawnPort, Timing
+from actors.ports import Emit, ReplicatorGoneError, ReplicatorPort, ReplicatorSilentError, SpawnPort, Timing
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.rates import RateMeter

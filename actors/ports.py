@@ -48,6 +48,14 @@ class Timing:
     moves_at_once: int = 64
 
 
+class Emit(Protocol):
+    """Writes an event."""
+
+    def __call__(self, level: str, subject: str, text: str) -> None:
+        """``level`` is info, warning or error; ``subject`` the flow, topic, partition or replicator."""
+        ...
+
+
 class ReplicatorGoneError(MirrorError):
     """The replicator's process is dead for sure: what it had may be given to another at once."""
 
@@ -107,6 +115,10 @@ class FlowPort(Protocol):
         self, partitions: Sequence[TopicPartition], *, latest: bool
     ) -> Mapping[TopicPartition, int]:
         """First or next offset of source partitions; partitions that can't be asked now are left out."""
+        ...
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete the records of target partitions below these offsets. Once more changes nothing."""
         ...
 
     async def new_producer(self) -> tuple[int, int]:

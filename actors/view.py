@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 
 from actors.flow import FlowController, TopicView
 from actors.placement import Placement
@@ -12,7 +13,7 @@ from mirror_ray.coordination import snapshot
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
-from mirror_ray.observe.status import FlowStatus, PartitionStatus, SystemStatus, TopicStatus
+from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus, SystemStatus, TopicStatus
 
 #: States of partitions that should be copying and don't yet.
 _COMING: tuple[PartitionState, ...] = ("waiting", "establishing")
@@ -84,6 +85,14 @@ class SystemView:
             for topic, view in sorted(flow.topics.items())
         )
 
+    def gaps(self, flows: Iterable[FlowController]) -> tuple[GapStatus, ...]:
+        """What partitions of the flows went on without, by topic, partition and time."""
+        return tuple(
+            GapStatus(flow=str(flow.name), topic=partition.topic, partition=partition.partition, **asdict(gap))
+            for flow in flows
+            for (partition, _), gap in sorted(flow.ledger.gaps.items(), key=lambda item: item[0])
+        )
+
     def all_copying(self, flow: FlowController) -> bool:
         """Whether every partition of the flow copies that should."""
         return flow.discovered and not any(
@@ -102,8 +111,10 @@ class SystemView:
         owner = self._placement.owners.get(partition)
         report = self._observed.reports.get(partition)
         state, reason = self._state(flow, view, number)
+        trouble = flow.repairs.trouble(partition.source)
         return snapshot.partition_status(
             partition,
+            trouble=trouble.kind if trouble is not None and state in ("stopped", "refused") else None,
             target_topic=view.remote_topic,
             state=state,
             reason=reason,
@@ -154,9 +165,12 @@ def _state(
         return "refused", view.refused
     if flow.ledger.holds_back(partition):
         return "paused", None
+    trouble = flow.repairs.explain(partition)
+    if flow.repairs.holds_back(partition):
+        return "stopped", trouble
     if not owned:
         return "waiting", "no replicator has it yet"
     record = flow.ledger.record(partition)
     if report is None or record is None or report.epoch != record.epoch:
         return "establishing", None
-    return report.state, report.reason
+    return report.state, trouble if trouble is not None and report.state == "stopped" else report.reason

@@ -6,9 +6,11 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from mirror_ray.model.errors import MirrorError, NoAnswerError
+from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.status import (
     Event,
     FlowStatus,
+    GapStatus,
     PartitionStatus,
     ReplicatorStatus,
     SystemStatus,
@@ -105,6 +107,22 @@ class Mirror:
     def events(self, limit: int = 100) -> Listing[Event]:
         """The newest events, oldest first."""
         return Listing(self._ask("events", limit))
+
+    def gaps(self, flow: str | None = None) -> Listing[GapStatus]:
+        """What partitions went on without, of one flow (``A->B``) or of all."""
+        return Listing(self._ask("gaps", flow))
+
+    def resolve(self, flow: str, topic: str, partition: int | None = None, *, by: TroublePolicy) -> tuple[str, ...]:
+        """Answer the trouble of a topic or of one partition, once; ``docs/operations.md`` says what each answer does.
+
+        Returns:
+            The partitions that go on by it.
+
+        Raises:
+            ConfigError: There is no trouble, or it can't be answered so.
+        """
+        resolved: tuple[str, ...] = self._ask("resolve", flow, topic, partition, by)
+        return resolved
 
     def scale(self, replicators: int) -> None:
         """Set the number of replicators; few partitions move, the others never stop."""

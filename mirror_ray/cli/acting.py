@@ -1,7 +1,9 @@
-"""Commands that change a running system: down, scale, pause, resume."""
+"""Commands that change a running system: down, scale, pause, resume, resolve."""
 
 from __future__ import annotations
 
+import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -59,6 +61,54 @@ def resume(
     with attach(name, address) as system:
         system.resume(flow, topic, partition)
     say(f"resumed {flow}{f' {scope}' if scope else ''}")
+
+
+class Answer(StrEnum):
+    """How a trouble is answered."""
+
+    skip = "skip"
+    resync = "resync"
+
+
+_MEANING = {
+    Answer.skip: "give up what is lost, record it, and go on",
+    Answer.resync: "copy anew what can be copied; where the remote partition does not fit it is emptied first",
+}
+
+
+def resolve(
+    flow: _FlowToChange,
+    scope: Annotated[
+        str,
+        typer.Argument(metavar="TOPIC[:PARTITION]", help="What is in trouble, see `status`.", show_default=False),
+    ],
+    by: Annotated[Answer, typer.Option(help="The answer; docs/operations.md says what each does.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Answer, once, the trouble of a stopped partition or of a refused topic."""
+    topic, partition = parse_scope(scope)
+    if topic is None:
+        raise ConfigError("name what is to be resolved: TOPIC or TOPIC:PARTITION")
+    _confirm(f"{flow} {scope}: {_MEANING[by]}. Go on?", yes=yes)
+    with attach(name, address) as system:
+        resolved = system.resolve(flow, topic, partition, by=by.value)
+    say(f"{flow}: {by.value} for {', '.join(resolved)}; `mirror-ray events` tells when it is done")
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal.
+
+    Raises:
+        ConfigError: There is nobody to ask.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("there is no terminal to ask on: say --yes")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
 
 
 def parse_scope(text: str | None) -> tuple[str | None, int | None]:

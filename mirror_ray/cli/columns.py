@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mirror_ray.cli.output import Columns, Row, count, duration, size
-from mirror_ray.observe.status import PartitionStatus, ReplicatorStatus, SystemStatus
+from mirror_ray.observe.status import PartitionStatus, ReplicatorStatus, SystemStatus, offsets
 
 #: Fields of `lag -o json` and `replicators -o json`: tools outside the project read them.
 _LAG_FIELDS = (
@@ -75,6 +75,18 @@ EVENTS: Columns = (
     ("EVENT", lambda row: row["text"]),
 )
 
+GAPS: Columns = (
+    ("TIME", lambda row: _date(row["time_ms"])),
+    ("FLOW", lambda row: row["flow"]),
+    ("TOPIC", lambda row: row["topic"]),
+    ("PARTITION", lambda row: str(row["partition"])),
+    ("KIND", lambda row: row["kind"]),
+    ("POLICY", lambda row: row["policy"]),
+    ("SOURCE OFFSETS", lambda row: offsets(row["source_from"], row["source_to"])),
+    ("TARGET OFFSETS", lambda row: offsets(row["target_from"], row["target_to"])),
+    ("WHAT", lambda row: row["text"]),
+)
+
 
 def lag_fields(partitions: Iterable[PartitionStatus]) -> list[dict[str, Any]]:
     """Rows of `lag -o json`."""
@@ -98,6 +110,10 @@ def status_lines(status: SystemStatus) -> list[str]:
 
 def _offset(value: int) -> str:
     return "-" if value < 0 else str(value)
+
+
+def _date(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _clock(time_ms: int) -> str:

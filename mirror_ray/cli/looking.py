@@ -1,4 +1,4 @@
-"""Commands that look at a running system: status, lag, topics, replicators, events."""
+"""Commands that look at a running system: status, lag, topics, replicators, events, gaps."""
 
 from __future__ import annotations
 
@@ -119,6 +119,17 @@ def events(
 ) -> None:
     """Show what happened and why, the newest last."""
     _list(name, address, lambda system: columns.rows(system.events(limit)), columns.EVENTS, output, watch=watch)
+
+
+def gaps(
+    flow: FlowArgument = None,
+    output: FormatOption = Format.table,
+    watch: WatchOption = False,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Show what partitions went on without, by which policy or answer."""
+    _list(name, address, lambda system: columns.rows(system.gaps(flow)), columns.GAPS, output, watch=watch)
 
 
 def print_status(status: SystemStatus) -> None:

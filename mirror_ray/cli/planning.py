@@ -92,8 +92,8 @@ def _print_plan(plan: Plan) -> None:
             say(f"refused: {flow.flow}: {text}", "red")
         for text in [*flow.warnings, *(each for topic in flow.topics for each in topic.warnings)]:
             say(f"warning: {flow.flow}: {text}", "yellow")
-    for conflict in plan.conflicts:
-        say(f"refused: {conflict}", "red")
+    for each in plan.shared:
+        say(f"note: {each}", "yellow")
     for right in plan.missing_rights:
         say(f"missing right on cluster {right.cluster}: {'; '.join(right.missing)}", "red")
 
@@ -161,5 +161,5 @@ def _plain(plan: Plan) -> dict[str, Any]:
             for flow in plan.flows
         ],
         "rights": [_right(right) for right in plan.rights],
-        "conflicts": [str(conflict) for conflict in plan.conflicts],
+        "shared": [str(each) for each in plan.shared],
     }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.state import FlowRecord, PartitionRecord
+from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowName, TopicId
+from mirror_ray.model.trouble import Trouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,36 +56,45 @@ def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, t
     return None
 
 
-def identity_refusal(source: TopicSide, remote: TopicSide | None, records: Mapping[int, PartitionRecord]) -> str | None:
-    """Why a topic that was copied before must not be copied on; None where it may, or where it is new.
+def renamed_refusal(topic: str, remote: str, records: Mapping[int, PartitionRecord]) -> str | None:
+    """Why a topic must not be copied into a remote topic of this name; None where it may."""
+    for record in records.values():
+        if record.target_topic != remote:
+            return (
+                f"topic {topic} was copied into {record.target_topic}, but its remote topic is now named {remote}: "
+                f"restore the replication policy, or clear the flow's state of {topic}"
+            )
+    return None
+
+
+def identity_troubles(
+    source: TopicSide, remote: TopicSide | None, records: Mapping[int, PartitionRecord]
+) -> dict[int, Trouble]:
+    """What is wrong with topics that were copied before, by partition: one of ``remedy.TOPIC_KINDS``.
 
     Topics are told apart by topic id: one that was deleted and created again under its name is another topic.
     """
-    for record in records.values():
-        if record.source_topic_id != source.topic_id:
-            return (
-                f"source topic {source.topic} was recreated: its topic id is {source.topic_id}, the copy in "
-                f"{record.target_topic} is of {record.source_topic_id}. Delete or rename {record.target_topic} on "
-                f"the target and clear the flow's state of it, or exclude the topic"
-            )
+    found: dict[int, Trouble] = {}
+    for number, record in records.items():
         if remote is None:
-            return (
+            text = (
                 f"remote topic {record.target_topic} (topic id {record.target_topic_id}) is gone from the target, "
-                f"though this flow has copied into it. It is not created again by itself: restore it, or clear the "
-                f"flow's state of {source.topic} to copy it from the beginning"
+                f"though this flow has copied into it"
             )
-        if record.target_topic != remote.topic:
-            return (
-                f"topic {source.topic} was copied into {record.target_topic}, but its remote topic is now named "
-                f"{remote.topic}: restore the replication policy, or clear the flow's state of {source.topic}"
+            found[number] = Trouble(kind="target_missing", text=text)
+        elif record.target_topic_id != remote.topic_id:
+            text = (
+                f"remote topic {remote.topic} was recreated: its topic id is {remote.topic_id}, this flow has written "
+                f"{record.target_topic_id}"
             )
-        if record.target_topic_id != remote.topic_id:
-            return (
-                f"remote topic {remote.topic} was recreated: its topic id is {remote.topic_id}, this flow has "
-                f"written {record.target_topic_id}. Restore the old one, or clear the flow's state of {source.topic} "
-                f"to copy it from the beginning"
+            found[number] = Trouble(kind="target_recreated", text=text)
+        elif record.source_topic_id != source.topic_id:
+            text = (
+                f"source topic {source.topic} was recreated: its topic id is {source.topic_id}, the copy in "
+                f"{record.target_topic} is of {record.source_topic_id}"
             )
-    return None
+            found[number] = Trouble(kind="source_recreated", text=text)
+    return found
 
 
 def unaccounted(source: TopicSide, remote: TopicSide, records: Mapping[int, PartitionRecord]) -> list[int]:
@@ -106,20 +117,28 @@ def occupied_refusal(remote: str, bounds: Mapping[int, LogBounds]) -> str | None
     )
 
 
-def claim_refusal(remote: str, owner: FlowName) -> str:
-    """Why a second flow may not write a remote topic that ``owner`` writes."""
-    return (
-        f"remote topic {remote} is already written by the flow {owner}: exclude the topic from one of the two, or "
-        f"choose a replication policy that names them apart"
-    )
+def first_record(
+    source: TopicSide, remote: TopicSide, anchor: Anchor, producer: tuple[int, int] | None = None
+) -> PartitionRecord:
+    """The record of a partition that is about to be copied for the first time.
 
-
-def first_record(source: TopicSide, remote: TopicSide, *, source_offset: int, target_offset: int) -> PartitionRecord:
-    """The record of a partition that is about to be copied for the first time."""
-    return PartitionRecord(
+    ``producer``: of this partition alone, where others write to the remote topic too.
+    """
+    record = PartitionRecord(
         source_topic_id=source.topic_id,
         target_topic=remote.topic,
         target_topic_id=remote.topic_id,
-        source_offset=source_offset,
-        target_offset=target_offset,
-    )
+        source_offset=anchor.source_offset,
+        target_offset=anchor.target_offset,
+        sequence=anchor.sequence,
+    ).with_origin(anchor)
+    return record if producer is None else replace(record, producer_id=producer[0], producer_epoch=producer[1])
+
+
+def shared_record(record: PartitionRecord) -> PartitionRecord:
+    """The record of a partition from the moment on that others write to its remote topic too.
+
+    Its pair stays: from there on the newest batch of ours says how far the copy has come.
+    """
+    anchor = replace(record.anchor, sequence=record.anchor.next_sequence)
+    return replace(record.at(anchor), shared=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowPartition
+from mirror_ray.model.trouble import TroubleKind
 from mirror_ray.observe.status import FlowState, FlowStatus, PartitionStatus, TopicStatus
 
 #: Which state stands for a topic whose partitions differ: the first of these that occurs.
@@ -20,6 +21,7 @@ def partition_status(
     target_topic: str,
     state: PartitionState,
     reason: str | None,
+    trouble: TroubleKind | None = None,
     replicator: str | None,
     report: PartitionReport | None,
     totals: tuple[int, int],
@@ -35,6 +37,7 @@ def partition_status(
         target_topic=target_topic,
         state=state,
         reason=reason,
+        trouble=trouble,
         replicator=replicator,
         source_end=report.source_end if report else -1,
         position=report.position if report else -1,

@@ -4,7 +4,10 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
 
     flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection
     partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset,
-                                  sequence, source_epoch, epoch
+                                  sequence, source_epoch, epoch, producer_id, producer_epoch, shared, foreign_to, skip,
+                                  origin_source_offset, origin_target_offset, origin_sequence, recounting
+    repair/<topic>/<n>            trouble, policy, time_ms: decided on, and not done yet
+    gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: what a partition went on without
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     paused/flow                   {}: an operator paused the flow
     paused/topic/<topic>          {}: an operator paused the topic
@@ -23,6 +26,7 @@ from typing import Any, Self
 
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
 
 Document = dict[str, Any]
 
@@ -55,6 +59,37 @@ class PartitionRecord:
     sequence: int | None = None
     source_epoch: int = -1
     epoch: int = 0
+    #: The producer of this partition alone; None: the flow's.
+    producer_id: int | None = None
+    producer_epoch: int = 0
+    #: Others write to the remote partition too: what is ours is known by the producer and counted by its sequences.
+    shared: bool = False
+    #: Records of others below this target offset have been accepted.
+    foreign_to: int = -1
+    #: Source offsets, the end not included, that are left out.
+    skip: tuple[tuple[int, int], ...] = ()
+    #: The first pair since which nothing was skipped, lost or foreign; None: not known.
+    origin_source_offset: int | None = None
+    origin_target_offset: int | None = None
+    origin_sequence: int | None = None
+    #: Handed out at its origin, to find its place by what the target holds.
+    recounting: bool = False
+
+    @property
+    def origin(self) -> Anchor:
+        """The pair to look for the place from, when a later one fits the target no more."""
+        if self.origin_source_offset is None or self.origin_target_offset is None:
+            return self.anchor
+        return Anchor(self.origin_source_offset, self.origin_target_offset, self.origin_sequence)
+
+    def with_origin(self, origin: Anchor) -> Self:
+        """The record with another origin."""
+        return replace(
+            self,
+            origin_source_offset=origin.source_offset,
+            origin_target_offset=origin.target_offset,
+            origin_sequence=origin.sequence,
+        )
 
     @property
     def anchor(self) -> Anchor:
@@ -62,13 +97,51 @@ class PartitionRecord:
         return Anchor(self.source_offset, self.target_offset, self.sequence, self.source_epoch)
 
     def at(self, anchor: Anchor) -> Self:
-        """The record with another pair."""
+        """The record with another pair; one that has moved has found its place."""
         return replace(
             self,
+            recounting=self.recounting and anchor == self.anchor,
             source_offset=anchor.source_offset,
             target_offset=anchor.target_offset,
             sequence=anchor.sequence,
             source_epoch=anchor.source_epoch,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """What a partition went on without, and by which policy. Ranges as in ``Trouble``."""
+
+    kind: TroubleKind
+    policy: TroublePolicy
+    text: str
+    time_ms: int
+    source_from: int = -1
+    source_to: int = -1
+    target_from: int = -1
+    target_to: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A decision about a partition in trouble that was taken, and has to be carried out before it is copied again."""
+
+    trouble: Trouble
+    policy: TroublePolicy
+    time_ms: int
+
+    def gap(self) -> Gap:
+        """What is to be recorded once it is done."""
+        trouble = self.trouble
+        return Gap(
+            kind=trouble.kind,
+            policy=self.policy,
+            text=trouble.text,
+            time_ms=self.time_ms,
+            source_from=trouble.source_from,
+            source_to=trouble.source_to,
+            target_from=trouble.target_from,
+            target_to=trouble.target_to,
         )
 
 
@@ -92,11 +165,23 @@ class FlowMemory:
     partitions: dict[TopicPartition, PartitionRecord] = field(default_factory=dict)
     latest: set[str] = field(default_factory=set)
     paused: set[Pause] = field(default_factory=set)
+    repairs: dict[TopicPartition, Repair] = field(default_factory=dict)
+    gaps: dict[tuple[TopicPartition, int], Gap] = field(default_factory=dict)
 
 
 def partition_key(partition: TopicPartition) -> str:
     """Key of a partition's record."""
     return f"partition/{partition.topic}/{partition.partition}"
+
+
+def repair_key(partition: TopicPartition) -> str:
+    """Key of a decision that has to be carried out."""
+    return f"repair/{partition.topic}/{partition.partition}"
+
+
+def gap_key(partition: TopicPartition, gap: Gap) -> str:
+    """Key of a gap. One partition's troubles are answered one after the other."""
+    return f"gap/{partition.topic}/{partition.partition}/{gap.time_ms}"
 
 
 def latest_key(topic: str) -> str:
@@ -113,7 +198,7 @@ def pause_key(pause: Pause) -> str:
     return f"paused/partition/{pause.topic}/{pause.partition}"
 
 
-def encode(record: FlowRecord | PartitionRecord) -> Document:
+def encode(record: FlowRecord | PartitionRecord | Gap | Repair) -> Document:
     """The JSON object of a record."""
     return asdict(record)
 
@@ -130,8 +215,11 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
             case ["flow"]:
                 memory.flow = FlowRecord(**_fields(FlowRecord, document))
             case ["partition", topic, number]:
-                record = PartitionRecord(**_fields(PartitionRecord, document))
-                memory.partitions[TopicPartition(topic, int(number))] = record
+                memory.partitions[TopicPartition(topic, int(number))] = _partition(document)
+            case ["repair", topic, number]:
+                memory.repairs[TopicPartition(topic, int(number))] = _repair(document)
+            case ["gap", topic, number, time_ms]:
+                memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = Gap(**_fields(Gap, document))
             case ["latest", topic]:
                 memory.latest.add(topic)
             case ["paused", "flow"]:
@@ -143,6 +231,18 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
     return memory
 
 
-def _fields(kind: type[FlowRecord | PartitionRecord], document: Document) -> Document:
+def _repair(document: Document) -> Repair:
+    trouble = _fields(Trouble, document["trouble"])
+    if trouble.get("resume") is not None:
+        trouble["resume"] = Anchor(**trouble["resume"])
+    return Repair(trouble=Trouble(**trouble), policy=document["policy"], time_ms=document["time_ms"])
+
+
+def _partition(document: Document) -> PartitionRecord:
+    record = PartitionRecord(**_fields(PartitionRecord, document))
+    return replace(record, skip=tuple((first, end) for first, end in record.skip))
+
+
+def _fields(kind: type[FlowRecord | PartitionRecord | Gap | Trouble], document: Document) -> Document:
     """A field with a default may be missing: an older version wrote the document."""
     return {each.name: document[each.name] for each in fields(kind) if each.name in document or each.default is MISSING}

@@ -218,6 +218,20 @@ class ClusterAdmin:
         self._wait_until_listed(name)
         return True
 
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete the records of partitions below these offsets; those that are deleted already are no error.
+
+        Raises:
+            AdminError: DELETE is not granted on a topic, or it is compacted only and can't be deleted from.
+        """
+        for chunk in _chunks(list(before)):
+            requests = [ClientTopicPartition(each.topic, each.partition, before[each]) for each in chunk]
+            futures = self._call(self._client.delete_records, requests)
+            by_name = {f"{each.topic}-{each.partition}": future for each, future in futures.items()}
+            for answer in self._settle(by_name, "delete the records of {}").values():
+                if isinstance(answer, MirrorError):
+                    raise answer
+
     def log_bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """First offset and high watermark of partitions; one that can't be asked now is left out."""
         starts = self._list_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from mirror_ray.model.assignment import PartitionState
+from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 
 #: ``idle``: a flow that is not enabled and only emits heartbeats. ``degraded``: some of its partitions don't copy.
 FlowState = Literal["starting", "running", "degraded", "paused", "unreachable", "idle"]
@@ -39,11 +40,38 @@ class PartitionStatus:
     held_back_records: int
     records: int
     bytes: int
+    #: What kind of trouble it is in; None: none that is for somebody to decide.
+    trouble: TroubleKind | None = None
 
     def __str__(self) -> str:
         return (
             f"{self.flow}  {self.topic}-{self.partition}  {_because(self.state, self.reason)}  {_lag(self.lag_records)}"
             f"  {self.position} of {self.source_end}  {self.replicator or 'no replicator'}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapStatus:
+    """What a partition went on without, or did anew. Ranges are of offsets, the end not included; -1: none."""
+
+    flow: str
+    topic: str
+    partition: int
+    kind: TroubleKind
+    policy: TroublePolicy
+    time_ms: int
+    source_from: int
+    source_to: int
+    target_from: int
+    target_to: int
+    text: str
+
+    def __str__(self) -> str:
+        time = datetime.fromtimestamp(self.time_ms / 1000).astimezone()
+        return (
+            f"{time:%Y-%m-%d %H:%M:%S}  {self.flow}  {self.topic}-{self.partition}  {self.kind}: {self.policy}"
+            f"  source {offsets(self.source_from, self.source_to)}"
+            f"  target {offsets(self.target_from, self.target_to)}  {self.text}"
         )
 
 
@@ -156,6 +184,11 @@ class SystemStatus:
 
     def _parts(self) -> tuple[FlowStatus | ReplicatorStatus, ...]:
         return (*self.flows, *self.replicators)
+
+
+def offsets(first: int, end: int) -> str:
+    """A range of offsets for people, or ``-`` for none."""
+    return "-" if first < 0 else f"{first} to {end}"
 
 
 def _because(state: str, reason: str | None) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.topics import NewRemoteTopic
-from mirror_ray.topics.remote import Conflict, RemoteTopicPlan
+from mirror_ray.topics.remote import RemoteTopicPlan, SharedRemote
 
 ResourceType = Literal["TOPIC", "CLUSTER", "TRANSACTIONAL_ID"]
 
@@ -66,7 +66,7 @@ class Plan:
     clusters: tuple[ClusterPlan, ...]
     flows: tuple[FlowPlan, ...]
     rights: tuple[Right, ...]
-    conflicts: tuple[Conflict, ...] = ()
+    shared: tuple[SharedRemote, ...] = ()
 
     @property
     def missing_rights(self) -> tuple[Right, ...]:
@@ -76,4 +76,4 @@ class Plan:
     @property
     def ok(self) -> bool:
         """Whether every topic of every flow would be copied."""
-        return not (self.conflicts or self.missing_rights or any(flow.refused for flow in self.flows))
+        return not (self.missing_rights or any(flow.refused for flow in self.flows))

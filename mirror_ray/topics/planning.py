@@ -11,19 +11,21 @@ from mirror_ray.coordination.discovery import (
     LogBounds,
     TopicSide,
     cluster_refusal,
-    identity_refusal,
+    identity_troubles,
     occupied_refusal,
+    renamed_refusal,
     unaccounted,
 )
 from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode
 from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, REMOTE_TOPIC_REPLICATION_FACTOR, ClusterAdmin
 from mirror_ray.kafka.state import read_state, state_topic, transactional_id
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
+from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.topics import ConfigValue, NewRemoteTopic, TopicSummary, effective_replication_factor
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, Plan, Right
-from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_conflicts, plan_remote_topic
+from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_shared, plan_remote_topic
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
 from mirror_ray.topics.selection import config_filter, replication_rules
 
@@ -59,16 +61,20 @@ def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> P
     flows = [flow for flow in settings.flows if flow.enabled or flow.heartbeats.emit_enabled]
     used = {alias for flow in flows for alias in (flow.name.source, flow.name.target)}
     sites = _reach([cluster for alias, cluster in settings.clusters.items() if alias in used], client_id)
-    drafts = [_plan_flow(flow, sites[flow.name.source], sites[flow.name.target]) for flow in flows]
+    names = {flow.name: _remote_names(flow, sites[flow.name.source]) for flow in flows if flow.enabled}
+    shared = find_shared((flow, topic, remote) for flow, each in names.items() for topic, remote in each.items())
+    together = {(each.target, each.remote_topic) for each in shared}
+    drafts = [
+        _plan_flow(flow, sites[flow.name.source], sites[flow.name.target], names.get(flow.name, {}), together)
+        for flow in flows
+    ]
     return Plan(
         clusters=tuple(
             ClusterPlan(alias=alias, cluster_id=site.cluster_id, brokers=site.brokers) for alias, site in sites.items()
         ),
         flows=tuple(draft.plan for draft in drafts),
         rights=merge_rights(right for draft in drafts for right in _rights(draft, sites)),
-        conflicts=find_conflicts(
-            (draft.plan.flow, topic.source_topic, topic.remote_topic) for draft in drafts for topic in draft.plan.topics
-        ),
+        shared=shared,
     )
 
 
@@ -91,16 +97,37 @@ def _reach(clusters: Sequence[ClusterSettings], client_id: str) -> dict[str, _Si
     return {alias: answer for alias, answer in answers.items() if isinstance(answer, _Site)}
 
 
-def _plan_flow(flow: FlowSettings, source: _Site, target: _Site) -> _Draft:
+def _remote_names(flow: FlowSettings, source: _Site) -> dict[str, str]:
+    """The flow's topics, each with its remote topic's name."""
+    try:
+        rules = replication_rules(flow)
+    except ValueError as error:
+        raise ConfigError(f"{flow.name}: {error}") from error
+    return {name: rules.remote_topic(name) for name in sorted(source.topics) if rules.should_replicate_topic(name)}
+
+
+def _plan_flow(
+    flow: FlowSettings,
+    source: _Site,
+    target: _Site,
+    remote_names: Mapping[str, str],
+    together: Collection[tuple[str, str]],
+) -> _Draft:
+    """``together``: target aliases and remote topics that several source topics are copied into."""
     internal = _internal_topics(flow, target)
     if not flow.enabled:
         return _draft(flow, target, (), internal, [])
     try:
-        rules, configs = replication_rules(flow), config_filter(flow)
+        configs = config_filter(flow)
+        declared = compile_patterns(flow.topics.shared_remote)
     except ValueError as error:
         raise ConfigError(f"{flow.name}: {error}") from error
-    names = sorted(name for name in source.topics if rules.should_replicate_topic(name))
-    remote_names = {name: rules.remote_topic(name) for name in names}
+    shared = {
+        remote
+        for remote in remote_names.values()
+        if (flow.name.target, remote) in together or (declared is not None and declared.fullmatch(remote))
+    }
+    names = list(remote_names)
     existing = [remote for remote in remote_names.values() if remote in target.topics]
     source_configs = source.admin.try_describe_topic_configs(names)
     target_configs = target.admin.try_describe_topic_configs(existing)
@@ -116,7 +143,7 @@ def _plan_flow(flow: FlowSettings, source: _Site, target: _Site) -> _Draft:
         )
         for name, remote in remote_names.items()
     )
-    return _draft(flow, target, topics, internal, _refusals(flow, source, target, remote_names))
+    return _draft(flow, target, topics, internal, _refusals(flow, source, target, remote_names, shared))
 
 
 def _facts(topic: TopicSummary, configs: Mapping[str, dict[str, ConfigValue] | MirrorError]) -> TopicFacts:
@@ -149,7 +176,9 @@ def _heartbeats_topic(flow: FlowSettings) -> str:
     return load_policy(flow.policy, flow.name.source).heartbeats_topic()
 
 
-def _refusals(flow: FlowSettings, source: _Site, target: _Site, remote_names: Mapping[str, str]) -> list[str]:
+def _refusals(
+    flow: FlowSettings, source: _Site, target: _Site, remote_names: Mapping[str, str], shared: Collection[str]
+) -> list[str]:
     """Topics that the flow would not touch, by what its state and the target's logs say."""
     memory = _memory(flow, target)
     refusal = cluster_refusal(flow.name, memory.flow, source.cluster_id, target.cluster_id)
@@ -162,10 +191,16 @@ def _refusals(flow: FlowSettings, source: _Site, target: _Site, remote_names: Ma
     for name, side in sources.items():
         records = _records_of(memory, name)
         remote = remotes.get(remote_names[name])
-        refusal = identity_refusal(side, remote, records)
+        refusal = renamed_refusal(name, remote_names[name], records)
+        troubles = identity_troubles(side, remote, records)
         if refusal is not None:
             refusals.append(refusal)
-        elif remote is not None:
+        elif troubles:
+            trouble = next(iter(troubles.values()))
+            policy = flow.trouble.policy_for(trouble.kind)
+            if policy == "stop":
+                refusals.append(f"{trouble.kind}: {trouble.text}; `mirror-ray resolve` answers it once the flow runs")
+        elif remote is not None and remote.topic not in shared:
             open_partitions = unaccounted(side, remote, records)
             doubtful[remote.topic] = [TopicPartition(remote.topic, number) for number in open_partitions]
     bounds = target.admin.log_bounds([partition for partitions in doubtful.values() for partition in partitions])

@@ -52,8 +52,8 @@ class RemoteTopicPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """A remote topic that more than one source topic would be copied into."""
+class SharedRemote:
+    """A remote topic that more than one source topic is copied into."""
 
     target: str
     remote_topic: str
@@ -63,8 +63,8 @@ class Conflict:
     def __str__(self) -> str:
         writers = " and ".join(f"{flow} (topic {topic})" for flow, topic in self.sources)
         return (
-            f"remote topic {self.remote_topic} on cluster {self.target} would be written by {writers}: exclude the "
-            f"topic from all of them but one, or choose a replication policy that names them apart"
+            f"remote topic {self.remote_topic} on cluster {self.target} is shared: {writers} write to it; to keep them "
+            f"apart choose another replication policy, or exclude the topic from all but one"
         )
 
 
@@ -138,13 +138,13 @@ def remote_configs(source: Configs, configs: ConfigPropertyFilter) -> dict[str, 
     }
 
 
-def find_conflicts(remote_names: Iterable[tuple[FlowName, str, str]]) -> tuple[Conflict, ...]:
-    """Remote topics that several source topics share, from (flow, source topic, remote topic)."""
+def find_shared(remote_names: Iterable[tuple[FlowName, str, str]]) -> tuple[SharedRemote, ...]:
+    """Remote topics that several source topics are copied into, from (flow, source topic, remote topic)."""
     writers: dict[tuple[str, str], list[tuple[FlowName, str]]] = {}
     for flow, topic, remote in remote_names:
         writers.setdefault((flow.target, remote), []).append((flow, topic))
     return tuple(
-        Conflict(target=target, remote_topic=remote, sources=tuple(sources))
+        SharedRemote(target=target, remote_topic=remote, sources=tuple(sources))
         for (target, remote), sources in sorted(writers.items(), key=lambda item: item[0])
         if len(sources) > 1
     )

@@ -92,14 +92,14 @@ def test_a_filled_remote_topic_is_refused(clusters: Clusters, make_topic: TopicM
     assert f"remote topic {remote} is not empty" in plan.flows[0].refused[0]
 
 
-def test_fan_in_under_the_identity_policy_is_a_conflict(clusters: Clusters, make_topic: TopicMaker) -> None:
-    """Two flows that would write one remote topic are both named."""
+def test_fan_in_under_the_identity_policy_is_shared(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Two flows that write one remote topic are both named, and neither minds what the other has written there."""
     topic = make_topic(clusters.a)
     flows = (flow("A->B", topic, policy=IDENTITY), flow("C->B", topic, policy=IDENTITY))
     plan = make_plan(settings_of(clusters, *flows))
-    assert [conflict.remote_topic for conflict in plan.conflicts if conflict.remote_topic == topic] == [topic]
-    assert "A->B" in str(plan.conflicts[0])
-    assert not plan.ok
+    assert [each.remote_topic for each in plan.shared if each.remote_topic == topic] == [topic]
+    assert "A->B" in str(plan.shared[0])
+    assert plan.ok
 
 
 def test_unreachable_clusters_are_all_named() -> None:

@@ -10,9 +10,8 @@ import pytest
 from mirror_ray.config.settings import PolicySettings
 from mirror_ray.devcluster import DevCluster
 from tests.support.clusters import Clusters
-from tests.support.kafka import assert_equal_copies, create_topic, produce, sample_messages
+from tests.support.kafka import assert_equal_copies, create_topic, produce, read_all, sample_messages
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
-from tests.support.waiting import wait_until
 
 IDENTITY = PolicySettings(class_name="org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
 #: A cycle would show within a few discoveries.
@@ -103,16 +102,21 @@ def test_identity_one_way(three: dict[str, DevCluster], mark: str, system: str) 
     same(three, "A", mark, "B", mark)
 
 
-def test_two_flows_never_write_one_remote_topic(three: dict[str, DevCluster], mark: str, system: str) -> None:
-    """Fan-in under the identity policy: the first flow has the topic, the second says why it does not copy."""
+def test_fan_in_under_one_name(three: dict[str, DevCluster], mark: str, system: str) -> None:
+    """A->C and B->C under the identity policy share the remote topic: all of both, each once and in its order."""
     fill(three["A"], mark)
     fill(three["B"], mark, first=1000)
-    mirror = run(system, settings_of(three, "A->C", "B->C", topics=f".*{mark}.*", policy=IDENTITY))
-    refused = wait_until(
-        lambda: [each for each in mirror.topics() if each.state == "refused" and each.topic == mark], 30, "one refused"
-    )
-    assert len(refused) == 1
-    assert "already written by the flow" in (refused[0].reason or "")
-    winner = "A" if refused[0].flow == "B->C" else "B"
-    wait_caught_up(mirror, {(f"{winner}->C", mark): 2})
-    same(three, winner, mark, "C", mark)
+    flows = settings_of(three, "A->C", "B->C", topics=f".*{mark}.*", policy=IDENTITY)
+    mirror = run(system, flows)
+    wait_caught_up(mirror, {("A->C", mark): 2, ("B->C", mark): 2})
+    for name, first in (("A", 300), ("B", 1300)):
+        produce(three[name].confluent_config(), mark, sample_messages(300, partitions=2, first=first))
+    mirror.down(20.0)
+    mirror = run(system, flows)
+    wait_caught_up(mirror, {("A->C", mark): 2, ("B->C", mark): 2})
+    sources = [read_all(three[name].confluent_config(), mark) for name in "AB"]
+    for partition, found in read_all(three["C"].confluent_config(), mark).items():
+        assert len(found) == sum(len(each[partition]) for each in sources)
+        for source in sources:
+            wanted = set(source[partition])
+            assert [record for record in found if record in wanted] == source[partition]

@@ -24,6 +24,7 @@ from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.trouble import Trouble
 
 FLOW = FlowName("A", "B")
 QUICK = Timing(
@@ -49,11 +50,14 @@ class FakeKafka:
     sources: dict[str, dict[str, TopicSide]] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     source_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    source_starts: dict[TopicPartition, int] = field(default_factory=dict)
     states: dict[FlowName, dict[str, Document]] = field(default_factory=dict)
     cluster_ids: dict[str, str] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
     log: list[str] = field(default_factory=list)
     ids: int = 0
+    producers: int = 0
 
     def add_topic(self, cluster: str, topic: str, partitions: int = 1) -> None:
         """Create a topic, or again with a new id."""
@@ -113,15 +117,26 @@ class FakeFlowPort:
         return dict.fromkeys(remote, TargetLimits(max_message_bytes=1_000_000, compress_with=None))
 
     async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
-        return {each: LogBounds(start=0, end=self.kafka.ends.get(each, 0)) for each in partitions}
+        return {
+            each: LogBounds(start=self.kafka.starts.get(each, 0), end=self.kafka.ends.get(each, 0))
+            for each in partitions
+        }
 
     async def source_offsets(
         self, partitions: Sequence[TopicPartition], *, latest: bool
     ) -> Mapping[TopicPartition, int]:
-        return {each: self.kafka.source_ends.get(each, 0) if latest else 0 for each in partitions}
+        offsets = self.kafka.source_ends if latest else self.kafka.source_starts
+        return {each: offsets.get(each, 0) for each in partitions}
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self._reach()
+        for each, offset in before.items():
+            self.kafka.log.append(f"delete {each} before {offset}")
+            self.kafka.starts[each] = offset
 
     async def new_producer(self) -> tuple[int, int]:
-        return 4242, 0
+        self.kafka.producers += 1
+        return 4241 + self.kafka.producers, 0
 
     async def write_state(self, documents: Mapping[str, Document | None]) -> None:
         self._reach()
@@ -151,6 +166,8 @@ class FakeReplicator:
     answers_after_s: float = 0.0
     held: dict[FlowPartition, PartitionReport] = field(default_factory=dict)
     changed: set[FlowPartition] = field(default_factory=set)
+    #: The newest assignment of each partition.
+    assigned: dict[FlowPartition, Assignment] = field(default_factory=dict)
 
     async def _answer(self) -> None:
         if not self.alive:
@@ -176,6 +193,7 @@ class FakeReplicator:
         await asyncio.sleep(self.answers_after_s)
         for each in assignments:
             self.log.append(f"assign {each.partition} to {self.id} epoch {each.epoch} at {each.anchor.source_offset}")
+            self.assigned[each.partition] = each
             self.held[each.partition] = _report(each)
             self.changed.add(each.partition)
         told = list(self.held) if full else [each for each in self.changed if each in self.held]
@@ -220,9 +238,9 @@ class FakeReplicator:
         )
         self.changed.add(partition)
 
-    def stop_partition(self, partition: FlowPartition, reason: str) -> None:
+    def stop_partition(self, partition: FlowPartition, reason: str, trouble: Trouble | None = None) -> None:
         """Pretend that a partition stopped itself."""
-        self.held[partition] = replace(self.held[partition], state="stopped", reason=reason)
+        self.held[partition] = replace(self.held[partition], state="stopped", reason=reason, trouble=trouble)
         self.changed.add(partition)
 
 

@@ -265,19 +265,57 @@ async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: Wo
     await eventually(lambda: partition("orders", 0, FlowName("A", "C")) in world.ray.replicators[1].held)
 
 
-async def test_second_flow_into_one_remote_topic_is_refused(world: World) -> None:
-    """Two flows whose policies name the same remote topic: the first writes it, the second is refused by name."""
+async def test_second_flow_into_one_remote_topic_shares_it(world: World) -> None:
+    """The first writer is taken back and told to count before the second one is anchored, by a producer of its own."""
     world.naming = lambda _flow, topic: topic + ".copy"
     world.kafka.add_topic("A", "orders")
     coordinator = world.coordinator()
     await coordinator.apply(settings(flow()))
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    ours, other = partition("orders"), partition("orders", 0, FlowName("C", "B"))
+    await eventually(lambda: ours in world.ray.replicators[1].held)
+    assert not world.ray.replicators[1].assigned[ours].shared
+    world.ray.replicators[1].copy(ours, 30)
+    world.kafka.ends[TopicPartition("orders.copy", 0)] = 30
     world.kafka.add_topic("C", "orders")
+    before = len(world.kafka.log)
     await coordinator.apply(settings(flow(), flow("C->B")))
-    await eventually(lambda: _state(coordinator, "orders", "refused"))
-    refused = [each for each in await coordinator.topics() if each.state == "refused"]
-    assert [each.flow for each in refused] == ["C->B"]
-    assert "A->B" in (refused[0].reason or "")
+    await eventually(lambda: other in world.ray.replicators[1].held and ours in world.ray.replicators[1].held)
+    first, second = (world.ray.replicators[1].assigned[each] for each in (ours, other))
+    assert first.shared
+    assert second.shared
+    assert (first.anchor.source_offset, first.anchor.target_offset, first.anchor.sequence) == (30, 30, 30)
+    assert (second.anchor.source_offset, second.anchor.target_offset, second.anchor.sequence) == (0, 30, 0)
+    assert first.producer_id != second.producer_id
+    log = world.kafka.log[before:]
+    released = next(index for index, each in enumerate(log) if each.startswith(f"release {ours}"))
+    assert released < next(index for index, each in enumerate(log) if each.startswith(f"assign {other}"))
+
+
+async def test_declared_shared_topic_may_be_filled_already(world: World) -> None:
+    """shared.remote.topics lets a flow begin behind what others wrote, by a producer of the partition's own."""
+    world.kafka.add_topic("A", "orders")
+    world.kafka.add_topic("B", "A.orders")
+    world.kafka.ends[TopicPartition("A.orders", 0)] = 10
+    await world.coordinator().apply(
+        settings(flow(topics={"refresh_interval_s": 0.005, "shared_remote": ("A\\.orders",)}))
+    )
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    assignment = world.ray.replicators[1].assigned[partition("orders")]
+    assert assignment.shared
+    assert (assignment.anchor.target_offset, assignment.anchor.next_sequence) == (10, 0)
+    assert assignment.producer_id != world.kafka.states[FLOW]["flow"]["producer_id"]
+
+
+async def test_at_least_once_needs_no_producer(world: World) -> None:
+    """No producer id is asked for; going back to exactly once asks for one."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(flow(produce={"delivery_guarantee": "at_least_once"})))
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    assert world.ray.replicators[1].assigned[partition("orders")].producer_id == -1
+    assert world.kafka.producers == 0
+    await coordinator.apply(settings())
+    await eventually(lambda: world.ray.replicators[1].assigned[partition("orders")].producer_id == 4242)
 
 
 async def test_other_cluster_behind_an_alias_is_refused(world: World) -> None:

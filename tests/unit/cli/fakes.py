@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from mirror_ray.mirror import Mirror
-from mirror_ray.observe.status import Event, FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
+from mirror_ray.observe.status import (
+    Event,
+    FlowStatus,
+    GapStatus,
+    PartitionStatus,
+    ReplicatorStatus,
+    SystemStatus,
+    TopicStatus,
+)
 
 PARTITION = PartitionStatus(
     flow="A->B",
@@ -77,6 +85,20 @@ STATUS = SystemStatus(
 )
 EVENT = Event(time_ms=0, level="info", subject="A->B", text="found topic orders")
 
+GAP = GapStatus(
+    flow="A->B",
+    topic="orders",
+    partition=0,
+    kind="source_removed",
+    policy="skip",
+    time_ms=0,
+    source_from=50,
+    source_to=80,
+    target_from=-1,
+    target_to=-1,
+    text="offsets 50 to 80 were removed",
+)
+
 
 def status_of(*flows: FlowStatus) -> SystemStatus:
     """A system with these flows."""
@@ -92,6 +114,7 @@ class FakeCoordinator:
         self.topics: tuple[TopicStatus, ...] = (TOPIC,)
         self.replicators: tuple[ReplicatorStatus, ...] = (REPLICATOR,)
         self.events: tuple[Event, ...] = (EVENT,)
+        self.gaps: tuple[GapStatus, ...] = (GAP,)
         self.told: list[tuple[Any, ...]] = []
         self.errors: dict[str, Exception] = {}
         self.ended = False
@@ -109,7 +132,7 @@ class FakeCoordinator:
             value = getattr(self, method)
             return next(value) if isinstance(value, Iterator) else value
         self.told.append((method, *args))
-        return self.drained if method == "down" else None
+        return {"down": self.drained, "resolve": ("orders-3",)}.get(method)
 
     def end(self) -> None:
         """Every actor ends."""

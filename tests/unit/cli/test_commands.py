@@ -66,7 +66,7 @@ def test_replicators_json_has_the_fields_of_the_contract(coordinator: FakeCoordi
     assert list(row) == ["id", "node", "pid", "partitions", "records_per_s", "bytes_per_s", "cpu", "memory"]
 
 
-@pytest.mark.parametrize("command", ["status", "lag", "topics", "replicators", "events"])
+@pytest.mark.parametrize("command", ["status", "lag", "topics", "replicators", "events", "gaps"])
 def test_yaml_says_what_json_says(coordinator: FakeCoordinator, run: Run, command: str) -> None:
     """Both forms hold the same data, on stdout alone."""
     as_json, as_yaml = run(command, "-o", "json"), run(command, "-o", "yaml")
@@ -123,6 +123,8 @@ def test_status_ends_with_1_when_a_flow_is_unhealthy(
     [
         (("scale", "3"), ("scale", 3)),
         (("pause", "A->B"), ("pause", "A->B", None, None)),
+        (("resolve", "A->B", "orders:3", "--by", "skip", "--yes"), ("resolve", "A->B", "orders", 3, "skip")),
+        (("resolve", "A->B", "orders", "--by", "resync", "-y"), ("resolve", "A->B", "orders", None, "resync")),
         (("pause", "A->B", "orders"), ("pause", "A->B", "orders", None)),
         (("resume", "A->B", "orders:3"), ("resume", "A->B", "orders", 3)),
         (("down", "--deadline", "5"), ("down", 5.0)),
@@ -274,3 +276,24 @@ def test_help_comes_without_ray() -> None:
     """Importing the command line imports neither Ray nor a Kafka client."""
     code = "import sys, mirror_ray.cli; print([m for m in ('ray', 'confluent_kafka', 'pyspark') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_resolve_asks_nobody_without_a_terminal(coordinator: FakeCoordinator, run: Run) -> None:
+    """A script has to say that it means it."""
+    result = run("resolve", "A->B", "orders:3", "--by", "resync")
+    assert result.exit_code == 2
+    assert "--yes" in result.stderr
+    assert coordinator.told == []
+
+
+def test_resolve_names_what_goes_on(coordinator: FakeCoordinator, run: Run) -> None:
+    """The answer says which partitions, and where the rest is told."""
+    result = run("resolve", "A->B", "orders:3", "--by", "skip", "--yes")
+    assert "skip for orders-3" in result.stderr
+    assert "mirror-ray events" in result.stderr
+
+
+def test_gaps_shows_what_was_lost(coordinator: FakeCoordinator, run: Run) -> None:
+    """Kind, policy and both ranges."""
+    result = run("gaps", "A->B")
+    assert all(word in result.stdout for word in ("source_removed", "skip", "50 to 80", "-"))

@@ -11,13 +11,16 @@ from mirror_ray.coordination.discovery import (
     LogBounds,
     TopicSide,
     cluster_refusal,
-    identity_refusal,
+    identity_troubles,
     occupied_refusal,
+    renamed_refusal,
     unaccounted,
 )
 from mirror_ray.coordination.naming import replicator_name, replicator_number
-from mirror_ray.coordination.state import FlowRecord, PartitionRecord, Pause
+from mirror_ray.coordination.state import FlowRecord, PartitionRecord, Pause, Repair
+from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
+from mirror_ray.model.trouble import Trouble, TroubleKind
 
 RECORD = PartitionRecord(
     source_topic_id=TopicId("s1"),
@@ -26,6 +29,7 @@ RECORD = PartitionRecord(
     source_offset=5,
     target_offset=3,
     epoch=2,
+    skip=((1, 3), (7, 8)),
 )
 FLOW_RECORD = FlowRecord(producer_id=7, producer_epoch=0, source_cluster_id="a", target_cluster_id="b", selection="s")
 SOURCE = TopicSide(topic="t", topic_id=TopicId("s1"), partitions=2)
@@ -35,7 +39,16 @@ REMOTE = TopicSide(topic="A.t", topic_id=TopicId("t1"), partitions=2)
 def test_documents_survive_json() -> None:
     """Everything that is written is read back as it was, through JSON."""
     pauses = {Pause(), Pause("t"), Pause("t", 4)}
+    repair = Repair(
+        trouble=Trouble(kind="copy_lost", text="x", target_from=3, resume=Anchor(1, 2, 3, 4)),
+        policy="resync",
+        time_ms=5,
+    )
+    gap = repair.gap()
+    where = TopicPartition("my.topic-1", 12)
     written = {
+        state.repair_key(where): state.encode(repair),
+        state.gap_key(where, gap): state.encode(gap),
         state.FLOW_KEY: state.encode(FLOW_RECORD),
         state.partition_key(TopicPartition("my.topic-1", 12)): state.encode(RECORD),
         state.latest_key("t"): {},
@@ -45,6 +58,8 @@ def test_documents_survive_json() -> None:
     assert memory.flow == FLOW_RECORD
     assert memory.partitions == {TopicPartition("my.topic-1", 12): RECORD}
     assert memory.latest == {"t"}
+    assert memory.repairs == {where: repair}
+    assert memory.gaps == {(where, 5): gap}
     assert memory.paused == pauses
 
 
@@ -63,27 +78,34 @@ def test_pause_covers_its_scope(pause: Pause, covered: bool) -> None:
 
 
 def test_same_ids_may_be_copied_on() -> None:
-    """A topic that is what it was is not refused."""
-    assert identity_refusal(SOURCE, REMOTE, {0: RECORD}) is None
-    assert identity_refusal(SOURCE, None, {}) is None
+    """A topic that is what it was is in no trouble."""
+    assert identity_troubles(SOURCE, REMOTE, {0: RECORD}) == {}
+    assert identity_troubles(SOURCE, None, {}) == {}
+    assert renamed_refusal("t", "A.t", {0: RECORD}) is None
 
 
 @pytest.mark.parametrize(
-    ("source", "remote", "words"),
+    ("source", "remote", "kind", "words"),
     [
-        (TopicSide(topic="t", topic_id=TopicId("s2"), partitions=1), REMOTE, ("s1", "s2", "recreated")),
-        (SOURCE, TopicSide(topic="A.t", topic_id=TopicId("t2"), partitions=1), ("t1", "t2", "recreated")),
-        (SOURCE, None, ("A.t", "t1", "gone")),
-        (SOURCE, TopicSide(topic="X.t", topic_id=TopicId("t1"), partitions=1), ("A.t", "X.t", "policy")),
+        (TopicSide(topic="t", topic_id=TopicId("s2"), partitions=1), REMOTE, "source_recreated", ("s1", "s2")),
+        (SOURCE, TopicSide(topic="A.t", topic_id=TopicId("t2"), partitions=1), "target_recreated", ("t1", "t2")),
+        (SOURCE, None, "target_missing", ("A.t", "t1")),
     ],
 )
-def test_other_topics_under_known_names_are_refused(
-    source: TopicSide, remote: TopicSide | None, words: tuple[str, ...]
+def test_other_topics_under_known_names_are_in_trouble(
+    source: TopicSide, remote: TopicSide | None, kind: TroubleKind, words: tuple[str, ...]
 ) -> None:
-    """A recreated, deleted or renamed topic is refused with both identities."""
-    reason = identity_refusal(source, remote, {0: RECORD})
+    """A recreated or deleted topic is told with its identities, for each partition that was copied."""
+    (trouble,) = identity_troubles(source, remote, {0: RECORD}).values()
+    assert trouble.kind == kind
+    assert all(word in trouble.text for word in words)
+
+
+def test_renamed_remote_topic_is_refused() -> None:
+    """Another replication policy is not a trouble that somebody could skip."""
+    reason = renamed_refusal("t", "X.t", {0: RECORD})
     assert reason is not None
-    assert all(word in reason for word in words)
+    assert all(word in reason for word in ("A.t", "X.t", "policy"))
 
 
 def test_only_partitions_on_both_sides_are_begun() -> None:

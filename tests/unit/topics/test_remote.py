@@ -10,7 +10,7 @@ from mirror_ray.config.settings import TopicSettings
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.topics import ConfigSource, ConfigValue, effective_replication_factor
-from mirror_ray.topics.remote import Configs, Extension, TopicFacts, find_conflicts, plan_remote_topic, remote_configs
+from mirror_ray.topics.remote import Configs, Extension, TopicFacts, find_shared, plan_remote_topic, remote_configs
 
 MM2_FILTER = ConfigPropertyFilter(TopicSettings().config_properties_exclude)
 
@@ -122,9 +122,9 @@ def test_a_size_from_the_brokers_file_is_warned_of_at_creation() -> None:
     assert "max.message.bytes=5000000" in plan.warnings[0]
 
 
-def test_flows_into_one_remote_topic_are_a_conflict() -> None:
+def test_flows_into_one_remote_topic_share_it() -> None:
     """Fan-in under the identity policy names both flows and the topic; the same name on another cluster is none."""
-    conflicts = find_conflicts(
+    shared = find_shared(
         [
             (FlowName("A", "C"), "t", "t"),
             (FlowName("B", "C"), "t", "t"),
@@ -132,9 +132,9 @@ def test_flows_into_one_remote_topic_are_a_conflict() -> None:
             (FlowName("A", "C"), "u", "u"),
         ]
     )
-    assert len(conflicts) == 1
-    assert conflicts[0].sources == ((FlowName("A", "C"), "t"), (FlowName("B", "C"), "t"))
-    assert "A->C (topic t) and B->C (topic t)" in str(conflicts[0])
+    assert len(shared) == 1
+    assert shared[0].sources == ((FlowName("A", "C"), "t"), (FlowName("B", "C"), "t"))
+    assert "A->C (topic t) and B->C (topic t)" in str(shared[0])
 
 
 @pytest.mark.parametrize(("explicit", "brokers", "effective"), [(None, 1, 1), (None, 2, 2), (None, 9, 2), (3, 1, 3)])

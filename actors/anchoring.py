@@ -1,0 +1,182 @@
+"""One flow's first anchors: where partitions that are new to it begin, and whether their remote topics are shared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from actors.claims import Claims
+from actors.ledger import FlowLedger
+from actors.ports import Cluster, FlowPort
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.coordination import discovery
+from mirror_ray.coordination.discovery import LogBounds
+from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.filters import compile_patterns
+from mirror_ray.model.names import FlowPartition, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """What was seen of a partition without a record; None: it can't be asked now."""
+
+    bounds: LogBounds | None
+    start: int | None
+
+
+class Anchoring:
+    """Gives each partition the record that its copy begins from, and turns lone writers into sharing ones.
+
+    Guarantee: no partition is anchored in a shared remote topic before every other writer there knows that it is.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        port: FlowPort,
+        ledger: FlowLedger,
+        claims: Claims,
+        *,
+        free: Callable[[FlowPartition], bool],
+    ) -> None:
+        """``free``: whether no replicator has the partition or may still have it."""
+        self._name = settings.name
+        self._port = port
+        self._ledger = ledger
+        self._claims = claims
+        self._free = free
+        self._declared = compile_patterns(settings.topics.shared_remote)
+        self._shared: set[str] = set()
+        #: Partitions of these topics that are still copied as if nobody else wrote there.
+        self._alone: set[TopicPartition] = set()
+        self._seen = 0
+
+    def holds_back(self, partition: TopicPartition) -> bool:
+        """Whether the partition must not be copied before its record says that others write there too."""
+        record = self._ledger.record(partition)
+        return partition.topic in self._shared and record is not None and not record.shared
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to do that could not be done before."""
+        if self._seen != self._claims.version:
+            return True
+        return any(self._free(self._of(partition)) for partition in self._alone)
+
+    async def share(self, selected: Mapping[str, str], target: Cluster) -> bool:
+        """Learn which remote topics are shared, and say so in the records of partitions that nobody copies now.
+
+        Returns:
+            Whether a topic waits for another flow to do the same.
+        """
+        self._seen = self._claims.version
+        self._shared = {
+            topic
+            for topic, remote in selected.items()
+            if self._claims.join((target.cluster_id, remote), (self._name, topic))
+            or (self._declared is not None and self._declared.fullmatch(remote))
+        }
+        records = self._ledger.by_topic()
+        alone = {
+            TopicPartition(topic, number): record
+            for topic in self._shared
+            for number, record in records.get(topic, {}).items()
+            if not record.shared
+        }
+        turned: dict[TopicPartition, PartitionRecord] = {}
+        for partition, record in alone.items():
+            anchor = self._ledger.latest_anchor(partition)
+            if anchor is not None and self._free(self._of(partition)):
+                turned[partition] = discovery.shared_record(record.at(anchor))
+        await self._ledger.rewrite(turned)
+        self._alone = alone.keys() - turned.keys()
+        left = {partition.topic for partition in self._alone}
+        waiting = False
+        for topic, remote in selected.items():
+            ours = (target.cluster_id, remote), (self._name, topic)
+            self._claims.shares(*ours, ready=topic in self._shared and topic not in left)
+            waiting |= topic in self._shared and not self._claims.others_share(*ours)
+        return waiting
+
+    async def anchor(self, remotes: Mapping[str, str], source: Cluster, target: Cluster) -> dict[str, str]:
+        """Anchor the partitions of ``remotes`` (by source topic) that have no record.
+
+        Returns:
+            Why a topic is refused: its remote topic is neither ours nor declared to be shared.
+        """
+        fresh = await self._look(remotes, source, target)
+        refused: dict[str, str] = {}
+        found: dict[TopicPartition, PartitionRecord] = {}
+        for topic, partitions in fresh.items():
+            seen = {number: each.bounds for number, each in partitions.items() if each.bounds is not None}
+            shared = topic in self._shared
+            reason = None if shared else discovery.occupied_refusal(remotes[topic], seen)
+            if reason is not None:
+                refused[topic] = reason
+                continue
+            if any(each.bounds is None or each.start is None for each in partitions.values()):
+                continue
+            producers = await self._producers(len(partitions)) if shared else []
+            for number, each in partitions.items():
+                if each.bounds is not None and each.start is not None:
+                    record = discovery.first_record(
+                        source.topics[topic],
+                        target.topics[remotes[topic]],
+                        Anchor(each.start, each.bounds.end, 0 if shared else None),
+                        producers.pop() if producers else None,
+                    )
+                    found[TopicPartition(topic, number)] = discovery.shared_record(record) if shared else record
+        await self._ledger.remember(found)
+        return refused
+
+    async def _look(self, remotes: Mapping[str, str], source: Cluster, target: Cluster) -> dict[str, dict[int, _Fresh]]:
+        records = self._ledger.by_topic()
+        numbers: dict[str, list[int]] = {}
+        for topic, name in remotes.items():
+            remote = target.topics.get(name)
+            waits = topic in self._shared and not self._claims.others_share(
+                (target.cluster_id, name), (self._name, topic)
+            )
+            if remote is not None and not waits:
+                open_ones = discovery.unaccounted(source.topics[topic], remote, records.get(topic, {}))
+                if open_ones:
+                    numbers[topic] = open_ones
+        if not numbers:
+            return {}
+        there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
+        bounds = await self._port.target_bounds(there)
+        starts = await self._starts(numbers)
+        return {
+            topic: {
+                number: _Fresh(
+                    bounds.get(TopicPartition(remotes[topic], number)), starts.get(TopicPartition(topic, number))
+                )
+                for number in chosen
+            }
+            for topic, chosen in numbers.items()
+        }
+
+    async def _starts(self, fresh: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
+        """Where partitions that are new to us begin."""
+        starts: dict[TopicPartition, int] = {}
+        for latest in (False, True):
+            asked = [
+                TopicPartition(topic, number)
+                for topic in fresh
+                if (topic in self._ledger.latest) is latest
+                for number in fresh[topic]
+            ]
+            if asked:
+                starts |= await self._port.source_offsets(asked, latest=latest)
+        return starts
+
+    async def _producers(self, count: int) -> list[tuple[int, int]]:
+        """A producer for each partition; none where the flow copies at least once."""
+        if self._ledger.flow is None or self._ledger.flow.producer_id < 0:
+            return []
+        return list(await asyncio.gather(*(self._port.new_producer() for _ in range(count))))
+
+    def _of(self, partition: TopicPartition) -> FlowPartition:
+        return FlowPartition(self._name, partition.topic, partition.partition)

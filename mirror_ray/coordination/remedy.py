@@ -1,0 +1,193 @@
+"""What becomes of a partition in trouble: which answers there are, and what an answer means. Pure.
+
+====================  =========================================  ==================================================
+kind                  skip                                       resync
+====================  =========================================  ==================================================
+source_removed        go on at the first record that is left     the same: nothing brings them back
+source_truncated      go on where both logs still agree; the     empty the target, copy from the source's start
+                      target keeps what the source lost
+source_recreated      copy the new topic behind the old one's    empty the target, copy the new topic
+                      records
+target_missing,       go on at the position, in the new topic    copy from the source's start
+target_recreated      if that is empty                           if the new topic is empty
+target_truncated      go on at the position, behind what is      find the place of what is left and go on there;
+                      left                                       where that fails, empty the target and copy anew
+target_foreign        accept what others wrote, and go on        empty the target, copy from the source's start
+copy_lost             no answer: it could double                 empty the target, copy from the source's start
+record_refused        leave the records out                      no answer: the target would refuse them again
+====================  =========================================  ==================================================
+
+What others wrote is never deleted: a partition that is shared is not emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from mirror_ray.coordination.state import Gap, PartitionRecord, Repair
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.names import TopicId
+from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
+
+#: A topic as a whole is concerned: its partitions are answered for together.
+TOPIC_KINDS: frozenset[TroubleKind] = frozenset({"source_recreated", "target_missing", "target_recreated"})
+
+#: Resync finds its place again without emptying, unless one of these comes of it.
+_RECOUNT_FAILED: frozenset[TroubleKind] = frozenset(
+    {"target_truncated", "target_foreign", "copy_lost", "source_removed", "source_truncated"}
+)
+#: Beyond so many ranges of records left out, those behind the position are forgotten, and the origin moves up.
+_SKIPS_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Both sides of a partition, at a moment when nobody copies it."""
+
+    source_topic_id: TopicId
+    source_start: int
+    target_topic_id: TopicId
+    target_start: int
+    target_end: int
+
+    @property
+    def target_is_empty(self) -> bool:
+        """Whether the target partition holds no record."""
+        return self.target_start == self.target_end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """What is to be done, in this order: empty the target, get a producer, write record and gap in one transaction."""
+
+    record: PartitionRecord
+    gap: Gap
+    #: Delete the target's records up to here.
+    empty_to: int | None = None
+    #: The broker's memory of the partition's producer does not fit the new place: it needs one of its own.
+    new_producer: bool = False
+
+
+def unanswerable(kind: TroubleKind, policy: TroublePolicy, *, shared: bool) -> str | None:
+    """Why a policy can't be followed; None where it can."""
+    if policy == "stop":
+        return "the policy is to stop"
+    if kind == "copy_lost" and policy == "skip":
+        return "where to go on is not known, so skipping could copy records twice; resync copies it anew"
+    if kind == "record_refused" and policy == "resync":
+        return "the target would refuse the record again; skip leaves it out"
+    if policy == "resync" and shared and kind not in ("source_removed", "target_missing", "target_recreated"):
+        return "others write to the remote topic too, and emptying it would delete their records; skip goes on"
+    return None
+
+
+def answers(kind: TroubleKind, *, shared: bool) -> tuple[TroublePolicy, ...]:
+    """The policies that an operator may choose from."""
+    offered: tuple[TroublePolicy, ...] = ("skip", "resync")
+    return tuple(each for each in offered if unanswerable(kind, each, shared=shared) is None)
+
+
+def find_remedy(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str:
+    """What following the policy means now; a sentence where it must not be followed after all.
+
+    ``record`` holds the pair that the copier had reached when it met the trouble.
+    """
+    trouble, policy = repair.trouble, repair.policy
+    reason = unanswerable(trouble.kind, policy, shared=record.shared)
+    if reason is not None:
+        return reason
+    if trouble.kind in ("target_missing", "target_recreated") and not facts.target_is_empty:
+        return (
+            f"the new remote topic holds records (offsets {facts.target_start} to {facts.target_end - 1}) that nothing "
+            f"accounts for: delete it, or exclude the topic"
+        )
+    if policy == "resync" and (trouble.kind != "source_removed" or recount_failed(record, trouble)):
+        return _resync(repair, record, facts)
+    return _skip(repair, record, facts)
+
+
+def _skip(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str:
+    trouble = repair.trouble
+    match trouble.kind:
+        case "source_removed" | "source_truncated":
+            return _go_on(repair, record, facts)
+        case "source_recreated":
+            moved = replace(record, source_topic_id=facts.source_topic_id)
+            remedy = _begin(repair, moved, facts, facts.source_start, facts.target_end)
+            boundary = replace(repair.gap(), target_from=facts.target_end, target_to=facts.target_end)
+            return replace(remedy, gap=boundary)
+        case "target_missing" | "target_recreated" | "target_truncated":
+            moved = replace(record, target_topic_id=facts.target_topic_id)
+            return _begin(repair, moved, facts, record.source_offset, facts.target_end)
+        case "target_foreign":
+            # The pair stays: the newest batch of ours behind it says how far the copy has come.
+            anchor = replace(record.anchor, sequence=record.anchor.next_sequence)
+            return Remedy(record=replace(record.at(anchor), foreign_to=facts.target_end), gap=repair.gap())
+        case "record_refused":
+            left_out = (*record.skip, (trouble.source_from, trouble.source_to))
+            return Remedy(record=_with_skips(record, left_out), gap=repair.gap())
+        case _:
+            raise AssertionError(trouble.kind)
+
+
+def _resync(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy:
+    kind = repair.trouble.kind
+    if kind in ("target_missing", "target_recreated"):
+        moved = replace(record, target_topic_id=facts.target_topic_id)
+        return _begin(repair, moved, facts, facts.source_start, facts.target_end)
+    origin = record.origin
+    if (
+        kind == "target_truncated"
+        and not record.recounting
+        and not record.shared
+        and origin.source_offset >= facts.source_start
+        and origin.target_offset <= facts.target_end
+    ):
+        return Remedy(record=replace(record.at(origin), recounting=True), gap=repair.gap())
+    begun = replace(record, source_topic_id=facts.source_topic_id, recounting=False, skip=())
+    remedy = _begin(repair, begun, facts, facts.source_start, facts.target_end)
+    return replace(remedy, empty_to=facts.target_end, new_producer=True)
+
+
+def recount_failed(record: PartitionRecord, trouble: Trouble) -> bool:
+    """Whether the trouble came of looking for the place again, so that the target is to be emptied after all."""
+    return record.recounting and trouble.kind in _RECOUNT_FAILED
+
+
+def _go_on(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str:
+    """Another source position with the same place on the target, as the copier found it."""
+    anchor = repair.trouble.resume
+    if anchor is None:
+        return "the copier could not tell where to go on"
+    if not record.shared and facts.target_end != anchor.target_offset:
+        return (
+            f"the target ends at {facts.target_end}, and the pair to go on from is at {anchor.target_offset}: which "
+            f"source records lie between can't be told any more"
+        )
+    return Remedy(record=record.at(anchor).with_origin(anchor), gap=repair.gap())
+
+
+def _begin(repair: Repair, record: PartitionRecord, facts: Facts, source_offset: int, target_offset: int) -> Remedy:
+    """A new pair at the target's end. The sequence goes on only where nothing was written or lost since the old one."""
+    same_place = target_offset == record.target_offset and facts.target_topic_id == record.target_topic_id
+    sequence = record.sequence if same_place else 0 if record.shared else None
+    anchor = Anchor(source_offset, target_offset, sequence)
+    return Remedy(
+        record=replace(record.at(anchor).with_origin(anchor), recounting=False),
+        gap=repair.gap(),
+        new_producer=not same_place,
+    )
+
+
+def _with_skips(record: PartitionRecord, ranges: Iterable[tuple[int, int]]) -> PartitionRecord:
+    merged: list[tuple[int, int]] = []
+    for first, end in sorted(set(ranges)):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((first, end))
+    if len(merged) <= _SKIPS_KEPT:
+        return replace(record, skip=tuple(merged))
+    ahead = tuple(each for each in merged if each[1] > record.source_offset)
+    return replace(record, skip=ahead).with_origin(record.anchor)

@@ -1,0 +1,172 @@
+"""What each policy means for each kind of trouble."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.coordination.remedy import Facts, Remedy, answers, find_remedy, recount_failed, unanswerable
+from mirror_ray.coordination.state import PartitionRecord, Repair
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.names import TopicId
+from mirror_ray.model.trouble import TROUBLE_KINDS, Trouble, TroubleKind, TroublePolicy
+
+RECORD = PartitionRecord(
+    source_topic_id=TopicId("s1"),
+    target_topic="A.t",
+    target_topic_id=TopicId("t1"),
+    source_offset=100,
+    target_offset=90,
+    epoch=3,
+).with_origin(Anchor(10, 0))
+FACTS = Facts(
+    source_topic_id=TopicId("s1"), source_start=5, target_topic_id=TopicId("t1"), target_start=0, target_end=90
+)
+
+
+def remedy(
+    kind: TroubleKind,
+    policy: TroublePolicy,
+    record: PartitionRecord = RECORD,
+    facts: Facts = FACTS,
+    resume: Anchor | None = None,
+    **ranges: int,
+) -> Remedy | str:
+    """What is decided."""
+    trouble = Trouble(kind=kind, text="x", resume=resume, **ranges)
+    return find_remedy(Repair(trouble=trouble, policy=policy, time_ms=1), record, facts)
+
+
+def done(found: Remedy | str) -> Remedy:
+    """A remedy, or the test fails with the sentence."""
+    assert isinstance(found, Remedy), found
+    return found
+
+
+def pair(found: Remedy | str) -> tuple[int, int]:
+    """The new pair."""
+    return done(found).record.source_offset, done(found).record.target_offset
+
+
+@pytest.mark.parametrize("policy", ["skip", "resync"])
+def test_removed_records_are_passed_over(policy: TroublePolicy) -> None:
+    """Nothing on the target changes, and the producer goes on."""
+    found = remedy("source_removed", policy, source_from=100, source_to=150, resume=Anchor(150, 90))
+    assert pair(found) == (150, 90)
+    assert not done(found).new_producer
+    assert done(found).empty_to is None
+    assert done(found).gap.source_to == 150
+
+
+def test_truncated_source() -> None:
+    """Skip goes back to where both agree and leaves the surplus; resync begins from nothing."""
+    assert pair(remedy("source_truncated", "skip", source_from=80, source_to=100, resume=Anchor(80, 90))) == (80, 90)
+    anew = done(remedy("source_truncated", "resync", source_from=80, source_to=100))
+    assert (pair(anew), anew.empty_to, anew.new_producer) == ((5, 90), 90, True)
+
+
+def test_records_behind_the_last_pair_are_not_guessed_at() -> None:
+    """Where the copier has not counted what the target holds, going on elsewhere could lose or double records."""
+    ahead = replace(FACTS, target_end=95)
+    assert "95" in str(remedy("source_removed", "skip", facts=ahead, resume=Anchor(150, 90)))
+    assert "95" in str(remedy("source_truncated", "skip", facts=ahead, resume=Anchor(80, 90)))
+
+
+def test_recreated_source() -> None:
+    """The new topic's records stand behind the old one's; the boundary is recorded."""
+    facts = replace(FACTS, source_topic_id=TopicId("s2"), source_start=0)
+    behind = done(remedy("source_recreated", "skip", facts=facts))
+    assert (pair(behind), behind.record.source_topic_id, behind.gap.target_from) == ((0, 90), "s2", 90)
+    anew = done(remedy("source_recreated", "resync", facts=facts))
+    assert (pair(anew), anew.empty_to, anew.record.source_topic_id) == ((0, 90), 90, "s2")
+
+
+@pytest.mark.parametrize("kind", ["target_missing", "target_recreated"])
+def test_new_remote_topic(kind: TroubleKind) -> None:
+    """An empty one is gone on in, or filled from the start; one with records is never touched."""
+    empty = replace(FACTS, target_topic_id=TopicId("t2"), target_end=0)
+    assert pair(remedy(kind, "skip", facts=empty)) == (100, 0)
+    assert pair(remedy(kind, "resync", facts=empty)) == (5, 0)
+    assert done(remedy(kind, "skip", facts=empty)).record.target_topic_id == "t2"
+    filled = replace(empty, target_end=3)
+    policies: tuple[TroublePolicy, ...] = ("skip", "resync")
+    for policy in policies:
+        assert "nothing accounts for" in str(remedy(kind, policy, facts=filled))
+
+
+def test_truncated_target() -> None:
+    """Skip goes on behind what is left; resync looks for the place from the first pair, while the source has it."""
+    short = replace(FACTS, target_end=70)
+    on = done(remedy("target_truncated", "skip", facts=short, target_from=70, target_to=90))
+    assert (pair(on), on.new_producer) == ((100, 70), True)
+    found = done(remedy("target_truncated", "resync", facts=short))
+    assert (pair(found), found.empty_to, found.record.recounting) == ((10, 0), None, True)
+    gone = done(remedy("target_truncated", "resync", facts=replace(short, source_start=11)))
+    assert (pair(gone), gone.empty_to) == ((11, 70), 70)
+    again = done(remedy("target_truncated", "resync", replace(RECORD, recounting=True), short))
+    assert (pair(again), again.empty_to, again.record.recounting) == ((5, 70), 70, False)
+    assert recount_failed(found.record, Trouble(kind="copy_lost", text=""))
+    assert not recount_failed(found.record.at(Anchor(60, 50)), Trouble(kind="copy_lost", text=""))
+
+
+def test_foreign_records() -> None:
+    """Skip keeps the pair and accepts what stands behind it; resync empties and begins by another producer."""
+    longer = replace(FACTS, target_end=97)
+    counted = done(remedy("target_foreign", "skip", facts=longer, target_from=90, target_to=97))
+    assert (pair(counted), counted.record.sequence, counted.record.foreign_to) == ((100, 90), 90, 97)
+    assert not counted.record.shared
+    anew = done(remedy("target_foreign", "resync", facts=longer))
+    assert (pair(anew), anew.empty_to, anew.new_producer) == ((5, 97), 97, True)
+
+
+def test_refused_records_are_left_out_once() -> None:
+    """Ranges that touch are one; beyond a hundred, those behind the position are forgotten with the old origin."""
+    first = done(remedy("record_refused", "skip", source_from=100, source_to=101)).record
+    second = done(remedy("record_refused", "skip", first, source_from=101, source_to=103)).record
+    assert second.skip == ((100, 103),)
+    assert second.origin == RECORD.origin
+    many = replace(RECORD, source_offset=500, skip=tuple((each, each + 1) for each in range(0, 300, 3)))
+    pruned = done(remedy("record_refused", "skip", many, source_from=500, source_to=501)).record
+    assert pruned.skip == ((500, 501),)
+    assert pruned.origin == many.anchor
+
+
+def test_answers_that_would_do_harm_are_none() -> None:
+    """A lost place is not skipped, a refused record not sent again, and nobody else's records are deleted."""
+    assert answers("copy_lost", shared=False) == ("resync",)
+    assert answers("record_refused", shared=False) == ("skip",)
+    assert answers("target_truncated", shared=True) == ("skip",)
+    assert answers("copy_lost", shared=True) == ()
+    assert all(unanswerable(kind, "stop", shared=False) for kind in TROUBLE_KINDS)
+
+
+@given(
+    kind=st.sampled_from(TROUBLE_KINDS),
+    policy=st.sampled_from(("skip", "resync")),
+    shared=st.booleans(),
+    recounting=st.booleans(),
+    target_end=st.integers(0, 200),
+    source_start=st.integers(0, 200),
+)
+def test_every_remedy_is_sound(
+    kind: TroubleKind, policy: TroublePolicy, shared: bool, recounting: bool, target_end: int, source_start: int
+) -> None:
+    """It never places the copy beyond the target's end unless it waits there, nor empties what others wrote."""
+    facts = replace(FACTS, target_end=target_end, source_start=source_start)
+    record = replace(RECORD, shared=shared, sequence=5 if shared else None, recounting=recounting and not shared)
+    resume = Anchor(110, 90)
+    found = remedy(kind, policy, record, facts, resume, source_from=90, source_to=110, target_from=80, target_to=90)
+    if isinstance(found, str):
+        assert found
+        return
+    assert found.gap.policy == policy
+    assert found.empty_to in (None, target_end)
+    assert not (shared and found.empty_to is not None)
+    if found.new_producer:
+        assert found.record.target_offset == target_end
+    if found.empty_to is not None:
+        assert found.record.source_offset == source_start
+        assert found.new_producer
