@@ -13,7 +13,6 @@ from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.offsets import EARLIEST
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import Batch
 
 
@@ -42,27 +41,30 @@ Look = Seen | Refused | Unsettled
 
 async def look_at_targets(target: Cluster, copies: Sequence[PartitionCopy]) -> dict[PartitionCopy, Look]:
     """The state of each copy's target partition, as far as the copy needs it; one round of requests for most."""
-    by_target = {copy.assignment.target: copy for copy in copies}
+    found = await target.log_ends({copy.assignment.target for copy in copies})
     looks: dict[PartitionCopy, Look] = {}
-    ends: dict[TopicPartition, int] = {}
-    for partition, found in (await target.log_ends(list(by_target))).items():
-        copy = by_target[partition]
-        if found.error_code:
-            looks[copy] = Refused(error_info(found.error_code).name)
-        elif found.end_offset != found.high_watermark:
+    plain: dict[PartitionCopy, int] = {}
+    for copy in copies:
+        log = found[copy.assignment.target]
+        if log.error_code:
+            looks[copy] = Refused(error_info(log.error_code).name)
+        elif log.end_offset != log.high_watermark:
             looks[copy] = Unsettled()
         else:
-            looks[copy] = Seen(TargetLog(end=found.end_offset))
-            if copy.needs_tail(found.end_offset):
-                ends[partition] = found.end_offset
-    plain = {partition: end for partition, end in ends.items() if not by_target[partition].needs_scan}
-    tails = await read_tails(target, {each: by_target[each].assignment.target_topic_id for each in plain}, plain)
-    for partition, end in plain.items():
-        error = tails.errors.get(partition)
-        looks[by_target[partition]] = (
+            looks[copy] = Seen(TargetLog(end=log.end_offset))
+            if copy.needs_tail(log.end_offset) and not copy.needs_scan:
+                plain[copy] = log.end_offset
+    tails = await read_tails(
+        target,
+        {copy.assignment.target: copy.assignment.target_topic_id for copy in plain},
+        {copy.assignment.target: end for copy, end in plain.items()},
+    )
+    for copy, end in plain.items():
+        error = tails.errors.get(copy.assignment.target)
+        looks[copy] = (
             Refused(error_info(error).name, "reading its last batch")
             if error is not None
-            else Seen(TargetLog(end=end, tail=tails.batches.get(partition)))
+            else Seen(TargetLog(end=end, tail=tails.batches.get(copy.assignment.target)))
         )
     thorough = [copy for copy in copies if copy.needs_scan or copy.wants_contents]
     closely = await asyncio.gather(*(_look_closely(target, copy, looks[copy]) for copy in thorough))

@@ -40,7 +40,7 @@ from mirror_ray.records.repack import compress_batch, repack
 Question = Literal["out_of_range", "ended"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionCopy:
     """See the module's docstring. ``budget`` is shared; ``buffer_limit_bytes`` is this partition's own."""
 
@@ -89,6 +89,9 @@ class PartitionCopy:
     def __post_init__(self) -> None:
         self.acknowledged = self.assignment.anchor
         self._fetch_from(self.acknowledged)
+
+    def __repr__(self) -> str:
+        return f"<{self.assignment.partition} {self.state} at {self.acknowledged}>"
 
     # ---- the target's end
 
@@ -269,7 +272,8 @@ class PartitionCopy:
         """Source offsets without a record to copy: the position moves over them once what is before them is there."""
         last = self._newest
         if last is not None:
-            last.source_next = max(last.source_next, batch.next_offset)
+            if batch.next_offset > last.source_next:
+                last.source_next, last.source_epoch = batch.next_offset, batch.partition_leader_epoch
         elif self._passing is None:
             now = self.acknowledged
             source = max(batch.next_offset, now.source_offset)
@@ -396,6 +400,8 @@ class PartitionCopy:
         outgoing = self.in_flight.popleft()
         self._release(outgoing)
         if base_offset != outgoing.target_offset:
+            if self._exclusive and self.state == "stopped":
+                return
             if self._exclusive:
                 raise Troubled(
                     troubled.misplaced(self.assignment, self.acknowledged, outgoing.target_offset, base_offset)

@@ -26,6 +26,10 @@ from mirror_ray.model.errors import CorruptBatchError, MirrorError
 log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
+#: A broker that answers nothing and takes nothing for so long, with requests behind each other, is left by a reset, so
+#: that what waits in its socket is not carried out when it wakes up: it may have lost and regained its leaderships by
+#: then, and forgotten our producer, and would take what is behind a failed head. Below broker.session.timeout.ms (9 s).
+_STALL_S = 1.5
 
 #: Errors after which the same batch may well succeed once the target's end was read again.
 TRANSIENT = PASSING | {"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"}
@@ -102,6 +106,7 @@ class Sender:
                 )
                 version = connection.best_version(produce.API_KEY, produce.LOWEST_VERSION, produce.HIGHEST_VERSION)
                 attempts = 0
+                connection.stall_timeout_s = _STALL_S
                 self._forget_depth()
                 await self._send_all(connection, version)
             except Exception as error:
@@ -145,15 +150,20 @@ class Sender:
         """One batch of each partition that waits, up to the largest request."""
         by_id = version >= produce.FIRST_TOPIC_ID_VERSION
         batches: list[tuple[PartitionKey, PartitionCopy, memoryview]] = []
+        shared: set[PartitionKey] = set()
         size = 0
         for _ in range(len(self._queue)):
             copy = self._queue[0]
-            if copy.sendable:
+            key = self._key(copy, by_id)
+            # Two copies may share a remote partition, and a request holds one batch of each.
+            if copy.sendable and key not in shared:
                 if batches and size + copy.ready[0].size_bytes > self._max_request_bytes:
                     break
                 outgoing = copy.take()
                 size += outgoing.size_bytes
-                batches.append((self._key(copy, by_id), copy, outgoing.view))
+                batches.append((key, copy, outgoing.view))
+                if copy.assignment.shared:
+                    shared.add(key)
             self._queue.popleft()
             if copy.sendable:
                 self._queue.append(copy)
@@ -193,6 +203,9 @@ class Sender:
             copy = by_key.pop(answer.key, None)
             if copy is not None and copy.in_flight:
                 self._take_answer(copy, answer)
+                if error_info(answer.error_code).name in PASSING and copy.in_flight:
+                    # What failed for a moment may succeed the next: nothing behind it may.
+                    connection.abort(f"{copy.assignment.target} was refused with more behind it")
         self._lost(list(by_key.items()))
         self._on_answered()
 

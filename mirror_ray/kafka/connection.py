@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import functools
 import io
 import os
 import socket
 import ssl
 import struct
+import termios
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,6 +82,9 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._client_id = client_id.encode()
         self._request_timeout_s = request_timeout_s
+        #: Give up sooner, where several requests are under way and the peer neither answers nor takes bytes.
+        self.stall_timeout_s: float | None = None
+        self._written_bytes = self._taken_bytes = 0
         self._transport: asyncio.Transport
         self._socket: socket.socket
         self._plain = True
@@ -282,10 +287,11 @@ class Connection(asyncio.BufferedProtocol):
         flexible_header = request.flexible and request.api_key != API_VERSIONS_KEY
         self._outstanding.append(_Outstanding(correlation_id, flexible_header, now, request.answer))
         if self._watch is None:
-            self._watch = self._loop.call_at(now + self._request_timeout_s, self._check_head_of_line)
+            self._watch = self._loop.call_later(self._look_every_s, self._check_head_of_line)
         self._write([memoryview(head), *views])
 
     def _write(self, parts: list[memoryview]) -> None:
+        self._written_bytes += sum(part.nbytes for part in parts)
         if not self._plain or sum(part.nbytes for part in parts) < _JOINED_BYTES:
             # One piece: each part would become TLS records of its own, and many small ones cost more than a copy.
             self._transport.write(b"".join(parts))
@@ -342,11 +348,30 @@ class Connection(asyncio.BufferedProtocol):
         self._watch = None
         if not self._outstanding or self._lost is not None:
             return
-        deadline = max(self._outstanding[0].sent_at, self._last_byte_at, self._silent_until) + self._request_timeout_s
-        if self._loop.time() >= deadline:
-            self.abort(f"no answer within {self._request_timeout_s:g} s")
+        now, patience_s = self._loop.time(), self._patience_s
+        if patience_s < self._request_timeout_s and self._has_taken_bytes():
+            self._last_byte_at = now
+        heard_at = max(self._outstanding[0].sent_at, self._last_byte_at, self._silent_until)
+        if now >= heard_at + patience_s:
+            self.abort(f"no answer within {patience_s:g} s")
         else:
-            self._watch = self._loop.call_at(deadline, self._check_head_of_line)
+            wait_s = min(heard_at + patience_s - now, self._look_every_s)
+            self._watch = self._loop.call_later(wait_s, self._check_head_of_line)
+
+    @property
+    def _look_every_s(self) -> float:
+        return min(self.stall_timeout_s or self._request_timeout_s, self._request_timeout_s)
+
+    @property
+    def _patience_s(self) -> float:
+        return self._look_every_s if len(self._outstanding) > 1 else self._request_timeout_s
+
+    def _has_taken_bytes(self) -> bool:
+        """Whether the peer's kernel has acknowledged more of what we sent since this was asked last."""
+        (queued,) = struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4)))
+        before = self._taken_bytes
+        self._taken_bytes = self._written_bytes - queued - self._transport.get_write_buffer_size()
+        return self._taken_bytes > before
 
     # Ending
 

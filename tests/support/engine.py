@@ -69,6 +69,10 @@ class Replicated:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    async def new_producer(self) -> tuple[int, int]:
+        """A producer id and epoch of the target, for a partition of a shared topic."""
+        return await self._clusters["B"].init_producer_id()
+
     def remote(self, topic: str, partitions: int = 1, replication_factor: int = 1, **config: str) -> str:
         """Create ``A.topic`` on the target; ``config`` has ``_`` for ``.``."""
         return create_topic(

@@ -180,6 +180,22 @@ actions = st.lists(
 )
 
 
+def test_a_position_behind_a_hole_has_the_holes_leader_epoch() -> None:
+    """A marker written by a new leader moves the position on; with the epoch before it the log would seem another one."""
+    source = Source()
+    world = World(source)
+    copy = world.copy
+    copy.established(TargetLog(end=0))
+    data = batch(0, [(0, b"a")]), marker(1, 7, commit=True)
+    epochs = [memoryview(bytearray(each)) for each in data]
+    for epoch, view in enumerate(epochs, start=3):
+        struct.pack_into(">i", view, 12, epoch)
+    copy.process(copy.received(memoryview(bytearray(b"".join(epochs)))), [])
+    copy.take()
+    copy.answered(0)
+    assert (copy.acknowledged.source_offset, copy.acknowledged.source_epoch) == (2, 4)
+
+
 @settings(max_examples=300, deadline=None)
 @given(sources, actions)
 def test_nothing_lost_nothing_doubled(contents: list[tuple[str, int]], happenings: list[tuple[str, int]]) -> None:
