@@ -181,7 +181,7 @@ actions = st.lists(
 
 
 def test_a_position_behind_a_hole_has_the_holes_leader_epoch() -> None:
-    """A marker written by a new leader moves the position on; with the epoch before it the log would seem another one."""
+    """A marker of a new leader moves the position on; with the epoch before it the log would seem another one."""
     source = Source()
     world = World(source)
     copy = world.copy
