@@ -89,6 +89,7 @@ class _Chaos:
         self.done: list[FaultDone] = []
         #: What is wrong, where something did not recover; one sentence each.
         self.stuck: list[str] = []
+        self._last_wrong = ""
         self._clusters = clusters
         self._load = load
         self._site = site
@@ -140,7 +141,8 @@ class _Chaos:
         self._wait(partial(self._site.not_well, watch, ended_s), _WELL_WITHIN_S)
         well_after_s, stood_s = time.monotonic() - ended_s, watch.standstill_s()
         well = "STUCK" if self.stuck else "all well"
-        self._say(f"{'':13}{well} {well_after_s:.1f} s later; no partition stood for longer than {stood_s:.1f} s")
+        last = f" (at last: {self._last_wrong})" if self._last_wrong else ""
+        self._say(f"{'':13}{well} {well_after_s:.1f} s later{last}; no partition stood for longer than {stood_s:.1f} s")
         self.done += [
             FaultDone(fault=fault, at_s=begins[fault.number], stood_s=stood_s, well_after_s=well_after_s)
             for fault in group
@@ -149,6 +151,7 @@ class _Chaos:
     def _wait(self, wrong: Callable[[], list[str]], timeout_s: float) -> None:
         """Look until nothing is wrong; what still is when the time is over is ``stuck``."""
         deadline_s = time.monotonic() + timeout_s
+        self._last_wrong = ""
         while True:
             self._load.check()
             try:
@@ -159,6 +162,7 @@ class _Chaos:
                 found = [str(error)]
             if not found:
                 return
+            self._last_wrong = found[0]
             if time.monotonic() > deadline_s:
                 self.stuck = found
                 return

@@ -16,7 +16,7 @@ from mirror_ray.cli import foreground, launch
 from mirror_ray.cli.options import NameOption
 from mirror_ray.cli.output import out, say
 from mirror_ray.mirror import Mirror
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import ConfigError, MirrorError
 
 if TYPE_CHECKING:
     from mirror_ray.chaos.outcome import Outcome, RunSettings
@@ -31,6 +31,15 @@ def chaos(
     report_path: Annotated[
         Path | None,
         typer.Option("--report", metavar="FILE.md", help="Write the report there, too.", show_default=False),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir",
+            help="A new directory for the clusters' data and logs and the system's events, to be kept; without it a"
+            " temporary one, kept where the copies are not what they should be.",
+            show_default=False,
+        ),
     ] = None,
     forget_every_s: Annotated[
         float,
@@ -53,7 +62,7 @@ def chaos(
     if own_ray.find(name) is not None:
         raise MirrorError(f"{name} runs already on this machine: `mirror-ray down --name {name}` ends it")
     with foreground.interruptible():
-        outcome = _run(name, RunSettings(seed=seed, faults=faults, forget_every_s=forget_every_s))
+        outcome = _run(name, directory, RunSettings(seed=seed, faults=faults, forget_every_s=forget_every_s))
     text = report(outcome)
     out().print(text, soft_wrap=True)
     if report_path is not None:
@@ -64,11 +73,13 @@ def chaos(
         raise typer.Exit(1)
 
 
-def _run(name: str, settings: RunSettings) -> Outcome:
-    """Run it in a directory that stays unless all is well."""
+def _run(name: str, kept: Path | None, settings: RunSettings) -> Outcome:
+    """Run it in the directory that is kept, or in one that is kept unless all is well."""
     from mirror_ray.chaos.run import run
 
-    directory = Path(tempfile.mkdtemp(prefix="mirror-ray-chaos-"))
+    if kept is not None and kept.exists():
+        raise ConfigError(f"--dir {kept} exists: name a new directory")
+    directory = kept or Path(tempfile.mkdtemp(prefix="mirror-ray-chaos-"))
     logs = [str(directory)]
 
     @contextmanager
@@ -83,7 +94,7 @@ def _run(name: str, settings: RunSettings) -> Outcome:
         outcome = run(settings, directory, start_system, say)
         well = outcome.equal and not outcome.source_problems
     finally:
-        if well:
+        if well and kept is None:
             rmtree(directory, ignore_errors=True)
         else:
             say(f"the logs of the brokers and the system's events, and Ray's, are kept: {', '.join(logs)}", "yellow")
