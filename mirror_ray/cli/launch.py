@@ -52,6 +52,7 @@ def start(
             if address is None and own_ray.find(name) is None:
                 fresh = start_ray(name, detached=detach)
             connect(name, address)
+            _keep_stdout_for_data()
             joined = find_coordinator(name) is not None
             _start_system(settings, name, replicators)
             mirror = attach(name, address)
@@ -75,6 +76,13 @@ def _keeping_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, handler)
+
+
+def _keep_stdout_for_data() -> None:
+    """Ray prints a page there for every actor that dies; events say it in a line."""
+    from ray._private import worker
+
+    worker._worker_logs_enabled = False  # noqa: SLF001
 
 
 def _start_system(settings: MirrorSettings, name: str, replicators: int | None) -> None:
