@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench chaos jars clean
+.PHONY: help demo test lint format lock bench bench-link chaos jars clean
 
 UV_VERSION := 0.13.8
 VENV := .venv
@@ -20,6 +20,7 @@ help:
 	@echo 'make format   let ruff format the code'
 	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
 	@echo 'make bench    the figures of the README, measured on this machine'
+	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake requirements.lock from pyproject.toml'
 	@echo 'make clean    remove .venv and caches'
@@ -45,6 +46,9 @@ chaos: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/figures.py $(ARGS)
+
+bench-link: $(READY)
+	@$(BIN)/python -m benchmarks.link $(ARGS)
 
 jars: $(READY)
 	@$(BIN)/python -c 'from mirror_ray.devcluster import ensure_jars; print(ensure_jars())'

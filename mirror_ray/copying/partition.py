@@ -39,6 +39,8 @@ from mirror_ray.records.repack import compress_batch, repack
 #: What is asked of the source's leader: whether the position is out of its bounds, or whether its log really ends.
 Question = Literal["out_of_range", "ended"]
 
+_RELEASED = memoryview(b"")
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class PartitionCopy:
@@ -465,6 +467,7 @@ class PartitionCopy:
             self._boundaries[outgoing.next_sequence] = (outgoing.source_next, outgoing.source_epoch)
 
     def _release(self, outgoing: Outgoing) -> None:
+        outgoing.view = _RELEASED
         self.buffered_bytes -= outgoing.size_bytes
         self.budget.used_bytes -= outgoing.size_bytes
 

@@ -1,18 +1,20 @@
 """The target side of a flow's data path: one loop and one connection for each target broker.
 
 A request holds one batch of each partition that has one ready; requests follow each other without waiting for answers.
-The broker answers a connection's requests in order.
+The broker answers a connection's requests in order. Which of them wait for all in-sync replicas, ``groups`` says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 from mirror_ray.copying.backoff import backoff_s
+from mirror_ray.copying.groups import GROUP_BYTES, CommitGroups
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.kafka import produce
@@ -43,6 +45,8 @@ class Sender:
     ``on_answered()`` is called after each answer; ``on_acknowledged(copy)`` or ``on_refused(copy, error, message)`` for
     each batch; ``on_stopped(copy, error)`` when a partition must not go on; ``on_lost(copy)`` when the connection was
     lost with a batch of it in flight.
+
+    For comparison alone, ``group_bytes`` (0: each batch with ``acks=all``) and ``most_requests`` in flight.
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class Sender:
         max_request_bytes: int,
         timeout_ms: int,
         send_buffer_bytes: int,
+        group_bytes: int = GROUP_BYTES,
+        most_requests: int = sys.maxsize,
         on_answered: Callable[[], None],
         on_acknowledged: Callable[[PartitionCopy], None],
         on_refused: Callable[[PartitionCopy, str, str | None], None],
@@ -66,6 +72,8 @@ class Sender:
         self._max_request_bytes = max_request_bytes
         self._timeout_ms = timeout_ms
         self._send_buffer_bytes = send_buffer_bytes
+        self._groups = CommitGroups(group_bytes)
+        self._most_requests, self._requests = most_requests, 0
         self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
         self._on_stopped, self._on_lost = on_stopped, on_lost
         self._queue: deque[PartitionCopy] = deque()
@@ -85,6 +93,7 @@ class Sender:
     def remove(self, copy: PartitionCopy) -> None:
         """Send nothing more of the copy."""
         self._keys.pop(copy, None)
+        self._groups.forget(copy)
         if copy in self._queued:
             self._queued.discard(copy)
             self._queue.remove(copy)
@@ -127,12 +136,15 @@ class Sender:
         flexible = version >= produce.FIRST_FLEXIBLE_VERSION
         loop = asyncio.get_running_loop()
         while not connection.closed:
-            batches = self._compose(version)
+            batches, acks = self._compose(version) if self._requests < self._most_requests else ([], 0)
             if batches:
-                body = produce.encode_produce(version, self._timeout_ms, [(key, view) for key, _, view in batches])
+                self._requests += 1
+                views = [(key, view) for key, _, view in batches]
+                body = produce.encode_produce(version, acks, self._timeout_ms, views)
                 future = connection.send(produce.API_KEY, version, flexible, body)
                 sent = [(key, copy) for key, copy, _ in batches]
-                future.add_done_callback(partial(self._answered, connection, version, sent))
+                committed = acks == produce.ALL_REPLICAS
+                future.add_done_callback(partial(self._answered, connection, version, sent, committed))
                 await connection.drain()
                 if self._resume_at > loop.time():
                     await asyncio.sleep(self._resume_at - loop.time())
@@ -146,12 +158,13 @@ class Sender:
             copy.deep = False
         self._keys.clear()
 
-    def _compose(self, version: int) -> list[tuple[PartitionKey, PartitionCopy, memoryview]]:
-        """One batch of each partition that waits, up to the largest request."""
+    def _compose(self, version: int) -> tuple[list[tuple[PartitionKey, PartitionCopy, memoryview]], int]:
+        """One batch of each partition that waits, up to the largest request, and the acknowledgement they need."""
         by_id = version >= produce.FIRST_TOPIC_ID_VERSION
         batches: list[tuple[PartitionKey, PartitionCopy, memoryview]] = []
         shared: set[PartitionKey] = set()
         size = 0
+        acks, now_s = produce.LEADER_ALONE, asyncio.get_running_loop().time()
         for _ in range(len(self._queue)):
             copy = self._queue[0]
             key = self._key(copy, by_id)
@@ -164,12 +177,16 @@ class Sender:
                 batches.append((key, copy, outgoing.view))
                 if copy.assignment.shared:
                     shared.add(key)
+                if self._groups.ends(copy, outgoing.size_bytes, now_s, more=copy.sendable):
+                    acks = produce.ALL_REPLICAS
             self._queue.popleft()
             if copy.sendable:
                 self._queue.append(copy)
             else:
                 self._queued.discard(copy)
-        return batches
+        if acks == produce.ALL_REPLICAS:
+            self._groups.committing(copy for _, copy, _ in batches)
+        return batches, acks
 
     def _key(self, copy: PartitionCopy, by_id: bool) -> PartitionKey:
         key = self._keys.get(copy)
@@ -184,8 +201,11 @@ class Sender:
         connection: Connection,
         version: int,
         sent: list[tuple[PartitionKey, PartitionCopy]],
+        committed: bool,
         future: asyncio.Future[memoryview],
     ) -> None:
+        self._requests -= 1
+        self._wake.set()
         if future.cancelled() or future.exception() is not None:
             self._lost(sent)
             return
@@ -202,20 +222,20 @@ class Sender:
         for answer in answers:
             copy = by_key.pop(answer.key, None)
             if copy is not None and copy.in_flight:
-                self._take_answer(copy, answer)
+                self._take_answer(copy, answer, committed)
                 if error_info(answer.error_code).name in PASSING and copy.in_flight:
                     # What failed for a moment may succeed the next: nothing behind it may.
                     connection.abort(f"{copy.assignment.target} was refused with more behind it")
         self._lost(list(by_key.items()))
         self._on_answered()
 
-    def _take_answer(self, copy: PartitionCopy, answer: produce.ProducedPartition) -> None:
+    def _take_answer(self, copy: PartitionCopy, answer: produce.ProducedPartition, committed: bool) -> None:
         error, message = error_info(answer.error_code).name, answer.error_message
         try:
             if answer.error_code:
                 copy.failed(f"{error} ({message})" if error in RECORD_ERRORS else None)
             else:
-                copy.answered(answer.base_offset)
+                copy.answered(answer.base_offset, committed=committed)
         except Troubled as troubled:
             self._on_stopped(copy, troubled)
             return

@@ -19,7 +19,8 @@ LOWEST_VERSION = 8
 HIGHEST_VERSION = 13
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_TOPIC_ID_VERSION = 13
-ALL_REPLICAS = -1
+#: ``acks``: answered when all in-sync replicas have the batches, or when the leader has.
+ALL_REPLICAS, LEADER_ALONE = -1, 1
 
 _HEAD_FLEXIBLE = struct.Struct(">bhi")
 _HEAD = struct.Struct(">hhi")
@@ -38,14 +39,14 @@ class ProducedPartition:
 
 
 def encode_produce(
-    version: int, timeout_ms: int, batches: Sequence[tuple[PartitionKey, memoryview]]
+    version: int, acks: int, timeout_ms: int, batches: Sequence[tuple[PartitionKey, memoryview]]
 ) -> list[bytes | memoryview]:
-    """A request's body in parts, ``acks=all``; the batches are parts of their own and are not copied."""
+    """A request's body in parts; the batches are parts of their own and are not copied."""
     flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
     topics: dict[bytes, list[tuple[int, memoryview]]] = {}
     for key, batch in batches:
         topics.setdefault(key.topic, []).append((key.partition, batch))
-    head = _HEAD_FLEXIBLE.pack(0, ALL_REPLICAS, timeout_ms) if flexible else _HEAD.pack(-1, ALL_REPLICAS, timeout_ms)
+    head = _HEAD_FLEXIBLE.pack(0, acks, timeout_ms) if flexible else _HEAD.pack(-1, acks, timeout_ms)
     pending = bytearray(head + array_length(flexible, len(topics)))
     parts: list[bytes | memoryview] = []
     for topic, partitions in topics.items():

@@ -42,13 +42,21 @@ Advertised = Callable[[str, int], tuple[str, int]]
 class Replicated:
     """A flow ``A->B`` between two clusters, with one producer id for all engines that it makes.
 
-    An async context manager: at the end its engines are crashed and its connections closed.
+    An async context manager: at the end its engines are crashed and its connections closed. ``prefix`` is of the
+    remote topics' names.
     """
 
     def __init__(
-        self, source: DevCluster, target: DevCluster, *, source_user: str | None = None, target_user: str | None = None
+        self,
+        source: DevCluster,
+        target: DevCluster,
+        *,
+        prefix: str = "A.",
+        source_user: str | None = None,
+        target_user: str | None = None,
     ) -> None:
         self.source, self.target = source, target
+        self.prefix = prefix
         self._settings = {
             "A": cluster_settings("A", source, source_user),
             "B": cluster_settings("B", target, target_user),
@@ -74,10 +82,10 @@ class Replicated:
         return await self._clusters["B"].init_producer_id()
 
     def remote(self, topic: str, partitions: int = 1, replication_factor: int = 1, **config: str) -> str:
-        """Create ``A.topic`` on the target; ``config`` has ``_`` for ``.``."""
+        """Create the remote topic, ``A.topic``, on the target; ``config`` has ``_`` for ``.``."""
         return create_topic(
             self.target.confluent_config(),
-            f"A.{topic}",
+            self.prefix + topic,
             partitions,
             replication_factor=replication_factor,
             topic_config={key.replace("_", "."): value for key, value in config.items()},
@@ -92,14 +100,14 @@ class Replicated:
     ) -> list[Assignment]:
         """Every partition of ``topics``, from the beginning or from ``anchors`` (by source partition)."""
         source = (await self._clusters["A"].refresh(topics)).topics
-        target = (await self._clusters["B"].refresh([f"A.{topic}" for topic in topics])).topics
+        target = (await self._clusters["B"].refresh([self.prefix + topic for topic in topics])).topics
         producer_id, producer_epoch = self._producer
         return [
             Assignment(
                 partition=FlowPartition(FLOW, topic, partition),
                 source_topic_id=source[topic].topic_id,
-                target=TopicPartition(f"A.{topic}", partition),
-                target_topic_id=target[f"A.{topic}"].topic_id,
+                target=TopicPartition(self.prefix + topic, partition),
+                target_topic_id=target[self.prefix + topic].topic_id,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 anchor=(anchors or {}).get(TopicPartition(topic, partition), Anchor(0, 0)),
