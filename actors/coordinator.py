@@ -155,6 +155,7 @@ class Coordinator:
             flow,
             self._outside.flow_port(settings, flow),
             timing=self._outside.timing,
+            lease_ms=settings.lease_ms,
             emit=self._emit,
             claims=self._claims,
             changed=self._wake.set,
@@ -369,7 +370,7 @@ def _plain(value: object) -> object:
 
 
 def _flow_view(settings: MirrorSettings, flow: FlowSettings) -> tuple[object, ...]:
-    return flow, settings.clusters[flow.name.source], settings.clusters[flow.name.target]
+    return flow, settings.lease_ms, settings.clusters[flow.name.source], settings.clusters[flow.name.target]
 
 
 def _scope(topic: str | None, partition: int | None) -> str:

@@ -19,7 +19,7 @@ from mirror_ray.coordination.assignment import Weight
 from mirror_ray.coordination.discovery import TopicSide
 from mirror_ray.coordination.state import FlowRecord, Pause
 from mirror_ray.model.assignment import Assignment, PartitionReport
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.trouble import TroublePolicy
 
@@ -50,6 +50,7 @@ class FlowController:
         port: FlowPort,
         *,
         timing: Timing,
+        lease_ms: int,
         emit: Emit,
         claims: Claims,
         changed: Callable[[], None],
@@ -71,7 +72,7 @@ class FlowController:
         self.reachable = True
         #: Grows whenever ``wanted`` may have changed.
         self.version = 0
-        self.ledger = FlowLedger(port)
+        self.ledger = FlowLedger(port, lease_ms)
         self.repairs = Repairs(settings, port, self.ledger, emit=emit, free=free, wall_ms=wall_ms)
         self._anchoring = Anchoring(settings, port, self.ledger, claims, free=free)
         self._port = port
@@ -94,6 +95,12 @@ class FlowController:
             if self._may_copy(TopicPartition(topic, number))
         }
 
+    @property
+    def leased(self) -> list[TopicPartition]:
+        """Partitions that somebody may hold; none while the flow must not act."""
+        acts = self.discovered and not self.retiring and self._refused is None and not self.ledger.fenced
+        return self.ledger.leased() if acts else []
+
     def _may_copy(self, partition: TopicPartition) -> bool:
         held = (self.ledger.holds_back, self.repairs.holds_back, self._anchoring.holds_back)
         return self.ledger.record(partition) is not None and not any(holds(partition) for holds in held)
@@ -104,9 +111,9 @@ class FlowController:
         return tuple(own + [f"{topic}: {view.refused}" for topic, view in self.topics.items() if view.refused])
 
     async def run(self) -> None:
-        """Discover for ever; backs off while a cluster can't be reached."""
+        """Discover until another coordinator takes the flow over; backs off while a cluster can't be reached."""
         retry_s = self._timing.retry_first_s
-        while True:
+        while not self.ledger.fenced:
             self._look.clear()
             if await self.discover():
                 retry_s = self._timing.retry_first_s
@@ -130,6 +137,8 @@ class FlowController:
                 undecided = await self._settle(source, target)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other flows go on
             self._fail(error)
+            return False
+        if self.ledger.fenced:
             return False
         if self.problem is not None:
             self._emit("info", str(self.name), "both clusters answer again")
@@ -271,11 +280,15 @@ class FlowController:
             held_back = self.repairs.holds_back(partition.source) or self._anchoring.holds_back(partition.source)
             if view is not None and view.refused is None and view.limits is not None and not held_back:
                 limits[partition] = view.limits
-        return await self.ledger.assign(limits, self.settings.produce.compression_type)
+        try:
+            return await self.ledger.assign(limits, self.settings.produce.compression_type)
+        except StateFencedError as error:
+            self._fail(error)
+            raise
 
     async def keep_flushing(self) -> None:
-        """Persist the anchors that moved, about every second, for ever."""
-        while True:
+        """Persist the anchors that moved, about every second, until another coordinator takes the flow over."""
+        while not self.ledger.fenced:
             await asyncio.sleep(self._timing.flush_s)
             try:
                 await self.ledger.flush()

@@ -157,9 +157,9 @@ class KafkaFlowPort:
         except KafkaProtocolError as error:
             raise KafkaProtocolError(error.code, error.name, f"{error.what}: {_NO_PRODUCER}") from error
 
-    async def write_state(self, documents: Mapping[str, Document | None]) -> None:
+    async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         """See ``FlowPort``."""
-        await self._in_thread(lambda: self._store.write(documents))
+        return await self._in_thread(lambda: self._store.write(documents))
 
     async def close(self) -> None:
         """See ``FlowPort``."""

@@ -15,7 +15,13 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError,
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import spawn
-from actors.ports import ReplicatorGoneError, ReplicatorHealth, ReplicatorPort, ReplicatorSilentError
+from actors.ports import (
+    ReplicatorGoneError,
+    ReplicatorHealth,
+    ReplicatorLostError,
+    ReplicatorPort,
+    ReplicatorSilentError,
+)
 from mirror_ray.attach import first_line
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, heartbeat_name, replicator_number
@@ -60,22 +66,22 @@ class RayReplicator:
 
     async def health(self) -> ReplicatorHealth:
         """See ``ReplicatorPort``."""
-        health: ReplicatorHealth = await call(self._handle.health.remote())
+        health: ReplicatorHealth = await self._call(self._handle.health.remote())
         self._health = health
         return health
 
     async def configure(self, settings: MirrorSettings, fingerprint: str) -> None:
         """See ``ReplicatorPort``."""
-        await call(self._handle.configure.remote(settings, fingerprint))
+        await self._call(self._handle.configure.remote(settings, fingerprint))
 
     async def exchange(self, assignments: Sequence[Assignment], *, full: bool) -> ReplicatorReport:
         """See ``ReplicatorPort``."""
-        report: ReplicatorReport = await call(self._handle.exchange.remote(assignments, full))
+        report: ReplicatorReport = await self._call(self._handle.exchange.remote(assignments, full))
         return report
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
         """See ``ReplicatorPort``. Silence is waited for only a little longer than the drain may take."""
-        answer = call(self._handle.release.remote(partitions, deadline_s))
+        answer = self._call(self._handle.release.remote(partitions, deadline_s))
         try:
             reports: Sequence[PartitionReport] = await asyncio.wait_for(answer, deadline_s + 5)
         except TimeoutError:
@@ -84,41 +90,59 @@ class RayReplicator:
 
     async def stop(self, deadline_s: float) -> None:
         """See ``ReplicatorPort``."""
-        await call(self._handle.stop.remote(deadline_s))
+        await self._call(self._handle.stop.remote(deadline_s))
 
-    async def kill(self, *, confirm: bool) -> None:
+    async def kill(self) -> None:
+        """See ``ReplicatorPort``."""
+        await asyncio.to_thread(ray.kill, self._handle, no_restart=True)
+
+    async def seen_dead(self) -> bool:
         """See ``ReplicatorPort``.
 
         Ray calls an actor dead once it has been told to die; a stopped process may still be there, with requests in
-        its kernel's buffers. So ``confirm`` looks at the process itself, on its own node.
+        its kernel's buffers. So this looks at the process itself, on its own node.
         """
-        await asyncio.to_thread(ray.kill, self._handle, no_restart=True)
-        if confirm and self._health is not None:
-            await self._see_gone(self._health)
-
-    async def _see_gone(self, health: ReplicatorHealth) -> None:
+        await self.kill()
+        health = self._health
+        if health is None:
+            # It never was ready for an assignment.
+            return True
         if health.node_id == ray.get_runtime_context().get_node_id():
-            await asyncio.to_thread(end_process, health.pid)
-            return
+            return await asyncio.to_thread(end_process, health.pid)
         there = NodeAffinitySchedulingStrategy(health.node_id, soft=False)
         task = ray.remote(num_cpus=0, max_retries=0)(end_process).options(scheduling_strategy=there)
         try:
-            await asyncio.wait_for(task.remote(health.pid), _CONFIRM_S)
+            return bool(await asyncio.wait_for(task.remote(health.pid), _CONFIRM_S))
         except (RayError, TimeoutError):
-            # The node itself is gone, or does not answer; the broker's sequence check is the line behind this one.
-            return
+            return False
+
+    async def _call(self, ref: Any) -> Any:
+        """``call``; Ray knows of an actor's end from its node, so with the node lost nobody has seen it."""
+        try:
+            return await call(ref)
+        except ReplicatorGoneError as gone:
+            if self._health is not None and not await asyncio.to_thread(_node_lives, self._health.node_id):
+                raise ReplicatorLostError(f"its node is lost: {gone}") from gone
+            raise
 
 
-def end_process(pid: int) -> None:
-    """Kill a replicator's process on this node, if it still is one, and wait until it is gone."""
+def end_process(pid: int) -> bool:
+    """Kill a replicator's process on this node, if it still is one; whether it is gone."""
     try:
         process = psutil.Process(pid)
         if "ray::Replicator" not in " ".join(process.cmdline()):
-            return
+            return True
         os.kill(pid, signal.SIGKILL)
         process.wait(timeout=_CONFIRM_S)
-    except (psutil.NoSuchProcess, ProcessLookupError, psutil.TimeoutExpired):
-        return
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
+def _node_lives(node_id: str) -> bool:
+    return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())  # type: ignore[no-untyped-call]
 
 
 class RaySpawner:

@@ -8,23 +8,38 @@ from dataclasses import replace
 
 from actors.ports import Codec, FlowPort, TargetLimits
 from mirror_ray.coordination import state
-from mirror_ray.coordination.state import Document, FlowMemory, FlowRecord, Gap, PartitionRecord, Pause, Repair
+from mirror_ray.coordination.state import (
+    Document,
+    FlowMemory,
+    FlowRecord,
+    Gap,
+    GrantRecord,
+    PartitionRecord,
+    Pause,
+    Repair,
+)
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowPartition, TopicPartition
 
 
 class FlowLedger:
     """Keeps a flow's records and writes every change through its port, one transaction at a time.
 
-    Guarantees: what ``assign`` returns has been persisted with its epoch; ``flush`` loses no pair when it fails.
+    Guarantees: what ``assign`` returns has been persisted with its epoch; ``flush`` loses no pair when it fails; a
+    partition counts as held, also by a later coordinator, from its assignment until ``given_back``.
     """
 
-    def __init__(self, port: FlowPort) -> None:
+    def __init__(self, port: FlowPort, lease_ms: int) -> None:
+        """``lease_ms``: of the assignments to come."""
+        #: Another coordinator has taken the flow over: nothing can be written any more.
+        self.fenced = False
         self._port = port
+        self._lease_ms = lease_ms
         self._memory = FlowMemory()
         self._moved: dict[TopicPartition, Anchor] = {}
+        self._given_back: set[TopicPartition] = set()
         self._write_lock = asyncio.Lock()
 
     async def open(self) -> None:
@@ -72,6 +87,18 @@ class FlowLedger:
     def gaps(self) -> Mapping[tuple[TopicPartition, int], Gap]:
         """What partitions went on without, by partition and time."""
         return self._memory.gaps
+
+    def epoch(self, partition: TopicPartition) -> int:
+        """The partition's last epoch; 0 before its first assignment."""
+        return self._memory.grants.get(partition, GrantRecord()).epoch
+
+    def leased(self) -> list[TopicPartition]:
+        """Every partition that somebody may hold."""
+        return [partition for partition, grant in self._memory.grants.items() if grant.lease_ms]
+
+    def lease_ms(self, partition: TopicPartition) -> int:
+        """The lease of whoever may hold the partition; 0 when nobody can."""
+        return self._memory.grants.get(partition, GrantRecord()).lease_ms
 
     def by_topic(self) -> dict[str, dict[int, PartitionRecord]]:
         """Every record, by source topic and partition number."""
@@ -151,12 +178,17 @@ class FlowLedger:
         for partition in limits:
             record = self._memory.partitions.get(partition.source)
             if record is not None:
-                anchor = self._moved.pop(partition.source, record.anchor)
-                granted[partition] = replace(record.at(anchor), epoch=record.epoch + 1)
+                granted[partition] = record.at(self._moved.pop(partition.source, record.anchor))
         if flow is None or not granted:
             return []
-        self._memory.partitions |= {partition.source: record for partition, record in granted.items()}
-        await self._write({state.partition_key(each.source): state.encode(granted[each]) for each in granted})
+        records = {partition.source: record for partition, record in granted.items()}
+        self._memory.partitions |= records
+        documents = {state.partition_key(each): state.encode(record) for each, record in records.items()}
+        epochs = {each: self.epoch(each.source) + 1 for each in granted}
+        offset = await self._raise_epochs(
+            {each.source: GrantRecord(epoch=epoch, lease_ms=self._lease_ms) for each, epoch in epochs.items()},
+            documents,
+        )
         return [
             Assignment(
                 partition=partition,
@@ -166,7 +198,8 @@ class FlowLedger:
                 producer_id=own[0],
                 producer_epoch=own[1],
                 anchor=record.anchor,
-                epoch=record.epoch,
+                epoch=epochs[partition],
+                state_offset=offset,
                 max_message_bytes=limits[partition].max_message_bytes,
                 compress_with=codec or limits[partition].compress_with,
                 shared=record.shared,
@@ -177,6 +210,39 @@ class FlowLedger:
             for own in [_producer(flow, record)]
         ]
 
+    async def fence(self, partitions: Collection[TopicPartition]) -> int:
+        """Persist a higher epoch for each partition, for whoever holds it to see; returns the longest of their leases.
+
+        Raises:
+            MirrorError: The state could not be written; the leases have not begun to run out.
+        """
+        held = {each: self._memory.grants[each] for each in partitions}
+        await self._raise_epochs({each: replace(grant, epoch=grant.epoch + 1) for each, grant in held.items()}, {})
+        return max(grant.lease_ms for grant in held.values())
+
+    async def _raise_epochs(
+        self, grants: Mapping[TopicPartition, GrantRecord], documents: Mapping[str, Document | None]
+    ) -> int:
+        before = {each: self.lease_ms(each) for each in grants}
+        self._memory.grants |= grants
+        self._given_back -= grants.keys()
+        try:
+            return await self._write(
+                {**documents, **{state.grant_key(each): state.encode(grant) for each, grant in grants.items()}}
+            )
+        except MirrorError:
+            for partition, lease_ms in before.items():
+                if not lease_ms:
+                    self.given_back(partition)
+            raise
+
+    def given_back(self, partition: TopicPartition) -> None:
+        """Note that nobody holds the partition any more, for sure; ``flush`` persists it."""
+        grant = self._memory.grants.get(partition)
+        if grant is not None and grant.lease_ms:
+            self._memory.grants[partition] = replace(grant, lease_ms=0)
+            self._given_back.add(partition)
+
     def moved(self, partition: TopicPartition, anchor: Anchor) -> None:
         """Note an acknowledged pair; ``flush`` persists it."""
         record = self._memory.partitions.get(partition)
@@ -184,20 +250,24 @@ class FlowLedger:
             self._moved[partition] = anchor
 
     async def flush(self) -> None:
-        """Persist the anchors that moved since the last flush, in one transaction.
+        """Persist the anchors that moved, and what was given back since the last flush, in one transaction.
 
         Raises:
             MirrorError: They could not be written; they are kept for the next flush.
         """
         moved, self._moved = self._moved, {}
-        if not moved:
+        given_back, self._given_back = self._given_back, set()
+        if not moved and not given_back:
             return
         records = {partition: self._memory.partitions[partition].at(anchor) for partition, anchor in moved.items()}
         self._memory.partitions |= records
+        documents = {state.partition_key(each): state.encode(record) for each, record in records.items()}
+        documents |= {state.grant_key(each): state.encode(self._memory.grants[each]) for each in given_back}
         try:
-            await self._write({state.partition_key(each): state.encode(record) for each, record in records.items()})
+            await self._write(documents)
         except MirrorError:
             self._moved = moved | self._moved
+            self._given_back |= {each for each in given_back if not self.lease_ms(each)}
             raise
 
     async def set_pause(self, pause: Pause, *, on: bool) -> None:
@@ -205,9 +275,13 @@ class FlowLedger:
         await self._write({state.pause_key(pause): {} if on else None})
         (self._memory.paused.add if on else self._memory.paused.discard)(pause)
 
-    async def _write(self, documents: Mapping[str, Document | None]) -> None:
+    async def _write(self, documents: Mapping[str, Document | None]) -> int:
         async with self._write_lock:
-            await self._port.write_state(documents)
+            try:
+                return await self._port.write_state(documents)
+            except StateFencedError:
+                self.fenced = True
+                raise
 
     async def close(self) -> None:
         """Persist what is left and close the connections."""

@@ -10,11 +10,12 @@ from typing import Any
 
 from actors.flow import FlowController
 from actors.pool import ReplicatorPool
-from actors.ports import Emit, ReplicatorGoneError, ReplicatorSilentError, Timing
+from actors.ports import Emit, ReplicatorGoneError, ReplicatorLostError, ReplicatorSilentError, Timing
 from mirror_ray.coordination.assignment import Weight, assign
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition
 
 _log = logging.getLogger(__name__)
@@ -31,8 +32,9 @@ class Owner:
 class Placement:
     """Listens to the pool, keeps the owners, and acts on the difference to what ``assign`` wants.
 
-    Guarantees: a partition is handed out only after its former owner has released it or is dead for sure; one flow's
-    stuck state topic holds up the partitions of that flow alone.
+    Guarantees: a partition is handed out only after its former owner has released it, or is dead for sure, or has had
+    a higher epoch to see for longer than its lease; one flow's stuck state topic holds up the partitions of that flow
+    alone; nothing is handed out or taken back for a flow that another coordinator has taken over.
     """
 
     def __init__(
@@ -75,22 +77,30 @@ class Placement:
             held = {each.partition for each in report.partitions}
             for partition, owner in list(self.owners.items()):
                 if owner.replicator == replicator and partition not in held | self._busy:
-                    self._disown(partition)
+                    self._disown(partition, free=True)
             self._wake()
+        for partition, epoch in report.given_up:
+            if self.owners.get(partition) == Owner(replicator, epoch) and partition not in self._busy:
+                self._disown(partition, free=True)
+                self._wake()
         for time_ms, text in report.events:
             _log.info("%s at %d: %s", replicator, time_ms, text)
             self._emit("info", replicator, text)
 
-    def died(self, replicator: str) -> None:
-        """Everything it had is free; the next step gives it to others."""
+    def died(self, replicator: str, *, seen: bool) -> None:
+        """Everything it had is free, at once or when its lease has run out; the next step gives it to others."""
         for partition in [each for each, owner in self.owners.items() if owner.replicator == replicator]:
-            self._disown(partition)
+            self._disown(partition, free=seen)
         self._unsettled = {each: item for each, item in self._unsettled.items() if item[0] != replicator}
         self._wake()
 
-    def _disown(self, partition: FlowPartition) -> None:
+    def _disown(self, partition: FlowPartition, *, free: bool) -> None:
+        """``free``: the owner does not hold it any more, for sure."""
         del self.owners[partition]
         self._settled = None
+        flow = self._flows.get(partition.flow)
+        if free and flow is not None:
+            flow.ledger.given_back(partition.source)
 
     def _progress(self, report: PartitionReport, *, adopted: bool = False) -> None:
         before = self._observed.take(report, adopted=adopted)
@@ -106,7 +116,10 @@ class Placement:
 
     def is_free(self, partition: FlowPartition) -> bool:
         """Whether no replicator has the partition, may still have it, or is about to get it."""
-        return not (partition in self.owners or partition in self._busy or partition in self._unsettled)
+        if partition in self.owners or partition in self._busy or partition in self._unsettled:
+            return False
+        flow = self._flows.get(partition.flow)
+        return flow is None or not flow.ledger.lease_ms(partition.source)
 
     # What is done about it.
 
@@ -150,8 +163,8 @@ class Placement:
             if flow is not None and not flow.discovered:
                 continue
             del self._unsettled[partition]
-            record = flow.ledger.record(partition.source) if flow is not None else None
-            if record is not None and record.epoch == report.epoch and partition not in self.owners:
+            known = flow is not None and flow.ledger.epoch(partition.source) == report.epoch
+            if known and partition not in self.owners:
                 self.owners[partition] = Owner(replicator, report.epoch)
                 self._progress(report, adopted=True)
             else:
@@ -164,23 +177,40 @@ class Placement:
     ) -> bool:
         grants: dict[FlowName, dict[FlowPartition, str]] = {}
         moves: dict[str, list[FlowPartition]] = {}
+        waiting = self._wait_out_strays()
+        idle = {each for each in wanted.keys() | self.owners.keys() if each not in self._busy and self._acts_for(each)}
         for partition, replicator in goal.items():
             owner = self.owners.get(partition)
-            if partition in self._busy or (owner is not None and owner.replicator == replicator):
+            if partition not in idle or (owner is not None and owner.replicator == replicator):
                 continue
             if owner is None:
                 grants.setdefault(partition.flow, {})[partition] = replicator
             else:
                 moves.setdefault(owner.replicator, []).append(partition)
         for partition, owner in self.owners.items():
-            if partition not in wanted and partition not in self._busy:
+            if partition not in wanted and partition in idle:
                 moves.setdefault(owner.replicator, []).append(partition)
         for flow, chosen in grants.items():
             self._start(chosen, self._grant(pool, flow, chosen))
         for replicator, partitions in moves.items():
             some = partitions[: self._timing.moves_at_once]
             self._start(some, self._move(pool, replicator, some, goal))
-        return bool(grants or moves)
+        return bool(waiting or grants or moves)
+
+    def _wait_out_strays(self) -> bool:
+        """Take back what nobody has, as far as we know, and nobody gave back either; whether there is such a thing."""
+        found = False
+        for name, flow in self._flows.items():
+            strays = [FlowPartition(name, each.topic, each.partition) for each in flow.leased]
+            strays = [each for each in strays if each not in self.owners and each not in self._busy]
+            if strays:
+                found = True
+                self._start(strays, self._wait_out(flow, strays))
+        return found
+
+    def _acts_for(self, partition: FlowPartition) -> bool:
+        flow = self._flows.get(partition.flow)
+        return flow is None or not flow.ledger.fenced
 
     def _start(self, partitions: Iterable[FlowPartition], act: Coroutine[Any, Any, None]) -> None:
         partitions = frozenset(partitions)
@@ -189,7 +219,7 @@ class Placement:
         async def run() -> None:
             try:
                 await act
-            except (ReplicatorSilentError, ReplicatorGoneError) as error:
+            except (ReplicatorSilentError, ReplicatorGoneError, ReplicatorLostError) as error:
                 _log.info("%s; the next step decides anew", error)
             except MirrorError as error:
                 self._emit("warning", ", ".join(sorted({str(each.flow) for each in partitions})), str(error))
@@ -215,6 +245,8 @@ class Placement:
         alive = set(pool.candidates())
         for replicator, assignments in by_replicator.items():
             if replicator not in alive:
+                for assignment in assignments:
+                    flow.ledger.given_back(assignment.partition.source)
                 continue
             for assignment in assignments:
                 self.owners[assignment.partition] = Owner(replicator, assignment.epoch)
@@ -248,7 +280,18 @@ class Placement:
         for partition in partitions:
             owner = self.owners.get(partition)
             if owner is not None and owner.replicator == replicator:
-                del self.owners[partition]
+                self._disown(partition, free=True)
+
+    async def _wait_out(self, flow: FlowController, partitions: Sequence[FlowPartition]) -> None:
+        """Take partitions from a holder that nobody can see dead: it reads the new epochs, or its leases run out."""
+        sources = [each.source for each in partitions]
+        lease_ms = await flow.ledger.fence(sources)
+        wait_s = LeaseTerms(lease_ms).takeover_s
+        text = f"may be held by a replicator that nobody has seen dead: handed out in {wait_s:.1f} s"
+        self._emit("warning", str(flow.name), f"{_listed(partitions)} {text}, when its lease has run out")
+        await asyncio.sleep(wait_s)
+        for source in sources:
+            flow.ledger.given_back(source)
 
     async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> bool:
         """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps them.

@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from actors.ports import Emit, ReplicatorGoneError, ReplicatorPort, ReplicatorSilentError, SpawnPort, Timing
+from actors.ports import (
+    Emit,
+    ReplicatorGoneError,
+    ReplicatorLostError,
+    ReplicatorPort,
+    ReplicatorSilentError,
+    SpawnPort,
+    Timing,
+)
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.rates import RateMeter
@@ -27,8 +35,8 @@ class Listener(Protocol):
         """A report came in; ``full`` ones name every partition that the replicator holds."""
         ...
 
-    def died(self, replicator: str) -> None:
-        """The replicator is dead for sure."""
+    def died(self, replicator: str, *, seen: bool) -> None:
+        """The replicator will not be heard of again; ``seen``: it is dead for sure."""
         ...
 
 
@@ -189,7 +197,7 @@ class ReplicatorPool:
             await asyncio.wait_for(port.stop(deadline_s), deadline_s)
         except (MirrorError, TimeoutError) as error:
             _log.warning("replicator did not stop by itself: %s", str(error) or "no answer")
-        await port.kill(confirm=False)
+        await port.kill()
 
     def statuses(self) -> tuple[ReplicatorStatus, ...]:
         """Every slot, by number."""
@@ -230,9 +238,9 @@ class ReplicatorPool:
             try:
                 if await self._bring_up(slot):
                     await self._converse(slot)
-            except ReplicatorGoneError as error:
+            except (ReplicatorGoneError, ReplicatorLostError) as error:
                 lived = slot.state != "starting"
-                self._bury(slot, str(error))
+                self._bury(slot, str(error), seen=isinstance(error, ReplicatorGoneError))
                 if not lived:
                     await asyncio.sleep(self._timing.respawn_s)
             except Exception as error:  # noqa: BLE001 - a slot must not fall silent because of one surprise
@@ -254,7 +262,7 @@ class ReplicatorPool:
         except (TimeoutError, ReplicatorSilentError):
             slot.problem = "did not come up: Ray may have no room for it (see `ray status`); asked again"
             self._emit("warning", slot.id, slot.problem)
-            await slot.port.kill(confirm=False)
+            await slot.port.kill()
             raise ReplicatorGoneError(slot.problem) from None
         slot.fingerprint, slot.known = health.fingerprint, False
         slot.answered_s = self._clock()
@@ -281,9 +289,22 @@ class ReplicatorPool:
                     self._emit("warning", slot.id, "does not answer; it may still be copying")
                 if silent_s > self._timing.unresponsive_s and slot.port is not None:
                     self._emit("error", slot.id, f"has not answered for {silent_s:.0f} s: killed")
-                    await slot.port.kill(confirm=True)
-                    raise ReplicatorGoneError("killed, for it did not answer") from None
+                    await self._end_silent(slot.port)
             await self._wait(slot)
+
+    async def _end_silent(self, port: ReplicatorPort) -> None:
+        """Kill it, and look for a moment whether it is dead.
+
+        Raises:
+            ReplicatorGoneError: It is. ReplicatorLostError: Nobody knows.
+        """
+        try:
+            seen = await asyncio.wait_for(port.seen_dead(), self._timing.confirm_s)
+        except TimeoutError:
+            seen = False
+        if seen:
+            raise ReplicatorGoneError("killed, for it did not answer")
+        raise ReplicatorLostError("did not answer, and its node does not say whether it is dead")
 
     async def _exchange(self, slot: Slot) -> None:
         if slot.port is None:
@@ -326,16 +347,19 @@ class ReplicatorPool:
         slot.report, slot.answered_s = report, now_s
         slot.meter.sample(now_s, report.records, report.bytes)
 
-    def _bury(self, slot: Slot, reason: str) -> None:
+    def _bury(self, slot: Slot, reason: str, *, seen: bool) -> None:
         was = slot.state
         slot.port, slot.report, slot.outbox, slot.cpu = None, None, [], 0.0
         slot.known = slot.adopted = slot.failing = False
         slot.state = "starting" if slot.number <= self.desired else "dead"
         if was == "starting":
             slot.problem = reason
-        else:
+        elif seen:
             self._emit("error", slot.id, f"died ({reason}); its partitions go to the others, a replacement is started")
-        self._listener.died(slot.id)
+        else:
+            what = "its partitions go to the others once its lease has run out, a replacement is started"
+            self._emit("error", slot.id, f"lost ({reason}); {what}")
+        self._listener.died(slot.id, seen=seen)
 
     async def _wait(self, slot: Slot) -> None:
         try:

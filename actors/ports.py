@@ -40,6 +40,8 @@ class Timing:
     respawn_s: float = 2.0
     #: A release waits this long for acknowledgements; what is late is copied again by no one, for the end is read.
     drain_s: float = 15.0
+    #: A process that was killed is looked for this long before its lease is waited out instead.
+    confirm_s: float = 2.0
     retry_first_s: float = 0.5
     retry_most_s: float = 10.0
     #: Loads change faster than moves pay off.
@@ -58,6 +60,10 @@ class Emit(Protocol):
 
 class ReplicatorGoneError(MirrorError):
     """The replicator's process is dead for sure: what it had may be given to another at once."""
+
+
+class ReplicatorLostError(MirrorError):
+    """The replicator will not be heard of again, but nobody has seen it dead: its node is gone, or out of reach."""
 
 
 class ReplicatorSilentError(MirrorError):
@@ -125,8 +131,11 @@ class FlowPort(Protocol):
         """A producer id and epoch from the target."""
         ...
 
-    async def write_state(self, documents: Mapping[str, Document | None]) -> None:
-        """Write in one transaction; None deletes. Raises StateFencedError when another coordinator took over."""
+    async def write_state(self, documents: Mapping[str, Document | None]) -> int:
+        """Write in one transaction; None deletes. Raises StateFencedError when another coordinator took over.
+
+        Returns an offset from which on all of it can be read in the state topic; -1 when that is its start.
+        """
         ...
 
     async def close(self) -> None:
@@ -153,7 +162,7 @@ class ReplicatorHealth:
 
 
 class ReplicatorPort(Protocol):
-    """One replicator. Raises ReplicatorGoneError or ReplicatorSilentError."""
+    """One replicator. Raises ReplicatorGoneError, ReplicatorLostError or ReplicatorSilentError."""
 
     async def health(self) -> ReplicatorHealth:
         """Answers once the process is up and ready for assignments."""
@@ -175,8 +184,12 @@ class ReplicatorPort(Protocol):
         """Drain everything and let go of every connection; waits for as long as that takes."""
         ...
 
-    async def kill(self, *, confirm: bool) -> None:
-        """End the process without asking it; with ``confirm``, returns only when the process itself is seen gone."""
+    async def kill(self) -> None:
+        """End the process without asking it."""
+        ...
+
+    async def seen_dead(self) -> bool:
+        """Kill the process itself where it still lives, and say whether it was seen dead; may take half a minute."""
         ...
 
 

@@ -169,8 +169,15 @@ def _state(
     if flow.repairs.holds_back(partition):
         return "stopped", trouble
     if not owned:
-        return "waiting", "no replicator has it yet"
-    record = flow.ledger.record(partition)
-    if report is None or record is None or report.epoch != record.epoch:
+        return "waiting", _why_waiting(flow, partition)
+    if report is None or report.epoch != flow.ledger.epoch(partition):
         return "establishing", None
     return report.state, trouble if trouble is not None and report.state == "stopped" else report.reason
+
+
+def _why_waiting(flow: FlowController, partition: TopicPartition) -> str:
+    if flow.ledger.fenced:
+        return "another coordinator has taken the flow over"
+    if flow.ledger.lease_ms(partition):
+        return "until the lease of the replicator that had it has run out"
+    return "no replicator has it yet"

@@ -119,6 +119,7 @@ def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | Non
         replicators=config.replicators,
         replicator_cpus=config.replicator_cpus,
         replicator_buffer_bytes=config.replicator_buffer_bytes,
+        lease_ms=config.lease_ms,
     )
 
 

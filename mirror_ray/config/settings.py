@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from mirror_ray.model.lease import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 
@@ -222,6 +223,9 @@ class ReplicatorSettings(Settings):
     replicator_cpus: float = Field(default=1.0, ge=0)
     #: Bytes fetched and not yet acknowledged that one replicator may hold.
     replicator_buffer_bytes: int = Field(default=32 << 20, ge=1 << 20)
+    #: Partitions of a replicator that nobody can see dead are given to others after so long. One that could not read
+    #: a flow's state topic for half of it sends nothing for that flow until it can.
+    lease_ms: int = Field(default=DEFAULT_LEASE_MS, ge=1000)
 
 
 class MirrorSettings(ReplicatorSettings):

@@ -4,10 +4,11 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
 
     flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection
     partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset,
-                                  sequence, source_epoch, epoch, producer_id, producer_epoch, shared, foreign_to, skip,
+                                  sequence, source_epoch, producer_id, producer_epoch, shared, foreign_to, skip,
                                   origin_source_offset, origin_target_offset, origin_sequence, recounting
     repair/<topic>/<n>            trouble, policy, time_ms: decided on, and not done yet
     gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: what a partition went on without
+    grant/<topic>/<n>             epoch, lease_ms: the partition's last assignment; lease_ms is 0 once it was given back
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     paused/flow                   {}: an operator paused the flow
     paused/topic/<topic>          {}: an operator paused the topic
@@ -15,7 +16,8 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
 
 A topic's name has no slash, so keys parse without doubt. Keys and fields that are not known are kept and ignored, so
 that a newer version's state can be read. ``partition`` is written before the partition's first assignment and about
-every second while it moves; its pair is an anchor (DESIGN: exactly once).
+every second while it moves; its pair is an anchor (DESIGN: exactly once). ``grant`` is written before each assignment
+is handed out, and is what the replicators watch: one that sees a higher epoch than its own gives the partition up.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
 Document = dict[str, Any]
 
 FLOW_KEY = "flow"
+#: Keys of grants begin with it.
+GRANT_PREFIX = "grant/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class FlowRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """A partition's anchor, the topics that it belongs to, and the epoch of its last assignment."""
+    """A partition's anchor, and the topics that it belongs to."""
 
     source_topic_id: TopicId
     target_topic: str
@@ -58,7 +62,6 @@ class PartitionRecord:
     #: See ``Anchor``: the producer's next sequence where it is not the target offset's, and the source's leader epoch.
     sequence: int | None = None
     source_epoch: int = -1
-    epoch: int = 0
     #: The producer of this partition alone; None: the flow's.
     producer_id: int | None = None
     producer_epoch: int = 0
@@ -106,6 +109,14 @@ class PartitionRecord:
             sequence=anchor.sequence,
             source_epoch=anchor.source_epoch,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRecord:
+    """The last assignment of a partition. ``lease_ms``: its holder's lease, 0 when nobody can hold it any more."""
+
+    epoch: int = 0
+    lease_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +174,7 @@ class FlowMemory:
 
     flow: FlowRecord | None = None
     partitions: dict[TopicPartition, PartitionRecord] = field(default_factory=dict)
+    grants: dict[TopicPartition, GrantRecord] = field(default_factory=dict)
     latest: set[str] = field(default_factory=set)
     paused: set[Pause] = field(default_factory=set)
     repairs: dict[TopicPartition, Repair] = field(default_factory=dict)
@@ -184,6 +196,24 @@ def gap_key(partition: TopicPartition, gap: Gap) -> str:
     return f"gap/{partition.topic}/{partition.partition}/{gap.time_ms}"
 
 
+def grant_key(partition: TopicPartition) -> str:
+    """Key of a partition's last assignment."""
+    return f"{GRANT_PREFIX}{partition.topic}/{partition.partition}"
+
+
+def read_grant(key: str, document: Document) -> tuple[TopicPartition, GrantRecord] | None:
+    """A grant, if that is what the key stands for.
+
+    Raises:
+        KeyError: It lacks its epoch: the topic was not written by mirror-ray.
+    """
+    match key.split("/"):
+        case ["grant", topic, number]:
+            grant = GrantRecord(epoch=document["epoch"], lease_ms=document["lease_ms"])
+            return TopicPartition(topic, int(number)), grant
+    return None
+
+
 def latest_key(topic: str) -> str:
     """Key of the mark that a topic begins at its end."""
     return f"latest/{topic}"
@@ -198,7 +228,7 @@ def pause_key(pause: Pause) -> str:
     return f"paused/partition/{pause.topic}/{pause.partition}"
 
 
-def encode(record: FlowRecord | PartitionRecord | Gap | Repair) -> Document:
+def encode(record: FlowRecord | PartitionRecord | GrantRecord | Gap | Repair) -> Document:
     """The JSON object of a record."""
     return asdict(record)
 
@@ -211,6 +241,9 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
     """
     memory = FlowMemory()
     for key, document in documents.items():
+        grant = read_grant(key, document)
+        if grant is not None:
+            memory.grants[grant[0]] = grant[1]
         match key.split("/"):
             case ["flow"]:
                 memory.flow = FlowRecord(**_fields(FlowRecord, document))

@@ -197,8 +197,12 @@ class ClusterAdmin:
             outcomes.update({name: None for name in refused if listed.get(name) == totals[name]})
         return outcomes
 
-    def ensure_compacted_topic(self, name: str, partitions: int, replication_factor: int | None) -> bool:
+    def ensure_compacted_topic(
+        self, name: str, partitions: int, replication_factor: int | None, segment_bytes: int | None = None
+    ) -> bool:
         """Create a compacted topic of ours where it is missing; answers whether it was created now.
+
+        Only what lies in closed segments is compacted: ``segment_bytes`` bounds what a busy topic holds.
 
         As in MM2, a refusal for want of rights passes when the topic is there already.
 
@@ -209,9 +213,10 @@ class ClusterAdmin:
         if name in cluster.topics:
             return False
         factor = effective_replication_factor(replication_factor, INTERNAL_TOPIC_REPLICATION_FACTOR, cluster.brokers)
-        topic = NewRemoteTopic(
-            name=name, partitions=partitions, replication_factor=factor, configs={"cleanup.policy": "compact"}
-        )
+        configs = {"cleanup.policy": "compact"}
+        if segment_bytes is not None:
+            configs["segment.bytes"] = str(segment_bytes)
+        topic = NewRemoteTopic(name=name, partitions=partitions, replication_factor=factor, configs=configs)
         error = self.create_topics([topic])[name]
         if error is not None:
             raise error

@@ -12,7 +12,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ClientTopicPartition
@@ -20,15 +20,19 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName
 
 _LOG = logging.getLogger(__name__)
 
 Document = dict[str, Any]
+_T = TypeVar("_T")
 
 #: Names the coordinator that writes; kept from callers.
 _OWNER_KEY: Final = "owner"
+
+#: Written every second while records flow, and read whole at each start: ten seconds of thousands of partitions.
+_SEGMENT_BYTES: Final = 4 << 20
 
 #: How long a write or an open outlives unreachable brokers.
 _DEADLINE_S: Final = 60.0
@@ -52,10 +56,6 @@ _HOPELESS: Final = frozenset(
         KafkaError.MSG_SIZE_TOO_LARGE,
     }
 )
-
-
-class StateFencedError(MirrorError):
-    """Another coordinator has opened the state since: this one must stop."""
 
 
 def state_topic(source_alias: str) -> str:
@@ -96,7 +96,7 @@ class StateStore:
             MirrorError: The topic is not compacted: values would be lost with time.
         """
         admin = ClusterAdmin(self.cluster, self.transactional_id)
-        if not admin.ensure_compacted_topic(self.topic, 1, self._replication_factor):
+        if not admin.ensure_compacted_topic(self.topic, 1, self._replication_factor, _SEGMENT_BYTES):
             _check_compacted(admin, self.topic)
         self._fenced = False
         # One that has been opened before can't be initialised again.
@@ -107,8 +107,11 @@ class StateStore:
         documents.pop(_OWNER_KEY, None)
         return documents
 
-    def write(self, changes: Mapping[str, Document | None]) -> None:
+    def write(self, changes: Mapping[str, Document | None]) -> int:
         """Write all of ``changes`` in one transaction; None deletes a key.
+
+        Returns:
+            An offset of the topic from which on all of them can be read; -1 when only its start is sure to be one.
 
         Raises:
             StateFencedError: Another coordinator has opened the store. Nothing was written.
@@ -116,10 +119,10 @@ class StateStore:
             AdminError: A right is missing, or a value is too large. Nothing was written.
         """
         if not changes:
-            return
+            return -1
         if _OWNER_KEY in changes:
             raise ValueError(f"the key {_OWNER_KEY!r} is the store's own")
-        self._commit(changes)
+        return self._commit(changes)
 
     def close(self) -> None:
         """Let go of the producer. A store can be opened again."""
@@ -127,18 +130,18 @@ class StateStore:
         if producer is not None:
             producer.close()
 
-    def _commit(self, changes: Mapping[str, Document | None]) -> None:
+    def _commit(self, changes: Mapping[str, Document | None]) -> int:
         records = [(key.encode(), _encode(document)) for key, document in changes.items()]
-        self._until_done("write", lambda: self._transaction(records))
+        return self._until_done("write", lambda: self._transaction(records))
 
-    def _until_done(self, what: str, act: Callable[[], object]) -> None:
+    def _until_done(self, what: str, act: Callable[[], _T]) -> _T:
         """Do ``act`` until it succeeds, another coordinator is seen, or the deadline has passed."""
         if self._fenced:
             raise self._fenced_error()
         deadline = time.monotonic() + _DEADLINE_S
         while True:
             try:
-                act()
+                return act()
             except KafkaException as failure:
                 error = kafka_error(failure)
                 if error is not None and error.code() in _FENCED:
@@ -151,8 +154,6 @@ class StateStore:
                 if what == "write":
                     self._recover(error)
                 time.sleep(0.05)
-            else:
-                return
 
     def _fenced_error(self) -> StateFencedError:
         return StateFencedError(
@@ -175,12 +176,16 @@ class StateStore:
         self._producer.init_transactions(_CALL_S)
         return self._producer
 
-    def _transaction(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def _transaction(self, records: Iterable[tuple[bytes, bytes | None]]) -> int:
+        """Write the records; returns the first one's offset, -1 where the broker did not say it."""
         producer = self._producer or self._reconnect()
         producer.begin_transaction()
-        for key, value in records:
-            producer.produce(self.topic, value=value, key=key, partition=0)
+        offsets: list[int] = []
+        for index, (key, value) in enumerate(records):
+            told = None if index else lambda _error, message: offsets.append(message.offset())
+            producer.produce(self.topic, value=value, key=key, partition=0, on_delivery=told)
         _repeat(producer.commit_transaction)
+        return max(offsets[-1], -1) if offsets else -1
 
     def _recover(self, error: KafkaError) -> None:
         """Bring the producer back to where a transaction can begin; otherwise drop it."""

@@ -27,8 +27,11 @@ class Assignment:
     producer_id: int
     producer_epoch: int
     anchor: Anchor
-    #: Grows by one each time the partition is handed out; reports carry it back.
+    #: Grows each time the partition is handed out; reports carry it back.
     epoch: int
+    #: Where in the flow's state topic to begin to look for higher epochs: nothing before it is newer than this
+    #: assignment. -1: at its start.
+    state_offset: int = -1
     #: ``max.message.bytes`` of the target topic: a larger batch is split.
     max_message_bytes: int
     #: Others write to the remote topic too: what is ours there is known by the producer id alone.
@@ -91,5 +94,7 @@ class ReplicatorReport:
     partitions: tuple[PartitionReport, ...]
     #: How many partitions it holds, whether or not they are in ``partitions``.
     assigned: int
+    #: Partitions, with their epochs, that it dropped by itself since the last report: somebody else has them.
+    given_up: tuple[tuple[FlowPartition, int], ...] = ()
     #: Sentences for the event log, oldest first, each with its time in ms since the epoch.
     events: tuple[tuple[int, str], ...] = ()

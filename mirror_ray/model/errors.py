@@ -10,6 +10,7 @@
     ├── CorruptRecordError       4   an internal record (heartbeat, checkpoint, offset sync) that does not parse
     ├── IncompleteBatchError     4   a batch larger than what was fetched; names the bytes to ask for
     ├── RecordTooLargeError      4   a record larger than the target takes, however it is packed
+    ├── StateFencedError         4   another coordinator has taken over a flow's state
     ├── NoAnswerError            4   a system that runs did not answer in time
     └── NotRunningError          1   no running system of that name was found
 
@@ -93,6 +94,10 @@ class NotRunningError(MirrorError):
     """There is no running mirror-ray of the name that was asked for."""
 
     exit_code: ClassVar[int] = 1
+
+
+class StateFencedError(MirrorError):
+    """Another coordinator has opened the flow's state since: this one must stop acting for the flow."""
 
 
 class NoAnswerError(MirrorError):

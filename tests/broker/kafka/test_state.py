@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic
-from mirror_ray.kafka.state import StateFencedError, StateStore, read_state, state_topic
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.kafka.state import StateStore, read_state, state_topic
+from mirror_ray.model.errors import MirrorError, StateFencedError
 
 Opener = Callable[[], StateStore]
 

@@ -12,6 +12,7 @@ from actors.ports import (
     Cluster,
     ReplicatorGoneError,
     ReplicatorHealth,
+    ReplicatorLostError,
     ReplicatorSilentError,
     TargetLimits,
     Timing,
@@ -22,11 +23,13 @@ from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.state import Document
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
-from mirror_ray.model.errors import ClusterUnreachableError
+from mirror_ray.model.errors import ClusterUnreachableError, StateFencedError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.trouble import Trouble
 
 FLOW = FlowName("A", "B")
+#: Shorter than settings allow.
+LEASE_MS = 200
 QUICK = Timing(
     step_s=0.005,
     poll_s=0.002,
@@ -37,6 +40,7 @@ QUICK = Timing(
     start_grace_s=1.0,
     respawn_s=0.005,
     drain_s=0.2,
+    confirm_s=0.05,
     retry_first_s=0.005,
     retry_most_s=0.01,
     moves_at_once=4,
@@ -56,6 +60,8 @@ class FakeKafka:
     cluster_ids: dict[str, str] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
     log: list[str] = field(default_factory=list)
+    #: Who opened each flow's state last; the others are fenced.
+    owners: dict[FlowName, FakeFlowPort] = field(default_factory=dict)
     ids: int = 0
     producers: int = 0
 
@@ -92,6 +98,7 @@ class FakeFlowPort:
 
     async def open(self) -> Mapping[str, Document]:
         self._reach()
+        self.kafka.owners[self.name] = self
         return dict(self.kafka.states.setdefault(self.name, {}))
 
     async def observe(self) -> tuple[Cluster, Cluster]:
@@ -138,8 +145,10 @@ class FakeFlowPort:
         self.kafka.producers += 1
         return 4241 + self.kafka.producers, 0
 
-    async def write_state(self, documents: Mapping[str, Document | None]) -> None:
+    async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         self._reach()
+        if self.kafka.owners.get(self.name) is not self:
+            raise StateFencedError("taken over by another coordinator")
         state = self.kafka.states.setdefault(self.name, {})
         for key, document in documents.items():
             self.kafka.log.append(f"write {key}")
@@ -147,6 +156,7 @@ class FakeFlowPort:
                 state.pop(key, None)
             else:
                 state[key] = document
+        return len(self.kafka.log)
 
     async def close(self) -> None:
         self.kafka.log.append(f"close {self.name}")
@@ -161,6 +171,8 @@ class FakeReplicator:
     fingerprint: str
     alive: bool = True
     silent: bool = False
+    #: Its node is lost: nobody can see whether it is dead.
+    lost: bool = False
     #: Raised by ``exchange``: a mistake of ours inside the replicator.
     bug: Exception | None = None
     answers_after_s: float = 0.0
@@ -168,8 +180,11 @@ class FakeReplicator:
     changed: set[FlowPartition] = field(default_factory=set)
     #: The newest assignment of each partition.
     assigned: dict[FlowPartition, Assignment] = field(default_factory=dict)
+    given_up: list[tuple[FlowPartition, int]] = field(default_factory=list)
 
     async def _answer(self) -> None:
+        if self.lost:
+            raise ReplicatorLostError("its node is lost")
         if not self.alive:
             raise ReplicatorGoneError("killed by the test")
         if self.silent:
@@ -198,6 +213,7 @@ class FakeReplicator:
             self.changed.add(each.partition)
         told = list(self.held) if full else [each for each in self.changed if each in self.held]
         self.changed.clear()
+        given_up, self.given_up = tuple(self.given_up), []
         return ReplicatorReport(
             replicator=self.id,
             node="here",
@@ -209,6 +225,7 @@ class FakeReplicator:
             bytes=0,
             partitions=tuple(self.held[each] for each in told),
             assigned=len(self.held),
+            given_up=given_up,
         )
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
@@ -220,9 +237,13 @@ class FakeReplicator:
         await self._answer()
         self.log.append(f"stop {self.id}")
 
-    async def kill(self, *, confirm: bool) -> None:
+    async def kill(self) -> None:
         self.log.append(f"kill {self.id}")
         self.alive = False
+
+    async def seen_dead(self) -> bool:
+        await self.kill()
+        return not self.lost
 
     def copy(self, partition: FlowPartition, records: int) -> None:
         """Pretend to have copied ``records`` more."""
@@ -237,6 +258,10 @@ class FakeReplicator:
             bytes=before.bytes + 100 * records,
         )
         self.changed.add(partition)
+
+    def give_up(self, partition: FlowPartition) -> None:
+        """Pretend to have seen a higher epoch."""
+        self.given_up.append((partition, self.held.pop(partition).epoch))
 
     def stop_partition(self, partition: FlowPartition, reason: str, trouble: Trouble | None = None) -> None:
         """Pretend that a partition stopped itself."""
@@ -272,14 +297,14 @@ class FakeRay:
         if self.no_room:
             raise ReplicatorGoneError("no room")
         found = self.replicators.get(number)
-        if found is None or not found.alive:
+        if found is None or not found.alive or found.lost:
             self.log.append(f"spawn {number}")
             found = FakeReplicator(replicator_name("mirror", number), self.log, fingerprint)
             self.replicators[number] = found
         return found
 
     async def living(self) -> Mapping[int, FakeReplicator]:
-        return {number: each for number, each in self.replicators.items() if each.alive}
+        return {number: each for number, each in self.replicators.items() if each.alive and not each.lost}
 
 
 class FakeHeartbeat:
@@ -351,7 +376,8 @@ class World:
 def settings(*flows: FlowSettings, replicators: int = 1) -> MirrorSettings:
     """Settings of clusters A, B and C, with these flows or A->B alone."""
     clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=(f"{alias}:9092",)) for alias in "ABC"}
-    return MirrorSettings(clusters=clusters, flows=flows or (flow(),), replicators=replicators)
+    made = MirrorSettings(clusters=clusters, flows=flows or (flow(),), replicators=replicators)
+    return made.model_copy(update={"lease_ms": LEASE_MS})
 
 
 def flow(name: str = "A->B", **options: object) -> FlowSettings:

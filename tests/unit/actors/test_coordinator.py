@@ -35,11 +35,11 @@ async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> 
     await world.coordinator().apply(settings())
     await eventually(lambda: any(each.startswith("assign") for each in world.kafka.log))
     log = world.kafka.log
-    steps = ["create A.orders 1", "write flow", "write partition/orders/0"]
+    steps = ["create A.orders 1", "write flow", "write partition/orders/0", "write grant/orders/0"]
     assigned = next(index for index, each in enumerate(log) if each.startswith("assign"))
     assert all(log.index(step) < assigned for step in steps)
     state = world.kafka.states[FLOW]
-    assert state["partition/orders/0"]["epoch"] == 1
+    assert state["grant/orders/0"] == {"epoch": 1, "lease_ms": fakes.LEASE_MS}
     assert state["flow"]["producer_id"] == 4242
 
 

@@ -20,7 +20,6 @@ RECORD = PartitionRecord(
     target_topic_id=TopicId("t1"),
     source_offset=100,
     target_offset=90,
-    epoch=3,
 ).with_origin(Anchor(10, 0))
 FACTS = Facts(
     source_topic_id=TopicId("s1"), source_start=5, target_topic_id=TopicId("t1"), target_start=0, target_end=90

@@ -17,7 +17,7 @@ from mirror_ray.coordination.discovery import (
     unaccounted,
 )
 from mirror_ray.coordination.naming import replicator_name, replicator_number
-from mirror_ray.coordination.state import FlowRecord, PartitionRecord, Pause, Repair
+from mirror_ray.coordination.state import FlowRecord, GrantRecord, PartitionRecord, Pause, Repair
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.trouble import Trouble, TroubleKind
@@ -28,7 +28,6 @@ RECORD = PartitionRecord(
     target_topic_id=TopicId("t1"),
     source_offset=5,
     target_offset=3,
-    epoch=2,
     skip=((1, 3), (7, 8)),
 )
 FLOW_RECORD = FlowRecord(producer_id=7, producer_epoch=0, source_cluster_id="a", target_cluster_id="b", selection="s")
@@ -51,12 +50,14 @@ def test_documents_survive_json() -> None:
         state.gap_key(where, gap): state.encode(gap),
         state.FLOW_KEY: state.encode(FLOW_RECORD),
         state.partition_key(TopicPartition("my.topic-1", 12)): state.encode(RECORD),
+        state.grant_key(TopicPartition("my.topic-1", 12)): state.encode(GrantRecord(epoch=2, lease_ms=4000)),
         state.latest_key("t"): {},
         **{state.pause_key(pause): {} for pause in pauses},
     }
     memory = state.decode(json.loads(json.dumps(written)))
     assert memory.flow == FLOW_RECORD
     assert memory.partitions == {TopicPartition("my.topic-1", 12): RECORD}
+    assert memory.grants == {TopicPartition("my.topic-1", 12): GrantRecord(epoch=2, lease_ms=4000)}
     assert memory.latest == {"t"}
     assert memory.repairs == {where: repair}
     assert memory.gaps == {(where, 5): gap}
