@@ -195,7 +195,8 @@ class Coordinator:
     async def _loop(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._outside.timing.step_s)
+                async with asyncio.timeout(self._outside.timing.step_s):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 await self.step()

@@ -258,7 +258,8 @@ class ReplicatorPool:
         if slot.port is None:
             slot.port = await self._spawner.spawn(slot.number, self._settings, self._fingerprint)
         try:
-            health = await asyncio.wait_for(slot.port.health(), self._timing.start_timeout_s)
+            async with asyncio.timeout(self._timing.start_timeout_s):
+                health = await slot.port.health()
         except (TimeoutError, ReplicatorSilentError):
             slot.problem = "did not come up: Ray may have no room for it (see `ray status`); asked again"
             self._emit("warning", slot.id, slot.problem)
@@ -276,8 +277,11 @@ class ReplicatorPool:
         while True:
             try:
                 if slot.fingerprint != self._fingerprint:
-                    await asyncio.wait_for(self._configure(slot), 2 * self._timing.drain_s)
-                await asyncio.wait_for(self._exchange(slot), self._timing.exchange_timeout_s)
+                    async with asyncio.timeout(2 * self._timing.drain_s):
+                        await self._configure(slot)
+                # Not wait_for: when the answer and a cancellation come at once, that forgets the cancellation.
+                async with asyncio.timeout(self._timing.exchange_timeout_s):
+                    await self._exchange(slot)
                 if slot.state == "unresponsive":
                     self._emit("info", slot.id, "answers again")
                     slot.state = "running" if slot.number <= self.desired else "draining"
@@ -299,7 +303,8 @@ class ReplicatorPool:
             ReplicatorGoneError: It is. ReplicatorLostError: Nobody knows.
         """
         try:
-            seen = await asyncio.wait_for(port.seen_dead(), self._timing.confirm_s)
+            async with asyncio.timeout(self._timing.confirm_s):
+                seen = await port.seen_dead()
         except TimeoutError:
             seen = False
         if seen:
@@ -363,7 +368,8 @@ class ReplicatorPool:
 
     async def _wait(self, slot: Slot) -> None:
         try:
-            await asyncio.wait_for(slot.wake.wait(), self._timing.poll_s)
+            async with asyncio.timeout(self._timing.poll_s):
+                await slot.wake.wait()
         except TimeoutError:
             return
         finally:

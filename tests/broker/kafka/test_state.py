@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import QUICK_START, DevCluster
@@ -57,6 +57,24 @@ def test_a_store_can_be_opened_again(store: Opener) -> None:
     assert flow.open() == {"k": {"n": 1}}
     flow.write({"k": {"n": 2}})
     assert store().open() == {"k": {"n": 2}}
+
+
+def test_a_write_says_where_it_can_be_read(store: Opener, settings: ClusterSettings) -> None:
+    """A reader that begins at the offset sees all of the write; the topic stays small by small segments."""
+    first = store()
+    first.open()
+    first.write({"before": {}})
+    offset = first.write({"a": {}, "b": {}})
+    again = first.write({"c": {}})
+    assert 0 < offset < again
+    consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers[0], "group.id": "test"})
+    consumer.assign([TopicPartition(first.topic, 0, offset)])
+    keys = [message.key() for message in consumer.consume(3, 20)]
+    consumer.close()
+    assert keys == [b"a", b"b", b"c"]
+    configs = ClusterAdmin(settings, "test").try_describe_topic_configs([first.topic])[first.topic]
+    assert isinstance(configs, dict)
+    assert configs["segment.bytes"].value == str(4 << 20)
 
 
 def test_an_older_store_is_fenced(store: Opener, settings: ClusterSettings) -> None:
