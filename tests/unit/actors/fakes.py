@@ -203,14 +203,13 @@ class FakeReplicator:
         await self._answer()
         if self.bug is not None:
             raise self.bug
-        # What is added to the list afterwards is not on the wire.
-        assignments = list(assignments)
-        await asyncio.sleep(self.answers_after_s)
         for each in assignments:
             self.log.append(f"assign {each.partition} to {self.id} epoch {each.epoch} at {each.anchor.source_offset}")
             self.assigned[each.partition] = each
             self.held[each.partition] = _report(each)
             self.changed.add(each.partition)
+        # Calls are taken in the order in which they were made; what is added to the list now is not on the wire.
+        await asyncio.sleep(self.answers_after_s)
         told = list(self.held) if full else [each for each in self.changed if each in self.held]
         self.changed.clear()
         given_up, self.given_up = tuple(self.given_up), []
