@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 
+import psutil
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import FetchSettings
 from mirror_ray.devcluster import DevCluster
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.names import TopicPartition as ModelPartition
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Engine, Replicated
-from tests.support.kafka import Message, assert_equal_copies, create_topic, produce
+from tests.support.kafka import Message, assert_equal_copies, create_topic, produce, read_all, sample_messages
 
 PARTITIONS = 4
 #: Records of last year are beyond any retention.
@@ -87,6 +90,48 @@ async def test_replicated_target_changes_leaders_and_loses_a_broker(
         await engine.stop()
         assert engine.events == []
         assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
+
+
+async def test_target_disk_is_full(clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker) -> None:
+    """The broker ends when its disk takes no more; once there is room, copying goes on where the log ends."""
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
+    fill(clusters.a, topic, 30_000, compressed=False)
+    async with Replicated(clusters.a, fragile) as flow:
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
+        engine = await flow.engine(fetch=SMALL_FETCHES)
+        (broker,) = fragile.brokers
+        engine.assign(await flow.assignments([topic]))
+        await more_copied(engine, 100)
+        # No file of the broker's can grow beyond it: writing fails in the middle of a batch, as on a full disk.
+        psutil.Process(broker.pid).rlimit(psutil.RLIMIT_FSIZE, (500_000, 500_000))
+        await engine.until(lambda: not broker.running, 60, "the broker gave up its log directory")
+        await asyncio.to_thread(broker.start)
+        await engine.caught_up(60)
+        await engine.stop()
+        assert_equal_copies(clusters.a.confluent_config(), fragile.confluent_config(), topic, remote)
+
+
+async def test_source_elects_a_leader_that_lacks_what_was_copied(clusters: Clusters, trio: DevCluster) -> None:
+    """An unclean leader election: the partition stops and names where the two logs part; nothing new is copied."""
+    config, unclean = trio.confluent_config(), {"unclean.leader.election.enable": "true"}
+    topic = create_topic(config, f"unclean-{time.time_ns()}", replicas=[[1, 2]], topic_config=unclean)
+    async with Replicated(trio, clusters.b) as flow:
+        remote = flow.remote(topic)
+        produce(config, topic, sample_messages(30))
+        engine = await flow.engine()
+        engine.assign(await flow.assignments([topic]))
+        await engine.reached({ModelPartition(topic, 0): 30})
+        trio.broker(2).kill()
+        produce(config, topic, sample_messages(20, first=30))
+        await engine.reached({ModelPartition(topic, 0): 50})
+        trio.broker(1).kill()
+        await asyncio.to_thread(trio.broker(2).start)
+        produce(config, topic, sample_messages(40, first=1000))
+        trouble = await engine.troubled(ModelPartition(topic, 0), "source_truncated", 60)
+        assert (trouble.source_from, trouble.source_to, trouble.resume) == (30, 50, Anchor(30, 50))
+        await engine.stop()
+        await asyncio.to_thread(trio.broker(1).start)
+        assert len(read_all(clusters.b.confluent_config(), remote)[0]) == 50
 
 
 def fill(

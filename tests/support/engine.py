@@ -28,6 +28,7 @@ from mirror_ray.kafka.offsets import LATEST
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.trouble import Trouble, TroubleKind
 from mirror_ray.records.batch import Batch, iter_batches
 from tests.support.kafka import create_topic
 
@@ -220,6 +221,21 @@ class Engine:
             f"{partition} stopped",
         )
         return self.reports[partition].reason or ""
+
+    async def troubled(self, partition: TopicPartition, kind: TroubleKind, timeout_s: float = 20.0) -> Trouble:
+        """Wait until ``partition`` is in that trouble; it is stopped then, and its reason says what the trouble is."""
+
+        def found() -> bool:
+            report = self.reports.get(partition)
+            return report is not None and report.trouble is not None and report.trouble.kind == kind
+
+        await self.until(found, timeout_s, kind)
+        report = self.reports[partition]
+        assert report.state == "stopped"
+        assert report.trouble is not None
+        assert report.reason == report.trouble.text
+        assert partition.topic in report.trouble.text
+        return report.trouble
 
     async def stop(self) -> None:
         """Drain and stop."""

@@ -49,11 +49,18 @@ def create_topic(
     partitions: int = 1,
     *,
     replication_factor: int = 1,
+    replicas: Sequence[Sequence[int]] | None = None,
     topic_config: Mapping[str, str] | None = None,
 ) -> str:
-    """Create ``topic``, wait until the brokers list it with leaders, and return its name."""
+    """Create ``topic``, wait until the brokers list it with leaders, and return its name.
+
+    ``replicas``: node ids for each partition, the preferred leader first; else the controller chooses.
+    """
     admin = AdminClient(dict(config))
-    new = NewTopic(topic, partitions, replication_factor, config=dict(topic_config or {}))
+    placed: dict[str, Any] = {"replication_factor": replication_factor}
+    if replicas is not None:
+        placed = {"replica_assignment": [list(nodes) for nodes in replicas]}
+    new = NewTopic(topic, partitions, config=dict(topic_config or {}), **placed)
     admin.create_topics([new])[topic].result(_TIMEOUT_S)
 
     def has_leaders() -> bool:

@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.model.trouble import Trouble, TroubleKind
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Engine, Replicated
 from tests.support.kafka import Message, assert_equal_copies, create_topic, produce, read_all, sample_messages
@@ -38,7 +37,7 @@ async def test_records_removed_before_they_were_copied(flow: Replicated, make_to
     delete_records(flow.source, topic, 20)
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
-    trouble = await troubled(engine, topic, "source_removed")
+    trouble = await engine.troubled(TopicPartition(topic, 0), "source_removed")
     assert (trouble.source_from, trouble.source_to, trouble.resume) == (0, 20, Anchor(20, 0))
     assert not read_all(flow.target.confluent_config(), remote)[0]
     assert trouble.resume is not None
@@ -61,7 +60,7 @@ async def test_source_lost_what_was_copied(fragile: DevCluster, clusters: Cluste
         await engine.caught_up()
         await asyncio.to_thread(cut_log, fragile, partition, 30)
         produce(fragile.confluent_config(), topic, sample_messages(50, first=1000))
-        trouble = await troubled(engine, topic, "source_truncated")
+        trouble = await engine.troubled(TopicPartition(topic, 0), "source_truncated")
         assert (trouble.source_from, trouble.source_to, trouble.resume) == (30, 60, Anchor(30, 60))
         assert len(read_all(clusters.b.confluent_config(), remote)[0]) == 60
         assert trouble.resume is not None
@@ -86,7 +85,7 @@ async def test_target_lost_what_was_acknowledged(
         await asyncio.to_thread(cut_log, fragile, TopicPartition(remote, 0), 30)
         engine = await flow.engine()
         engine.assign(await flow.assignments([topic], anchor))
-        trouble = await troubled(engine, topic, "target_truncated")
+        trouble = await engine.troubled(TopicPartition(topic, 0), "target_truncated")
         assert (trouble.target_from, trouble.target_to, trouble.resume) == (30, 60, Anchor(60, 30))
         # The pair of the beginning is true still: counted and walked from there, the copy is mended.
         engine.assign(await flow.assignments([topic]))
@@ -193,7 +192,7 @@ async def test_foreign_records_that_were_accepted(flow: Replicated, make_topic: 
     produce(config, topic, sample_messages(20, first=20))
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
-    trouble = await troubled(engine, topic, "target_foreign")
+    trouble = await engine.troubled(TopicPartition(topic, 0), "target_foreign")
     assert (trouble.target_from, trouble.target_to) == (20, 23)
     engine.assign(await flow.assignments([topic], foreign_to=trouble.target_to))
     reports = await engine.caught_up()
@@ -206,7 +205,7 @@ async def test_foreign_records_that_were_accepted(flow: Replicated, make_topic: 
     produce(target, remote, [Message(b"foreign again")])
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): anchor}, foreign_to=trouble.target_to))
-    assert (await troubled(engine, topic, "target_foreign")).target_from == 43
+    assert (await engine.troubled(TopicPartition(topic, 0), "target_foreign")).target_from == 43
     await engine.stop()
 
 
@@ -229,7 +228,7 @@ async def test_record_that_the_target_never_takes(
     produce(config, topic, [*good[:25], bad, *good[25:]], linger_ms=200)
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
-    trouble = await troubled(engine, topic, "record_refused")
+    trouble = await engine.troubled(TopicPartition(topic, 0), "record_refused")
     assert (trouble.source_from, trouble.source_to) == (25, 26)
     assert [record.value for record in read_all(target, remote)[0]] == [message.value for message in good[:25]]
     at = engine.reports[TopicPartition(topic, 0)].anchor
@@ -251,23 +250,6 @@ async def test_at_least_once_needs_no_producer_id(flow: Replicated, make_topic: 
         await engine.caught_up()
         await engine.stop()
     assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
-
-
-async def troubled(engine: Engine, topic: str, kind: TroubleKind) -> Trouble:
-    """Wait until the topic's first partition reports that trouble, and that it has stopped."""
-    partition = TopicPartition(topic, 0)
-
-    def found() -> bool:
-        report = engine.reports.get(partition)
-        return report is not None and report.trouble is not None and report.trouble.kind == kind
-
-    await engine.until(found, 20, kind)
-    report = engine.reports[partition]
-    assert report.state == "stopped"
-    assert report.trouble is not None
-    assert report.reason == report.trouble.text
-    assert topic in report.trouble.text
-    return report.trouble
 
 
 def delete_records(cluster: DevCluster, topic: str, before: int) -> None:
