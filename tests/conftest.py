@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.devcluster.clusters import start_all
@@ -17,6 +18,10 @@ from tests.support.kafka import create_topic
 
 # Ray reads it once, when a test module first imports it.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+# A machine that is busy with brokers is slow at times: that is no failure.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 TIERS = frozenset({"unit", "broker", "ray", "end_to_end", "chaos", "compat"})
 
