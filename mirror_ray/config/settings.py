@@ -155,6 +155,7 @@ class FetchSettings(Settings):
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     min_bytes: int = Field(default=1, ge=1)
     max_wait_ms: int = Field(default=500, ge=0)
+    #: One answer, and one partition's part of it; on a long link they grow into the replicator's buffer as it has room.
     max_bytes: int = Field(default=8 << 20, ge=1)
     max_partition_bytes: int = Field(default=4 << 20, ge=1)
     receive_buffer_bytes: int = -1

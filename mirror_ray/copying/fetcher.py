@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror_ray.copying.backoff import backoff_s
+from mirror_ray.copying.fetch_size import FetchSize
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.session import FetchSession
@@ -174,6 +175,8 @@ class Fetcher:
 
     async def _exchange(self, connection: Connection, version: int) -> None:
         """Request and process until the connection fails."""
+        loop = asyncio.get_running_loop()
+        size = FetchSize(self._parameters.max_bytes, self._parameters.max_partition_bytes, connection.round_trip_s)
         arrived: list[Arrived] = []
         while True:
             self._apply_touched()
@@ -185,11 +188,19 @@ class Fetcher:
                 arrived = []
                 continue
             session, wanted, forgotten = self._session.next_request()
-            body = fetch.encode_fetch(version, self._limits(), session, wanted, forgotten)
-            future = connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
-            self._process(arrived)
-            answer = await future
+            extra_bytes = size.extra_bytes(self._budget.free_bytes)
+            limits = self._limits(size, extra_bytes)
+            body = fetch.encode_fetch(version, limits, session, wanted, forgotten)
+            asked_s = loop.time()
+            self._budget.reserved_bytes += extra_bytes
+            try:
+                future = connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
+                self._process(arrived)
+                answer = await future
+            finally:
+                self._budget.reserved_bytes -= extra_bytes
             response = fetch.decode_fetch(version, answer)
+            size.answered(loop.time() - asked_s, full=_is_full(response, len(answer), limits))
             if response.error_code in FETCH_SESSION_ERRORS:
                 self._session.restart()
                 arrived = []
@@ -205,17 +216,15 @@ class Fetcher:
                 arrived = []
                 await asyncio.sleep(response.throttle_ms / 1000)
 
-    def _limits(self) -> fetch.FetchParameters:
-        if not (self._held or self._session.unfinished):
-            return self._parameters
-        p = self._parameters
-        return fetch.FetchParameters(
-            max_wait_ms=min(_HELD_BACK_WAIT_MS, p.max_wait_ms),
-            min_bytes=p.min_bytes,
-            max_bytes=p.max_bytes,
-            max_partition_bytes=p.max_partition_bytes,
-            read_committed=p.read_committed,
-            rack=p.rack,
+    def _limits(self, size: FetchSize, extra_bytes: int) -> fetch.FetchParameters:
+        usual = self._parameters
+        hurried = self._held or self._session.unfinished
+        max_bytes = usual.max_bytes + extra_bytes
+        return replace(
+            usual,
+            max_wait_ms=min(_HELD_BACK_WAIT_MS, usual.max_wait_ms) if hurried else usual.max_wait_ms,
+            max_bytes=max_bytes,
+            max_partition_bytes=size.partition_bytes(max_bytes),
         )
 
     def _apply_touched(self) -> None:
@@ -303,3 +312,9 @@ class Fetcher:
 
 def _position(copy: PartitionCopy) -> fetch.FetchPosition:
     return fetch.FetchPosition(copy.fetch_offset, copy.fetch_epoch)
+
+
+def _is_full(response: fetch.FetchResponse, answer_bytes: int, limits: fetch.FetchParameters) -> bool:
+    """Whether a limit ended the answer, not the logs."""
+    largest = max((len(fetched.records) for fetched in response.partitions), default=0)
+    return answer_bytes >= limits.max_bytes or largest >= limits.max_partition_bytes

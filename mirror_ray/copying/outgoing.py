@@ -36,11 +36,18 @@ class Budget:
 
     limit_bytes: int
     used_bytes: int = 0
+    #: For answers under way that may be larger than usual.
+    reserved_bytes: int = 0
 
     @property
     def exhausted(self) -> bool:
         """Whether nothing more should be fetched for now."""
         return self.used_bytes >= self.limit_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        """What is neither used nor reserved; below 0 where answers brought more than there was room for."""
+        return self.limit_bytes - self.used_bytes - self.reserved_bytes
 
 
 @dataclass(slots=True)

@@ -166,8 +166,8 @@ class PartitionCopy:
 
     @property
     def wants_fetch(self) -> bool:
-        """Whether the partition takes part in the next fetch."""
-        return self.fetchable and self.buffered_bytes < self.buffer_limit_bytes
+        """Whether the partition takes part in the next fetch: it may have as much room as it leaves to the others."""
+        return self.fetchable and self.buffered_bytes < max(self.buffer_limit_bytes, self.budget.free_bytes)
 
     @property
     def fetchable(self) -> bool:

@@ -79,6 +79,8 @@ class Connection(asyncio.BufferedProtocol):
         self.host = host
         self.port = port
         self.api_versions: dict[int, tuple[int, int]] = {}
+        #: How long the broker took to answer its versions: the link's length, once.
+        self.round_trip_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._client_id = client_id.encode()
         self._request_timeout_s = request_timeout_s
@@ -154,7 +156,9 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _negotiate(self) -> None:
         for version in (3, 0):
+            began_s = self._loop.time()
             body = await self.send(API_VERSIONS_KEY, version, version == 3, [api_versions_body(version)])
+            self.round_trip_s = self._loop.time() - began_s
             try:
                 versions = parse_api_versions(body, version)
             except (struct.error, IndexError) as error:
