@@ -27,7 +27,7 @@ class FetchSize:
     scale: int = 1
 
     def extra_bytes(self, free_bytes: int) -> int:
-        """What the next answer may hold beyond ``max_bytes``: half of the room, as the one before is to go there too."""
+        """What the next answer may hold beyond ``max_bytes``: half of the room, as the one before needs room too."""
         return max(0, min(self.max_bytes * (self.scale - 1), free_bytes // 2))
 
     def partition_bytes(self, answer_bytes: int) -> int:
