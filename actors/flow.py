@@ -299,8 +299,10 @@ class FlowController:
         """Persist and apply a pause, or lift it.
 
         Raises:
-            MirrorError: The state could not be written.
+            MirrorError: The state has not been read yet, or could not be written.
         """
+        if not self._opened:
+            raise MirrorError(f"flow {self.name} is still starting: {self.problem or 'its state is being read'}")
         await self.ledger.set_pause(pause, on=on)
         self._bump()
 

@@ -1,0 +1,141 @@
+"""A whole system in this process and on this event loop: the real coordinator and engine, real Kafka, and no Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Self, TypeVar
+
+from actors.coordinator import Coordinator, Outside
+from actors.flow_port import KafkaFlowPort
+from actors.ports import ReplicatorPort, Timing
+from actors.replicator import Replicator
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.naming import replicator_name
+from mirror_ray.copying.engine import CopyEngine
+from mirror_ray.observe.status import GapStatus, PartitionStatus
+from tests.support.waiting import wait_until_async
+
+#: On a machine that is busy otherwise.
+TIMEOUT_S = 60.0
+
+T = TypeVar("T")
+
+
+class LocalReplicator(Replicator):
+    """A replicator in this process; killing it leaves nothing behind but its connections' ends."""
+
+    async def kill(self, *, confirm: bool) -> None:
+        """See ``ReplicatorPort``."""
+        if self._engine is not None:
+            await self._engine.stop(0.0)
+
+
+class LocalSpawner:
+    """Makes replicators in this process."""
+
+    async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
+        """See ``SpawnPort``."""
+        name = replicator_name("local", number)
+        return LocalReplicator(settings, fingerprint, name, engine=CopyEngine, node="here", node_id="here")
+
+    async def living(self) -> Mapping[int, ReplicatorPort]:
+        """See ``SpawnPort``."""
+        return {}
+
+
+class Silence:
+    """Neither heartbeats nor a memory of settings."""
+
+    async def ages_s(self) -> Mapping[str, float | None]:
+        """See ``HeartbeatPort``."""
+        return {}
+
+    async def stop(self) -> None:
+        """See ``HeartbeatPort``."""
+
+    async def load(self) -> bytes | None:
+        """See ``MemoryPort``."""
+        return None
+
+    async def save(self, blob: bytes | None) -> None:
+        """See ``MemoryPort``."""
+
+
+class LocalSystem:
+    """An async context manager: starts the flows of ``settings``, and takes the system down at the end."""
+
+    def __init__(self, settings: MirrorSettings) -> None:
+        self.settings = settings
+        self.coordinator = Coordinator(
+            "local",
+            Outside(
+                spawner=LocalSpawner(),
+                flow_port=KafkaFlowPort,
+                heartbeat=lambda _settings: Silence(),
+                memory=Silence(),
+                node="here",
+                timing=Timing(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),
+            ),
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.coordinator.apply(self.settings)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.coordinator.down(20.0)
+
+    async def partition(self, topic: str, flow: str = "A->B") -> PartitionStatus | None:
+        """Partition 0 of the topic, once it is known."""
+        lines = await self.coordinator.partitions(flow)
+        return next((line for line in lines if line.topic == topic), None)
+
+    async def caught_up(self, topic: str, position: int, flow: str = "A->B") -> None:
+        """Wait until partition 0 of the topic copies and has come to ``position``."""
+
+        async def done() -> bool:
+            line = await self.partition(topic, flow)
+            return line is not None and line.state == "copying" and line.position >= position and line.lag_records == 0
+
+        await self.wait(done, f"{topic} copied up to {position}")
+
+    async def troubled(self, topic: str, kind: str) -> PartitionStatus:
+        """Wait until partition 0 of the topic is in trouble of that kind, and shows it; returns its line."""
+        found: list[PartitionStatus] = []
+
+        async def shown() -> bool:
+            line = await self.partition(topic)
+            found[:] = [line] if line is not None and line.trouble == kind else []
+            return bool(found)
+
+        await self.wait(shown, f"{topic} in trouble: {kind}")
+        return found[0]
+
+    async def gaps(self, topic: str, count: int) -> list[GapStatus]:
+        """The gaps of the topic, once there are ``count``."""
+        found: list[GapStatus] = []
+
+        async def done() -> bool:
+            found[:] = [gap for gap in await self.coordinator.gaps() if gap.topic == topic]
+            return len(found) >= count
+
+        await self.wait(done, f"{count} gaps of {topic}")
+        return found
+
+    async def answers(self, topic: str, count: int = 1) -> list[tuple[str, str]]:
+        """Kind and policy of each gap of the topic, once there are ``count``."""
+        return [(gap.kind, gap.policy) for gap in await self.gaps(topic, count)]
+
+    async def wait(self, condition: Callable[[], Awaitable[bool]], message: str) -> None:
+        """Wait until ``condition`` is true; an error says what the system said."""
+        try:
+            await wait_until_async(condition, TIMEOUT_S, message)
+        except AssertionError as error:
+            told = [str(each) for each in (*await self.coordinator.partitions(), *await self.coordinator.events(30))]
+            raise AssertionError("\n".join([str(error), *told])) from None
+
+
+async def aside(call: Callable[[], T]) -> T:
+    """A blocking call that must not hold up the system."""
+    return await asyncio.to_thread(call)
