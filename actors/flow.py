@@ -6,17 +6,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from actors.anchoring import Anchoring
 from actors.claims import Claims
 from actors.ledger import FlowLedger
 from actors.ports import Cluster, Emit, FlowPort, TargetLimits, Timing
 from actors.repairs import Repairs
+from actors.topics import LimitBook, TopicView, changes, refusals
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.assignment import Weight
-from mirror_ray.coordination.discovery import TopicSide
 from mirror_ray.coordination.state import FlowRecord, Pause
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError, StateFencedError
@@ -24,17 +24,6 @@ from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.trouble import TroublePolicy
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicView:
-    """A topic of the flow as the last discovery left it. ``refused`` says why it is not copied."""
-
-    source: TopicSide
-    remote_topic: str
-    leaders: Mapping[int, int]
-    refused: str | None = None
-    limits: TargetLimits | None = None
 
 
 class FlowController:
@@ -75,6 +64,7 @@ class FlowController:
         self.ledger = FlowLedger(port, lease_ms)
         self.repairs = Repairs(settings, port, self.ledger, emit=emit, free=free, wall_ms=wall_ms)
         self._anchoring = Anchoring(settings, port, self.ledger, claims, free=free)
+        self._limits = LimitBook(self.name, port, free=free)
         self._port = port
         self._timing = timing
         self._emit = emit
@@ -102,8 +92,14 @@ class FlowController:
         return self.ledger.leased() if acts else []
 
     def _may_copy(self, partition: TopicPartition) -> bool:
-        held = (self.ledger.holds_back, self.repairs.holds_back, self._anchoring.holds_back)
-        return self.ledger.record(partition) is not None and not any(holds(partition) for holds in held)
+        return self.ledger.record(partition) is not None and not (
+            self.ledger.holds_back(partition) or self._is_changing(partition)
+        )
+
+    def _is_changing(self, partition: TopicPartition) -> bool:
+        """Whether the partition is taken back, to be handed out in another way than before."""
+        parts = (self.repairs, self._anchoring, self._limits)
+        return any(part.holds_back(partition) for part in parts)
 
     def problems(self) -> tuple[str, ...]:
         """What does not run, one sentence each."""
@@ -187,7 +183,7 @@ class FlowController:
         await self.repairs.decide()
         # What was decided is taken back at once, and carried out as soon as nobody has it.
         self._bump()
-        refused = self._refusals(selected)
+        refused = refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
         missing = {
             topic: remote
             for topic, remote in selected.items()
@@ -209,7 +205,7 @@ class FlowController:
         undecided |= await self.repairs.carry_out(source, target, selected)
         remotes = {topic: remote for topic, remote in selected.items() if topic not in refused}
         refused |= await self._anchoring.anchor(remotes, source, target)
-        limits = await self._limits(views, target)
+        limits = await self._limits.learn(selected, target, self.repairs.refused_records())
         self._publish(
             {
                 topic: replace(view, refused=refused.get(topic), limits=limits.get(view.remote_topic))
@@ -224,19 +220,6 @@ class FlowController:
         topic = view.source.topic
         return all(self.ledger.record(TopicPartition(topic, number)) for number in range(view.source.partitions))
 
-    def _refusals(self, selected: Mapping[str, str]) -> dict[str, str]:
-        """Why topics as a whole are not copied on, though they were copied before."""
-        refused: dict[str, str] = {}
-        for topic, records in self.ledger.by_topic().items():
-            if topic in selected:
-                troubles = (self.repairs.topic_trouble(TopicPartition(topic, number)) for number in records)
-                reason = discovery.renamed_refusal(topic, selected[topic], records) or next(
-                    filter(None, troubles), None
-                )
-                if reason is not None:
-                    refused[topic] = reason
-        return refused
-
     async def _create(
         self, missing: Mapping[str, str], source: Cluster, target: Cluster
     ) -> tuple[Mapping[str, str], Cluster]:
@@ -247,25 +230,9 @@ class FlowController:
                 self._emit("info", topic, f"{self.name}: {act} {remote}, {after.topics[remote].partitions} partitions")
         return failed, after
 
-    async def _limits(self, views: Mapping[str, TopicView], target: Cluster) -> dict[str, TargetLimits]:
-        """Known limits stay; those of topics that are new to us are asked for."""
-        known = {view.remote_topic: view.limits for view in self.topics.values() if view.limits is not None}
-        asked = [
-            view.remote_topic
-            for view in views.values()
-            if view.remote_topic not in known and view.remote_topic in target.topics
-        ]
-        return known | dict(await self._port.limits(asked)) if asked else known
-
     def _publish(self, views: dict[str, TopicView]) -> None:
-        for topic in self.topics.keys() - views.keys():
-            self._emit("warning", topic, f"{self.name}: no longer copied: gone from the source, or not selected")
-        for topic, view in views.items():
-            before = self.topics.get(topic)
-            if view.refused and (before is None or before.refused != view.refused):
-                self._emit("error", topic, f"{self.name}: refused: {view.refused}")
-            elif before is not None and before.refused and not view.refused:
-                self._emit("info", topic, f"{self.name}: no longer refused")
+        for level, topic, text in changes(self.name, self.topics, views):
+            self._emit(level, topic, text)
         self.topics = views
 
     async def grant(self, partitions: Collection[FlowPartition]) -> list[Assignment]:
@@ -277,8 +244,8 @@ class FlowController:
         limits: dict[FlowPartition, TargetLimits] = {}
         for partition in partitions:
             view = self.topics.get(partition.topic)
-            held_back = self.repairs.holds_back(partition.source) or self._anchoring.holds_back(partition.source)
-            if view is not None and view.refused is None and view.limits is not None and not held_back:
+            allowed = view is not None and view.refused is None and not self._is_changing(partition.source)
+            if allowed and view is not None and view.limits is not None:
                 limits[partition] = view.limits
         try:
             return await self.ledger.assign(limits, self.settings.produce.compression_type)
@@ -316,6 +283,8 @@ class FlowController:
         """Called now and then: look at the clusters again where something waited for partitions to be taken back."""
         if self.discovered and (self.repairs.ready or self._anchoring.ready):
             self._look.set()
+        if self._limits.ready:
+            self._bump()
 
     async def resolve(self, topic: str, partition: int | None, policy: TroublePolicy) -> list[TopicPartition]:
         """Answer the trouble of a topic or of one partition, once.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from actors.facts import look_at_both_sides
 from actors.ledger import FlowLedger
 from actors.ports import Cluster, Emit, FlowPort
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import remedy
-from mirror_ray.coordination.discovery import LogBounds, identity_troubles
+from mirror_ray.coordination.discovery import identity_troubles
 from mirror_ray.coordination.remedy import TOPIC_KINDS, Facts
 from mirror_ray.coordination.state import PartitionRecord, Repair
 from mirror_ray.model.anchor import Anchor
@@ -74,6 +75,14 @@ class Repairs:
         report = self._reported.get(partition)
         return self._topics.get(partition) or (report.trouble if report is not None else None)
 
+    def refused_records(self) -> list[TopicPartition]:
+        """Partitions that wait because of a record that the target does not take."""
+        return [
+            partition
+            for partition, report in self._reported.items()
+            if report.trouble is not None and report.trouble.kind == "record_refused"
+        ]
+
     def topic_trouble(self, partition: TopicPartition) -> str | None:
         """Why the partition's topic as a whole must not be copied on."""
         return self.explain(partition) if partition in self._topics else None
@@ -105,7 +114,8 @@ class Repairs:
     def heard(self, report: PartitionReport) -> bool:
         """Take in a report of a partition's owner; whether something is to be decided or looked at now."""
         partition, trouble = report.partition.source, report.trouble
-        if trouble is None or report.state != "stopped":
+        # What is said after a decision, until the partition is handed out anew, is about what was decided already.
+        if trouble is None or report.state != "stopped" or self.holds_back(partition):
             self._reported.pop(partition, None)
             return False
         before = self._reported.get(partition)
@@ -148,12 +158,17 @@ class Repairs:
         decided: dict[TopicPartition, TroublePolicy] = {}
         for partition in (*self._topics, *self._reported):
             trouble = self.trouble(partition)
-            if trouble is not None and not self.holds_back(partition):
+            if trouble is not None and not self.holds_back(partition) and self._is_current(partition):
                 policy = self._policy(partition, trouble)
                 of_topic = partition in self._topics
                 if policy != "stop" and (of_topic or trouble.kind not in TOPIC_KINDS):
                     decided[partition] = policy
         await self._persist(decided, "by the flow's policy")
+
+    def _is_current(self, partition: TopicPartition) -> bool:
+        """Whether what is known of the partition is about what it is now."""
+        report = self._reported.get(partition)
+        return partition in self._topics or report is None or report.epoch == self._ledger.epoch(partition)
 
     async def resolve(self, topic: str, number: int | None, policy: TroublePolicy) -> list[TopicPartition]:
         """Persist an operator's answer to the troubles of a topic or of one partition.
@@ -166,7 +181,7 @@ class Repairs:
             each: trouble
             for each in {*self._topics, *self._reported}
             if each.topic == topic and number in (None, each.partition)
-            if (trouble := self.trouble(each)) is not None and not self.holds_back(each)
+            if (trouble := self.trouble(each)) is not None and not self.holds_back(each) and self._is_current(each)
         }
         what = topic if number is None else f"{topic}:{number}"
         if not chosen:
@@ -215,7 +230,7 @@ class Repairs:
         free = [each for each in self._ledger.repairs if self._free(self._name(each))]
         if not free:
             return False
-        facts = await self._facts(free, source, target, selected)
+        facts = await look_at_both_sides(self._port, free, source, target, selected)
         void: list[TopicPartition] = []
         for partition in free:
             if partition not in facts:
@@ -235,33 +250,6 @@ class Repairs:
             self._emit("error", str(self._name(partition)), f"can't be repaired yet: {text}")
         self._failing[partition] = text
 
-    async def _facts(
-        self,
-        partitions: Collection[TopicPartition],
-        source: Cluster,
-        target: Cluster,
-        selected: Mapping[str, str],
-    ) -> dict[TopicPartition, Facts]:
-        """Both sides of partitions; one that can't be asked now is left out."""
-        remote = {
-            each: TopicPartition(selected[each.topic], each.partition)
-            for each in partitions
-            if each.topic in selected and each.topic in source.topics and selected[each.topic] in target.topics
-        }
-        starts = await self._port.source_offsets(list(remote), latest=False)
-        bounds: Mapping[TopicPartition, LogBounds] = await self._port.target_bounds(list(remote.values()))
-        return {
-            each: Facts(
-                source_topic_id=source.topics[each.topic].topic_id,
-                source_start=starts[each],
-                target_topic_id=target.topics[there.topic].topic_id,
-                target_start=bounds[there].start,
-                target_end=bounds[there].end,
-            )
-            for each, there in remote.items()
-            if each in starts and there in bounds
-        }
-
     async def _carry_out_one(self, partition: TopicPartition, facts: Facts) -> bool:
         """False: the decision is void, for things are not as they were."""
         repair, record = self._ledger.repairs[partition], self._ledger.record(partition)
@@ -278,8 +266,8 @@ class Repairs:
             await self._port.delete_records({remote: found.empty_to})
         done = await self._with_producer(found.record) if found.new_producer else found.record
         await self._ledger.repaired(partition, done, found.gap)
-        self._failing.pop(partition, None)
-        self._declined.pop(partition, None)
+        for book in (self._reported, self._failing, self._declined):
+            book.pop(partition, None)
         emptied = f", {remote} emptied" if found.empty_to is not None else ""
         at = f"source offset {done.source_offset}, target offset {done.target_offset}"
         self._emit(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
-from actors.flow import FlowController, TopicView
+from actors.flow import FlowController
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
+from actors.topics import TopicView
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination import snapshot
 from mirror_ray.coordination.observed import Observed

@@ -7,14 +7,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.errors import ConfigError
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all, sample_messages
+from tests.support.kafka import (
+    Message,
+    Record,
+    create_topic,
+    delete_records,
+    end_offsets,
+    produce,
+    read_all,
+    sample_messages,
+)
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until
@@ -50,13 +58,7 @@ async def arrived(clusters: Clusters, topic: str, wanted: Sequence[Record]) -> N
 
 async def cut_start(cluster: DevCluster, topic: str, before: int) -> None:
     """DeleteRecords of partition 0 below an offset."""
-
-    def delete() -> None:
-        admin = AdminClient(dict(cluster.confluent_config()))
-        for future in admin.delete_records([TopicPartition(topic, 0, before)]).values():
-            future.result(_TIMEOUT_S)
-
-    await aside(delete)
+    await aside(lambda: delete_records(cluster.confluent_config(), topic, before))
 
 
 async def remove(cluster: DevCluster, topic: str) -> None:

@@ -128,6 +128,13 @@ def end_offsets(config: ConfluentConfig, topic: str) -> dict[int, int]:
         consumer.close()
 
 
+def delete_records(config: ConfluentConfig, topic: str, before: int, partition: int = 0) -> None:
+    """DeleteRecords of a partition below an offset."""
+    admin = AdminClient(dict(config))
+    for future in admin.delete_records([TopicPartition(topic, partition, before)]).values():
+        future.result(_TIMEOUT_S)
+
+
 def read_all(
     config: ConfluentConfig, topic: str, *, isolation_level: str = "read_committed"
 ) -> dict[int, list[Record]]:

@@ -25,10 +25,14 @@ T = TypeVar("T")
 class LocalReplicator(Replicator):
     """A replicator in this process; killing it leaves nothing behind but its connections' ends."""
 
-    async def kill(self, *, confirm: bool) -> None:
+    async def kill(self) -> None:
         """See ``ReplicatorPort``."""
         if self._engine is not None:
             await self._engine.stop(0.0)
+
+    async def seen_dead(self) -> bool:
+        """See ``ReplicatorPort``."""
+        return True
 
 
 class LocalSpawner:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from actors.coordinator import Coordinator
+from actors.ports import TargetLimits
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
@@ -255,3 +258,41 @@ async def test_refused_record_is_left_out(world: World) -> None:
     world.ray.replicators[1].stop_partition(ORDERS, "stopped", again)
     await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].skip == ((50, 51), (60, 61)))
     assert len(gaps(world)) == 2
+
+
+async def test_what_is_said_after_a_decision_is_not_decided_again(world: World) -> None:
+    """A replicator that goes on about the same trouble until it is released brings about one decision, and one gap."""
+    coordinator = await begun(world, source_removed="skip")
+    replicator = world.ray.replicators[1]
+    stopped = replace(replicator.held[ORDERS], state="stopped", reason="removed", trouble=REMOVED)
+    replicator.stop_partition(ORDERS, "removed", REMOVED)
+
+    async def repeat() -> bool:
+        if ORDERS in replicator.held and replicator.held[ORDERS].epoch == stopped.epoch:
+            replicator.held[ORDERS] = replace(stopped, records=replicator.held[ORDERS].records + 1)
+            replicator.changed.add(ORDERS)
+        return replicator.assigned[ORDERS].anchor.source_offset == 80
+
+    await eventually(repeat)
+    replicator.copy(ORDERS, 5)
+    await eventually(lambda: record(world)["source_offset"] == 85)
+    assert len(gaps(world)) == 1
+    assert "repair/orders/0" not in world.kafka.states[FLOW]
+    assert (await coordinator.partitions())[0].state == "copying"
+
+
+async def test_raised_limit_lets_a_refused_record_through(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remote topic's config is read again while a record waits for it, and the partition handed out by it."""
+    await begun(world)
+    refused = Trouble(kind="record_refused", text="too large", source_from=50, source_to=51)
+    world.ray.replicators[1].stop_partition(ORDERS, "stopped", refused)
+    await asyncio.sleep(0.05)
+    assert world.ray.replicators[1].assigned[ORDERS].epoch == 1
+
+    async def raised(self: FakeFlowPort, remote: Sequence[str]) -> dict[str, TargetLimits]:
+        return dict.fromkeys(remote, TargetLimits(max_message_bytes=5_000_000, compress_with=None))
+
+    monkeypatch.setattr(FakeFlowPort, "limits", raised)
+    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].max_message_bytes == 5_000_000)
+    assert world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 50
+    assert gaps(world) == []
