@@ -18,6 +18,7 @@ from mirror_ray.copying.fetcher import Fetcher
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.sender import RECORD_ERRORS, TRANSIENT, Sender
+from mirror_ray.copying.survey import Survey
 from mirror_ray.copying.troubled import Troubled, recreated, target_missing
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
@@ -83,6 +84,11 @@ class FlowCopier:
         self._senders: dict[int, Sender] = {}
         self._stale_source = self._stale_target = True
         self._wake = asyncio.Event()
+        name = settings.name
+        self._targets, self._sources = (
+            Survey(f"flow {name}: {what}", ask, on_done=self._wake.set, on_failed=self._unanswered)
+            for what, ask in (("looking at targets", self._establish), ("looking at sources", self._ask_source))
+        )
         self._task = asyncio.create_task(self._run(), name=f"flow {settings.name}")
 
     def assign(self, assignment: Assignment) -> None:
@@ -129,7 +135,7 @@ class FlowCopier:
     async def close(self) -> None:
         """Stop every loop. Partitions should have been drained before."""
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(self._task, self._targets.close(), self._sources.close(), return_exceptions=True)
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
         await asyncio.gather(*(sender.close() for sender in self._senders.values()))
         await asyncio.gather(self._source.close(), self._target.close())
@@ -257,18 +263,21 @@ class FlowCopier:
             try:
                 await self._refresh_metadata()
                 self._refresh_shared(loop.time())
-                due = [copy for copy, retry in self._retries.items() if copy.needs_end and retry.at_s <= loop.time()]
-                if due:
-                    await self._establish(due)
-                asking = [copy for copy in self._copies.values() if copy.asks_source]
-                if asking:
-                    await self._ask_source(asking)
-                self._place(loop.time())
+                now_s = loop.time()
+                self._targets.begin(
+                    (copy for copy, retry in self._retries.items() if copy.needs_end and retry.at_s <= now_s),
+                    lambda copy: self._target.metadata.leader(copy.assignment.target),
+                )
+                self._sources.begin(
+                    (copy for copy in self._copies.values() if copy.asks_source),
+                    lambda copy: self._source.metadata.leader(copy.assignment.partition.source),
+                )
+                self._place(now_s)
             except Exception as error:
                 unforeseen = not isinstance(error, OSError | MirrorError)
                 log.warning("flow %s: %s", self._settings.name, error, exc_info=unforeseen)
                 self._stale_source = self._stale_target = True
-                self._note_trouble(str(error))
+                self._note_trouble(self._copies.values(), str(error))
                 await asyncio.sleep(_TROUBLE_PAUSE_S)
                 continue
             try:
@@ -279,12 +288,23 @@ class FlowCopier:
 
     def _pause_s(self, now_s: float) -> float:
         waits = [
-            retry.at_s - now_s for copy, retry in self._retries.items() if copy.needs_end or copy in self._homeless
+            retry.at_s - now_s
+            for copy, retry in self._retries.items()
+            if (copy.needs_end and copy not in self._targets) or copy in self._homeless
         ]
         return max(0.001, min(waits, default=60.0))
 
-    def _note_trouble(self, text: str) -> None:
-        for copy in self._copies.values():
+    def _unanswered(self, copies: list[PartitionCopy], text: str) -> None:
+        self._stale_source = self._stale_target = True
+        for copy in copies:
+            if copy.asks_source:
+                self._again(copy, text)
+            if copy in self._retries:
+                self._retries[copy].at_s = asyncio.get_running_loop().time() + _TROUBLE_PAUSE_S
+        self._note_trouble(copies, text)
+
+    def _note_trouble(self, copies: Iterable[PartitionCopy], text: str) -> None:
+        for copy in copies:
             if copy.state == "establishing" and copy.reason != text:
                 copy.reason = text
                 self._on_changed(copy)
@@ -309,6 +329,8 @@ class FlowCopier:
                 topic = assignment.target.topic
                 self._stop(copy, Troubled(recreated("remote", topic, found, assignment.target_topic_id)))
         for copy, look in (await look_at_targets(self._target, there)).items():
+            if copy not in self._retries:
+                continue
             if isinstance(look, Seen):
                 self._settle(copy, look)
             elif isinstance(look, Refused):
@@ -317,7 +339,7 @@ class FlowCopier:
                 self._retries[copy].at_s = asyncio.get_running_loop().time() + _HIGH_WATERMARK_RETRY_S
 
     def _settle(self, copy: PartitionCopy, seen: Seen) -> None:
-        if not copy.needs_end or copy not in self._retries:
+        if not copy.needs_end:
             return
         try:
             copy.established(seen.log, seen.contents)

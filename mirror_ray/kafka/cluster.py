@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import math
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -46,6 +47,8 @@ CONTROL = "control"
 _METADATA_KEY, _METADATA_VERSIONS = 3, (9, 12)
 _INIT_PRODUCER_ID_KEY, _INIT_PRODUCER_ID_VERSIONS = 22, (2, 4)
 
+#: A broker that says nothing for so long, when it is asked what any broker knows, is left for another one.
+_METADATA_PATIENCE_S = 5.0
 _PRODUCER_ID_RETRY_S = 0.1
 
 _Answer = TypeVar("_Answer", OffsetAnswer, LogEnd)
@@ -197,7 +200,12 @@ class Cluster:
             self._bootstrapped.close()
 
     async def _open(
-        self, host: str, port: int, receive_buffer_bytes: int = -1, send_buffer_bytes: int = -1
+        self,
+        host: str,
+        port: int,
+        receive_buffer_bytes: int = -1,
+        send_buffer_bytes: int = -1,
+        most_patience_s: float = math.inf,
     ) -> Connection:
         settings = self.settings
         return await Connection.open(
@@ -206,7 +214,7 @@ class Cluster:
             security=self.security,
             client_id=self._client_id,
             setup_timeout_s=settings.connection_setup_timeout_ms / 1000,
-            request_timeout_s=settings.request_timeout_ms / 1000,
+            request_timeout_s=min(settings.request_timeout_ms / 1000, most_patience_s),
             receive_buffer_bytes=receive_buffer_bytes,
             send_buffer_bytes=send_buffer_bytes,
         )
@@ -224,9 +232,12 @@ class Cluster:
         known = [(broker.host, broker.port) for broker in self._metadata.brokers.values()]
         servers = [_host_and_port(server) for server in self.settings.bootstrap_servers]
         problems: list[str] = []
-        for host, port in dict.fromkeys(random.sample(known, len(known)) + random.sample(servers, len(servers))):
+        addresses = dict.fromkeys(random.sample(known, len(known)) + random.sample(servers, len(servers)))
+        # The one that failed us last may hang: it comes after all others.
+        failed = self._bootstrapped and (self._bootstrapped.host, self._bootstrapped.port)
+        for host, port in sorted(addresses, key=lambda address: address == failed):
             try:
-                return await self._open(host, port)
+                return await self._open(host, port, most_patience_s=_METADATA_PATIENCE_S)
             except ConnectionError as error:
                 problems.append(str(error))
         raise ClusterUnreachableError(

@@ -102,8 +102,10 @@ class StateStore:
         # One that has been opened before can't be initialised again.
         self.close()
         self._until_done("open", self._connect)
-        documents = read_state(self.cluster, self.topic)
+        # First: its commit also ends what a broker that was frozen left open of our predecessor's last transaction,
+        # although it had told it that it was committed.
         self._commit({_OWNER_KEY: {"session": self._owner}})
+        documents = read_state(self.cluster, self.topic)
         documents.pop(_OWNER_KEY, None)
         return documents
 

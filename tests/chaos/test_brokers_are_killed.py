@@ -92,6 +92,29 @@ async def test_replicated_target_changes_leaders_and_loses_a_broker(
         assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
 
 
+async def test_hung_broker_holds_up_its_own_partitions_alone(
+    clusters: Clusters, trio: DevCluster, make_topic: TopicMaker
+) -> None:
+    """One that accepts connections and answers nothing: what others lead is copied meanwhile."""
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
+    fill(clusters.a, topic, 4_000)
+    async with Replicated(clusters.a, trio) as flow:
+        remote = create_topic(trio.confluent_config(), f"A.{topic}", PARTITIONS, replicas=[[1], [2], [1], [3]])
+        anchors = {partition: report.anchor for partition, report in (await flow.copy([topic])).items()}
+        assignments = await flow.assignments([topic], anchors)
+        fill(clusters.a, topic, 4_000, first=4_000)
+        engine = await flow.engine()
+        trio.broker(3).suspend()
+        try:
+            engine.assign(assignments)
+            await engine.reached({ModelPartition(topic, number): 2_000 for number in range(3)}, 20)
+        finally:
+            trio.broker(3).resume()
+        await engine.caught_up(60)
+        await engine.stop()
+        assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
+
+
 async def test_target_disk_is_full(clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker) -> None:
     """The broker ends when its disk takes no more; once there is room, copying goes on where the log ends."""
     topic = make_topic(clusters.a, PARTITIONS, KEEP)

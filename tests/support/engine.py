@@ -247,6 +247,8 @@ class Engine:
         for flow in self.core._flows.values():
             tasks = [
                 flow._task,
+                *flow._targets._tasks,
+                *flow._sources._tasks,
                 *(f._task for f in flow._fetchers.values()),
                 *(s._task for s in flow._senders.values()),
             ]
