@@ -41,7 +41,8 @@ class FaultDone:
     at_s: float
     #: The longest that any partition had nothing new on its target, from the first of the faults until all ran well.
     stood_s: float
-    #: From the end of the last fault until all ran well: replicators complete, every partition copied again.
+    #: From the end of the last fault, and once the brokers serve, until all ran well: replicators complete, every
+    #: partition copied again.
     well_after_s: float
 
 
@@ -176,8 +177,8 @@ def _faults(faults: Sequence[FaultDone]) -> Iterator[str]:
     yield from (f"- {action} {victim}: {number}" for (action, victim), number in sorted(counts.items()))
     yield ""
     yield "*Stood* is the longest that any partition had nothing new on its target, the fault itself included; *well"
-    yield "after* is how long after its end all ran again. A fault with a + came right after the one before it,"
-    yield "or during it; the figures are those of all of them together."
+    yield "after* is from its end, or once a killed broker serves, until all ran again. A fault with a + came right"
+    yield "after the one before it, or during it; the figures are those of all of them together."
     yield ""
     yield from _table(
         ("number", "at s", "what", "whom", "for s"),

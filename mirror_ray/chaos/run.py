@@ -136,8 +136,8 @@ class _Chaos:
             begins[fault.number] = time.monotonic() - began_s
             gone = "" if victims.begin(fault) else ": it had ended"
             self._say(f"{begins[fault.number]:6.0f} s  {fault.number:3}  {fault}{gone}")
-        ended_s = time.monotonic()
         victims.wait_for_brokers()
+        ended_s = time.monotonic()
         self._wait(partial(self._site.not_well, watch, ended_s), _WELL_WITHIN_S)
         well_after_s, stood_s = time.monotonic() - ended_s, watch.standstill_s()
         well = "STUCK" if self.stuck else "all well"
