@@ -21,20 +21,22 @@ def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: Load) 
     source, target = clusters[topic.cluster], clusters[TARGETS[topic.cluster]]
     verdicts: list[Verdict] = []
     differences, problems = [], []
-    twice = 0
+    twice = ended_otherwise = 0
     for number in range(topic.partitions):
         verdict = _judge(topic, source, target, number)
         verdicts.append(verdict)
         if verdict.difference is not None:
             differences.append(f"{topic.flow} {topic.remote_name}-{number}: {verdict.difference}")
-        problem, again = judge_source(
+        found = judge_source(
             read_partition(source, topic.name, number),
             load.acknowledged(topic, number),
             compacted=topic.kind == "compacted",
+            transactions=topic.transactions,
         )
-        twice += again
-        if problem is not None:
-            problems.append(f"source {topic.cluster} {topic.name}-{number}: {problem}")
+        twice += found.twice
+        ended_otherwise += found.ended_otherwise
+        if found.problem is not None:
+            problems.append(f"source {topic.cluster} {topic.name}-{number}: {found.problem}")
     ledgers = [writer.ledger for writer in load.writers if writer.topic == topic]
     return TopicOutcome(
         flow=topic.flow,
@@ -45,6 +47,7 @@ def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: Load) 
         aborted=sum(len(numbers) for ledger in ledgers for numbers in ledger.aborted.values()),
         doubtful=sum(ledger.doubtful for ledger in ledgers),
         twice_on_source=twice,
+        ended_otherwise=ended_otherwise,
         source_records=sum(verdict.source_records for verdict in verdicts),
         target_records=sum(verdict.target_records for verdict in verdicts),
         differences=tuple(differences),

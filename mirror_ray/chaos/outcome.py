@@ -10,6 +10,18 @@ from mirror_ray.chaos.schedule import Fault
 
 _DIFFERENCES_SHOWN = 20
 
+_ABOUT_TOPICS = """\
+Half of the records are 8 to 30 days old. *Committed*, *aborted* and *unknown* is what the writers know. *Twice* on the
+source are records that a writer sent again when an answer was lost and the source had forgotten it; *ended otherwise*
+are those whose transaction the source, with its only broker fenced, has not ended as it told the writer. The copy
+repeats the source as a consumer of committed records reads it. A compacted source holds less than was written; where
+only the source is compacted every record of the copy is checked, where both are the last record of each key."""
+
+_ABOUT_FAULTS = """\
+*Stood* is the longest that any partition had nothing new on its target, the fault itself included; *well after* is from
+its end, or once a killed broker serves, until all ran again. A fault with a + came right after the one before it, or
+during it; the figures are those of all of them together."""
+
 #: Kafka's ``producer.id.expiration.check.interval.ms``.
 FORGET_EVERY_S = 600.0
 
@@ -60,6 +72,8 @@ class TopicOutcome:
     doubtful: int
     #: Records that the source holds twice, since the writer's retry was not known for one.
     twice_on_source: int
+    #: Records of transactions that the source has ended otherwise than it told the writer: not ours to put right.
+    ended_otherwise: int
     source_records: int
     target_records: int
     #: One sentence for each partition whose copy is not what it should be.
@@ -142,13 +156,10 @@ def _topics(topics: Sequence[TopicOutcome]) -> Iterator[str]:
     yield ""
     yield "## Topics"
     yield ""
-    yield "Half of the records are 8 to 30 days old. *Committed*, *aborted* and *unknown* is what the writers know;"
-    yield "*twice on the source* are records that a writer sent again when an answer was lost and the source no longer"
-    yield "knew it, which a copy repeats. A compacted source holds less than was written; where only the source is"
-    yield "compacted every record of the copy is checked, where both are the last record of each key."
+    yield _ABOUT_TOPICS
     yield ""
     yield from _table(
-        ("flow", "topic", "kind", "partitions", "committed", "aborted", "unknown", "twice on the source"),
+        ("flow", "topic", "kind", "partitions", "committed", "aborted", "unknown", "twice", "ended otherwise"),
         ("records on source", "on target", "copy"),
         (
             (
@@ -160,6 +171,7 @@ def _topics(topics: Sequence[TopicOutcome]) -> Iterator[str]:
                 f"{topic.aborted:,}",
                 f"{topic.doubtful:,}",
                 f"{topic.twice_on_source:,}",
+                f"{topic.ended_otherwise:,}",
                 f"{topic.source_records:,}",
                 f"{topic.target_records:,}",
                 "**wrong**" if topic.differences else "as it should be",
@@ -176,9 +188,7 @@ def _faults(faults: Sequence[FaultDone]) -> Iterator[str]:
     counts = Counter((done.fault.action, done.fault.victim) for done in faults)
     yield from (f"- {action} {victim}: {number}" for (action, victim), number in sorted(counts.items()))
     yield ""
-    yield "*Stood* is the longest that any partition had nothing new on its target, the fault itself included; *well"
-    yield "after* is from its end, or once a killed broker serves, until all ran again. A fault with a + came right"
-    yield "after the one before it, or during it; the figures are those of all of them together."
+    yield _ABOUT_FAULTS
     yield ""
     yield from _table(
         ("number", "at s", "what", "whom", "for s"),

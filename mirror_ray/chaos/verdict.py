@@ -20,13 +20,24 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceVerdict:
+    """How a source differs from what its writers were told."""
+
+    #: Records that are there again: a writer whose answer was lost wrote again, and the broker had forgotten it.
+    twice: int
+    #: Records of transactions that the source has ended otherwise than it told the writer.
+    ended_otherwise: int = 0
+    #: Why the run itself is at fault, if it is.
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
     """What the writers of one partition know of their records."""
 
-    #: Acknowledged, and committed where they were written in a transaction: these are on the source, or the run itself
-    #: is at fault.
+    #: Acknowledged, and committed where they were written in a transaction.
     written: AbstractSet[Identity]
-    #: Of aborted transactions: these are seen by nobody.
+    #: Of aborted transactions.
     aborted: AbstractSet[Identity]
 
 
@@ -60,29 +71,30 @@ def judge_compacted(source: Iterable[Record], target: Iterable[Record], *, clean
     return Verdict(source_records=len(source), target_records=len(target), difference=difference)
 
 
-def judge_source(records: Iterable[Record], known: Acknowledged, *, compacted: bool) -> tuple[str | None, int]:
-    """Whether the source itself is as its writers know it, and how many records it holds twice.
+def judge_source(
+    records: Iterable[Record], known: Acknowledged, *, compacted: bool, transactions: bool
+) -> SourceVerdict:
+    """Whether the source itself is as its writers know it. A ``compacted`` one may have dropped any record.
 
-    Twice: a writer whose answer was lost wrote again, and the broker had forgotten it; a copy has them twice, too. A
-    ``compacted`` source may have dropped any record.
-
-    Returns:
-        The first problem or None; the number of records that came again.
+    With ``transactions`` the source may have ended one otherwise than it has told the writer. Kafka does so to those
+    that end while the only broker is fenced: its TransactionMarkerChannelManager finds no leader, takes the partitions
+    for deleted, and leaves the marker out; the records then share the fate of the writer's next transaction.
     """
     seen: set[Identity] = set()
-    again = 0
+    twice = 0
     for record in records:
         who = identity(record)
         if who is None:
-            return f"a record that nobody wrote here: {_short(record)}", again
-        if who in known.aborted:
-            return f"{_name(who)} was aborted, and is read as committed", again
-        again += who in seen
+            return SourceVerdict(twice=twice, problem=f"a record that nobody wrote here: {_short(record)}")
+        twice += who in seen
         seen.add(who)
-    missing = set() if compacted else known.written - seen
+    missing, risen = set() if compacted else known.written - seen, known.aborted & seen
+    if transactions:
+        return SourceVerdict(twice=twice, ended_otherwise=len(missing) + len(risen))
     if missing:
-        return f"{len(missing)} acknowledged records are not there, the first is {_name(min(missing))}", again
-    return None, again
+        problem = f"{len(missing)} acknowledged records are not there, the first is {_name(min(missing))}"
+        return SourceVerdict(twice=twice, problem=problem)
+    return SourceVerdict(twice=twice)
 
 
 def live_values(records: Iterable[Record]) -> Mapping[bytes | None, Record]:

@@ -16,6 +16,7 @@ TOPIC = TopicOutcome(
     aborted=10,
     doubtful=0,
     twice_on_source=3,
+    ended_otherwise=2,
     source_records=1003,
     target_records=1003,
     differences=(),
@@ -37,7 +38,7 @@ def test_a_report_tells_the_verdict_and_how_to_repeat_it() -> None:
     assert OUTCOME.equal
     assert "**EQUAL: 4 partitions, 1,003 records on the sources; nothing lost, nothing doubled, order kept.**" in text
     assert "mirror-ray chaos --faults 3 --seed 7" in text
-    assert "| A->B | orders | plain | 4 | 1,000 | 10 | 0 | 3 | 1,003 | 1,003 | as it should be |" in text
+    assert "| A->B | orders | plain | 4 | 1,000 | 10 | 0 | 3 | 2 | 1,003 | 1,003 | as it should be |" in text
     assert text.count("| 12.3 | 4.5 |") == 3
     assert "What is wrong" not in text
 

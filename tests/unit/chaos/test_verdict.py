@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.chaos.records import Identity, Record, identity, make_record
-from mirror_ray.chaos.verdict import Acknowledged, judge_compacted, judge_copy, judge_source
+from mirror_ray.chaos.verdict import Acknowledged, SourceVerdict, judge_compacted, judge_copy, judge_source
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -124,14 +124,26 @@ def test_the_last_record_of_each_key_agrees() -> None:
 
 
 def test_a_source_is_what_its_writers_know() -> None:
-    """An acknowledged record that is missing, or an aborted one that is there, is the run's own fault."""
-    assert judge_source(records(1, 2, 3), known(1, 2), compacted=False) == (None, 0)
-    assert judge_source(records(1, 2, 1, 2, 3), known(1, 2, 3), compacted=False) == (None, 2)
-    assert judge_source(records(3), known(1, 2, 3), compacted=True) == (None, 0)
-    problem, _ = judge_source(records(1, 3), known(1, 2, 3), compacted=False)
-    assert problem == "1 acknowledged records are not there, the first is w 2"
-    problem, _ = judge_source(records(1, 2), known(1, aborted=(2,)), compacted=False)
-    assert problem == "w 2 was aborted, and is read as committed"
-    problem, _ = judge_source([Record(None, b"x", (), 0)], known(), compacted=False)
-    assert problem is not None
-    assert problem.startswith("a record that nobody wrote here")
+    """An acknowledged record that is missing, or one that nobody wrote, is the run's own fault."""
+    assert source(records(1, 2, 3), known(1, 2)) == SourceVerdict(twice=0)
+    assert source(records(1, 2, 1, 2, 3), known(1, 2, 3)) == SourceVerdict(twice=2)
+    assert source(records(3), known(1, 2, 3), compacted=True) == SourceVerdict(twice=0)
+    missing = source(records(1, 3), known(1, 2, 3)).problem
+    assert missing == "1 acknowledged records are not there, the first is w 2"
+    foreign = source([Record(None, b"x", (), 0)], known()).problem
+    assert foreign is not None
+    assert foreign.startswith("a record that nobody wrote here")
+
+
+def test_transactions_may_have_been_ended_otherwise_by_the_source() -> None:
+    """Told apart: a copy can't be better than its source."""
+    told = known(1, 2, 3, aborted=(4, 5))
+    assert source(records(1, 2, 3), told, transactions=True) == SourceVerdict(twice=0)
+    assert source(records(1, 3, 4), told, transactions=True) == SourceVerdict(twice=0, ended_otherwise=2)
+
+
+def source(
+    found: list[Record], told: Acknowledged, *, compacted: bool = False, transactions: bool = False
+) -> SourceVerdict:
+    """What is said of a source."""
+    return judge_source(found, told, compacted=compacted, transactions=transactions)
