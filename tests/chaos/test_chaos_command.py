@@ -1,0 +1,31 @@
+"""The chaos run of the command line, short."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mirror_ray.chaos.schedule import plan
+from tests.support.command import mirror_ray
+
+FAULTS = 16
+SEED = 15
+
+
+@pytest.mark.timeout(900)
+def test_every_kind_of_fault_is_survived(tmp_path: Path) -> None:
+    """Processes killed and frozen while records flow both ways; then all copies are equal, record by record."""
+    path = tmp_path / "chaos.md"
+    name = f"chaos-{os.getpid()}"
+    done = mirror_ray(
+        "chaos", "--faults", str(FAULTS), "--seed", str(SEED), "--report", str(path), "--name", name, timeout_s=800
+    )
+    report = path.read_text()
+    assert report in done.stdout
+    assert "**EQUAL" in report
+    assert report.count("| as it should be |") == 6
+    for fault in plan(SEED, FAULTS):
+        assert f"| {fault.number} |" in report
+        assert f"| {fault.action} | {fault.victim} |" in report
