@@ -10,13 +10,13 @@ from typing import TypeVar, get_args
 from actors.ports import Cluster, Codec, TargetLimits
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
-from mirror_ray.coordination.state import Document
+from mirror_ray.coordination.state import Document, state_topic
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster as RawCluster
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.metadata import ClusterMetadata
 from mirror_ray.kafka.offsets import EARLIEST, LATEST
-from mirror_ray.kafka.state import StateStore, state_topic, transactional_id
+from mirror_ray.kafka.state import StateStore, transactional_id
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue

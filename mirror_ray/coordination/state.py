@@ -181,6 +181,11 @@ class FlowMemory:
     gaps: dict[tuple[TopicPartition, int], Gap] = field(default_factory=dict)
 
 
+def state_topic(source_alias: str) -> str:
+    """Name of a flow's state topic on its target; MM2's default exclusion leaves such names alone."""
+    return f"mm2-ray-state.{source_alias}.internal"
+
+
 def partition_key(partition: TopicPartition) -> str:
     """Key of a partition's record."""
     return f"partition/{partition.topic}/{partition.partition}"

@@ -18,6 +18,7 @@ from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition
 
 _EVENTS_KEPT = 1000
@@ -37,6 +38,7 @@ class CopyEngine:
         self._flows: dict[FlowName, FlowCopier] = {}
         self._changed: set[PartitionCopy] = set()
         self._events: deque[tuple[int, str]] = deque(maxlen=_EVENTS_KEPT)
+        self._given_up: list[tuple[FlowPartition, int]] = []
         self._process = psutil.Process()
         self._records = self._bytes = 0
         self._counted: dict[PartitionCopy, tuple[int, int]] = {}
@@ -62,7 +64,8 @@ class CopyEngine:
             before = self._find(assignment.partition)
             if before is not None:
                 self._forget(before)
-            self._flow(assignment.partition.flow).assign(assignment)
+            if not self._flow(assignment.partition.flow).assign(assignment):
+                self._give_up(assignment, "a newer assignment of it was seen before this one came")
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> list[PartitionReport]:
         """Stop copying ``partitions``, waiting up to ``deadline_s`` for what is on its way to be acknowledged.
@@ -90,6 +93,7 @@ class CopyEngine:
             self._count(copy)
         events = tuple(self._events)
         self._events.clear()
+        given_up, self._given_up = tuple(self._given_up), []
         with self._process.oneshot():
             cpu, memory = self._process.cpu_times(), self._process.memory_info().rss
         return ReplicatorReport(
@@ -103,6 +107,7 @@ class CopyEngine:
             bytes=self._bytes,
             partitions=tuple(copy.report() for copy in changed),
             assigned=sum(1 for flow in self._flows.values() for _ in flow.copies),
+            given_up=given_up,
             events=events,
         )
 
@@ -126,6 +131,15 @@ class CopyEngine:
         self._counted.pop(copy, None)
         self._changed.discard(copy)
 
+    def _outdated(self, copy: PartitionCopy, epoch: int) -> None:
+        """Nothing is drained: whoever has the partition now reads the target's end first."""
+        self._forget(copy)
+        self._give_up(copy.assignment, f"it was handed out with epoch {epoch}, ours is {copy.assignment.epoch}")
+
+    def _give_up(self, assignment: Assignment, why: str) -> None:
+        self._given_up.append((assignment.partition, assignment.epoch))
+        self._event(f"{assignment.partition} given up: {why}")
+
     def _count(self, copy: PartitionCopy) -> None:
         """Add to the process's totals what the copy did since it was last counted."""
         records, size = self._counted.get(copy, (0, 0))
@@ -141,13 +155,16 @@ class CopyEngine:
         if name not in self._flows:
             settings = self._settings.flow(name)
             client_id = f"{name}|{self._replicator}"
+            terms = LeaseTerms(self._settings.lease_ms)
             self._flows[name] = FlowCopier(
                 settings,
                 Cluster(self._settings.clusters[name.source], client_id),
-                Cluster(self._settings.clusters[name.target], client_id),
+                Cluster(self._settings.clusters[name.target], client_id, user_timeout_ms=terms.kernel_ms),
                 # A share for each flow: one whose target is slow must not take the others' room.
                 Budget(self._settings.replicator_buffer_bytes // sum(flow.enabled for flow in self._settings.flows)),
+                terms,
                 on_changed=self._changed.add,
+                on_outdated=self._outdated,
                 on_event=self._event,
             )
         return self._flows[name]
@@ -159,4 +176,6 @@ class CopyEngine:
 def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:
     """All that a flow's data path depends on; None when there is no such flow."""
     flow = next((flow for flow in settings.flows if flow.name == name), None)
-    return None if flow is None else (flow, settings.clusters[name.source], settings.clusters[name.target])
+    if flow is None:
+        return None
+    return flow, settings.lease_ms, settings.clusters[name.source], settings.clusters[name.target]

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirror_ray.config.settings import FlowSettings
+from mirror_ray.coordination.state import state_topic
 from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.establishing import Refused, Seen, look_at_targets
 from mirror_ray.copying.fetcher import Fetcher
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.sender import RECORD_ERRORS, TRANSIENT, Sender
+from mirror_ray.copying.state_reader import StateReader
 from mirror_ray.copying.survey import Survey
 from mirror_ray.copying.troubled import Troubled, recreated, target_missing
 from mirror_ray.kafka import fetch
@@ -26,6 +28,7 @@ from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import NO_TOPIC_ID, FlowPartition, TopicId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -67,14 +70,17 @@ class FlowCopier:
         source: Cluster,
         target: Cluster,
         budget: Budget,
+        terms: LeaseTerms,
         *,
         on_changed: Callable[[PartitionCopy], None],
+        on_outdated: Callable[[PartitionCopy, int], None],
         on_event: Callable[[str], None],
     ) -> None:
+        """``on_outdated(copy, epoch)``: somebody else has the partition, with that epoch; remove it."""
         self._settings = settings
         self._source, self._target = source, target
         self.budget = budget
-        self._on_changed, self._on_event = on_changed, on_event
+        self._on_changed, self._on_outdated, self._on_event = on_changed, on_outdated, on_event
         self._copies: dict[FlowPartition, PartitionCopy] = {}
         self._retries: dict[PartitionCopy, Retry] = {}
         self._fetching: dict[PartitionCopy, Fetcher] = {}
@@ -89,10 +95,24 @@ class FlowCopier:
             Survey(f"flow {name}: {what}", ask, on_done=self._wake.set, on_failed=self._unanswered)
             for what, ask in (("looking at targets", self._establish), ("looking at sources", self._ask_source))
         )
+        self._no_lease: str | None = None
+        self._lease = StateReader(
+            target,
+            state_topic(settings.name.source),
+            terms,
+            on_outdated=self._outdated,
+            on_lease=self._lease_changed,
+        )
         self._task = asyncio.create_task(self._run(), name=f"flow {settings.name}")
 
-    def assign(self, assignment: Assignment) -> None:
-        """Take over a partition that is not assigned here. Its copy begins where the target's log end says."""
+    def assign(self, assignment: Assignment) -> bool:
+        """Take over a partition that is not assigned here. Its copy begins where the target's log end says.
+
+        Returns:
+            False when a higher epoch is known: somebody else has it by now.
+        """
+        if not self._lease.assign(assignment):
+            return False
         copy = PartitionCopy(
             assignment,
             self.budget,
@@ -107,6 +127,7 @@ class FlowCopier:
             self._stale_target = True
         self._on_changed(copy)
         self._wake.set()
+        return True
 
     def copy(self, partition: FlowPartition) -> PartitionCopy | None:
         """The partition's state, if it is assigned here."""
@@ -128,6 +149,7 @@ class FlowCopier:
         """Forget the partition; what is in flight has an unknown outcome from here on."""
         self._detach(copy)
         copy.lost()
+        self._lease.drop(copy.assignment.partition.source)
         self._copies.pop(copy.assignment.partition, None)
         self._retries.pop(copy, None)
         self._room_made()
@@ -135,10 +157,38 @@ class FlowCopier:
     async def close(self) -> None:
         """Stop every loop. Partitions should have been drained before."""
         self._task.cancel()
-        await asyncio.gather(self._task, self._targets.close(), self._sources.close(), return_exceptions=True)
+        await asyncio.gather(
+            self._task, self._lease.close(), self._targets.close(), self._sources.close(), return_exceptions=True
+        )
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
         await asyncio.gather(*(sender.close() for sender in self._senders.values()))
         await asyncio.gather(self._source.close(), self._target.close())
+
+    # ---- called by the reader of the state topic
+
+    def _outdated(self, source: TopicPartition, epoch: int) -> None:
+        copy = self._copies.get(FlowPartition(self._settings.name, source.topic, source.partition))
+        if copy is not None:
+            self._on_outdated(copy, epoch)
+
+    def _lease_changed(self, problem: str | None) -> None:
+        """Nothing may be sent, or everything again.
+
+        Nobody else can have had a partition in between, or a higher epoch would have been seen: what is in flight is
+        still answered in order, and the sequences go on as if nothing had been.
+        """
+        before, self._no_lease = self._no_lease, problem
+        if problem is not None and before is None:
+            self._on_event(f"flow {self._settings.name}: {problem}")
+        elif problem is None and before is not None:
+            self._on_event(f"flow {self._settings.name}: the state topic can be read again: copying goes on")
+        for copy in self._copies.values():
+            if (copy.state == "copying" and problem is not None) or (before is not None and copy.reason == before):
+                copy.reason = problem
+                self._on_changed(copy)
+        if problem is None:
+            for sender in self._senders.values():
+                sender.wake()
 
     # ---- called by fetchers and senders
 
@@ -457,6 +507,7 @@ class FlowCopier:
                 max_request_bytes=settings.max_request_bytes,
                 timeout_ms=settings.request_timeout_ms,
                 send_buffer_bytes=settings.send_buffer_bytes,
+                lease=self._lease,
                 on_answered=self._room_made,
                 on_acknowledged=self._acknowledged,
                 on_refused=self._refused,

@@ -70,10 +70,16 @@ class LeaseBook:
                 self.drop(partition)
         return lost
 
-    def looked(self, began_s: float) -> None:
-        """A read that began then has reached the topic's end, and all that it showed has been noted."""
+    def looked(self, began_s: float, now_s: float) -> bool:
+        """A read that began then has reached the topic's end, and all that it showed has been noted.
+
+        Returns:
+            Whether something may be sent now that could not be before.
+        """
+        fresh = bool(self._uncovered) or not self.lasts(now_s)
         self._until_s = max(self._until_s, began_s + self._terms.sending_s)
         self._uncovered.clear()
+        return fresh and self.lasts(now_s)
 
     def lasts(self, now_s: float) -> bool:
         """Whether anything may be sent at all."""

@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.groups import GROUP_BYTES, CommitGroups
@@ -24,6 +25,7 @@ from mirror_ray.kafka.errors import PASSING, error_info
 from mirror_ray.kafka.fetch import PartitionKey
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
+from mirror_ray.model.names import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,18 @@ _STALL_S = 1.5
 TRANSIENT = PASSING | {"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"}
 #: Errors that a record in the batch brings about: it is looked for by sending each on its own.
 RECORD_ERRORS = frozenset({"INVALID_RECORD", "INVALID_TIMESTAMP", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+
+
+class Lease(Protocol):
+    """Says what may be sent at this moment."""
+
+    def holds(self, partition: TopicPartition) -> bool:
+        """Whether records of this source partition may be."""
+        ...
+
+    def lasts(self) -> bool:
+        """Whether anything may be."""
+        ...
 
 
 class Sender:
@@ -58,6 +72,7 @@ class Sender:
         max_request_bytes: int,
         timeout_ms: int,
         send_buffer_bytes: int,
+        lease: Lease,
         group_bytes: int = GROUP_BYTES,
         most_requests: int = sys.maxsize,
         on_answered: Callable[[], None],
@@ -72,6 +87,7 @@ class Sender:
         self._max_request_bytes = max_request_bytes
         self._timeout_ms = timeout_ms
         self._send_buffer_bytes = send_buffer_bytes
+        self._lease = lease
         self._groups = CommitGroups(group_bytes)
         self._most_requests, self._requests = most_requests, 0
         self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
@@ -89,6 +105,10 @@ class Sender:
             self._queued.add(copy)
             self._queue.append(copy)
             self._wake.set()
+
+    def wake(self) -> None:
+        """Leases hold again: what was left waiting for them can be sent."""
+        self._wake.set()
 
     def remove(self, copy: PartitionCopy) -> None:
         """Send nothing more of the copy."""
@@ -136,18 +156,24 @@ class Sender:
         flexible = version >= produce.FIRST_FLEXIBLE_VERSION
         loop = asyncio.get_running_loop()
         while not connection.closed:
+            if self._resume_at > loop.time():
+                await asyncio.sleep(self._resume_at - loop.time())
+            # From here to ``send`` nothing is awaited, and nothing that was sent before waits in this process.
+            await connection.drain()
             batches, acks = self._compose(version) if self._requests < self._most_requests else ([], 0)
             if batches:
-                self._requests += 1
+                sent = [(key, copy) for key, copy, _ in batches]
                 views = [(key, view) for key, _, view in batches]
                 body = produce.encode_produce(version, acks, self._timeout_ms, views)
+                if not self._lease.lasts():
+                    # This process stood still since it looked: as if the request had been sent, and its answer lost.
+                    connection.abort("the lease ran out before a request was sent")
+                    self._lost(sent)
+                    return
+                self._requests += 1
                 future = connection.send(produce.API_KEY, version, flexible, body)
-                sent = [(key, copy) for key, copy, _ in batches]
                 committed = acks == produce.ALL_REPLICAS
                 future.add_done_callback(partial(self._answered, connection, version, sent, committed))
-                await connection.drain()
-                if self._resume_at > loop.time():
-                    await asyncio.sleep(self._resume_at - loop.time())
                 continue
             self._wake.clear()
             await self._wake.wait()
@@ -169,7 +195,7 @@ class Sender:
             copy = self._queue[0]
             key = self._key(copy, by_id)
             # Two copies may share a remote partition, and a request holds one batch of each.
-            if copy.sendable and key not in shared:
+            if copy.sendable and key not in shared and self._lease.holds(copy.assignment.partition.source):
                 if batches and size + copy.ready[0].size_bytes > self._max_request_bytes:
                     break
                 outgoing = copy.take()

@@ -19,7 +19,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import RequestPayload
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.connection import TCP_USER_TIMEOUT_MS, Connection
 from mirror_ray.kafka.errors import (
     LEADER_NOT_AVAILABLE,
     NETWORK_EXCEPTION,
@@ -58,8 +58,10 @@ _AskLeader = Callable[[Connection, Partitions], Awaitable[Mapping[TopicPartition
 class Cluster:
     """One cluster, for asyncio code of one event loop."""
 
-    def __init__(self, settings: ClusterSettings, client_id: str) -> None:
-        """Prepare to connect; nothing is sent yet.
+    def __init__(
+        self, settings: ClusterSettings, client_id: str, *, user_timeout_ms: int = TCP_USER_TIMEOUT_MS
+    ) -> None:
+        """Prepare to connect; nothing is sent yet. ``user_timeout_ms``: TCP_USER_TIMEOUT of the connections.
 
         Raises:
             ConfigError: The security settings can't be used; names the key and the file.
@@ -67,6 +69,7 @@ class Cluster:
         self.settings = settings
         self.security = ClientSecurity.build(settings.alias, settings.security)
         self._client_id = client_id
+        self._user_timeout_ms = user_timeout_ms
         self._metadata = EMPTY_METADATA
         self._connections: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._bootstrapped: Connection | None = None
@@ -217,6 +220,7 @@ class Cluster:
             request_timeout_s=min(settings.request_timeout_ms / 1000, most_patience_s),
             receive_buffer_bytes=receive_buffer_bytes,
             send_buffer_bytes=send_buffer_bytes,
+            user_timeout_ms=self._user_timeout_ms,
         )
 
     async def _any_connection(self) -> Connection:

@@ -41,7 +41,6 @@ from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 #: Unacknowledged bytes make the kernel give up after this long, so that nothing of ours is delivered much later.
 TCP_USER_TIMEOUT_MS = 20_000
 
-_WRITE_HIGH_WATER_BYTES = 4 << 20
 _MAX_PARTS = 1024
 #: Requests below this are copied into one piece.
 _JOINED_BYTES = 64 << 10
@@ -114,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         request_timeout_s: float,
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
+        user_timeout_ms: int = TCP_USER_TIMEOUT_MS,
     ) -> Self:
         """Connect, agree on versions and authenticate, all within ``setup_timeout_s``.
 
@@ -124,7 +124,9 @@ class Connection(asyncio.BufferedProtocol):
         connection = cls(host, port, client_id, request_timeout_s)
         try:
             async with asyncio.timeout(setup_timeout_s):
-                await connection._connect(security.ssl_context, receive_buffer_bytes, send_buffer_bytes)
+                await connection._connect(
+                    security.ssl_context, receive_buffer_bytes, send_buffer_bytes, user_timeout_ms
+                )
                 await connection._negotiate()
                 if security.mechanism is not None:
                     await connection._authenticate(security.mechanism, await security.mechanism.begin())
@@ -137,11 +139,13 @@ class Connection(asyncio.BufferedProtocol):
 
     # Setting up
 
-    async def _connect(self, context: ssl.SSLContext | None, receive_bytes: int, send_bytes: int) -> None:
+    async def _connect(
+        self, context: ssl.SSLContext | None, receive_bytes: int, send_bytes: int, user_timeout_ms: int
+    ) -> None:
         addresses = await self._loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         for index, (family, kind, protocol, _, address) in enumerate(addresses):
             self._socket = socket.socket(family, kind, protocol)
-            _set_options(self._socket, receive_bytes, send_bytes)
+            _set_options(self._socket, receive_bytes, send_bytes, user_timeout_ms)
             try:
                 await self._loop.sock_connect(self._socket, address)
                 break
@@ -266,11 +270,13 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionError(str(self._lost)) from error
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was sent for more to be welcome.
+        """Wait until the kernel has all that was sent, so that the next request goes to it at once.
 
         Raises:
             ConnectionError: The connection was lost.
         """
+        if self._held is not None and self._reauthentication is not None:
+            await asyncio.wait({self._reauthentication})
         if self._lost is not None:
             raise ConnectionError(str(self._lost))
         if self._writable is not None:
@@ -397,7 +403,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: the transport is ready."""
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+        # The kernel's buffer is large enough; what waited here would be sent after this process was suspended.
+        self._transport.set_write_buffer_limits(high=0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the connection has ended."""
@@ -437,7 +444,7 @@ class Connection(asyncio.BufferedProtocol):
             _fail_quietly(self._writable, self._lost)
 
 
-def _set_options(sock: socket.socket, receive_bytes: int, send_bytes: int) -> None:
+def _set_options(sock: socket.socket, receive_bytes: int, send_bytes: int, user_timeout_ms: int) -> None:
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -447,7 +454,7 @@ def _set_options(sock: socket.socket, receive_bytes: int, send_bytes: int) -> No
     if send_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
 
 
 def _fail_quietly(future: asyncio.Future[Any], lost: ConnectionError) -> None:

@@ -58,11 +58,6 @@ _HOPELESS: Final = frozenset(
 )
 
 
-def state_topic(source_alias: str) -> str:
-    """Name of a flow's state topic on its target; MM2's default exclusion leaves such names alone."""
-    return f"mm2-ray-state.{source_alias}.internal"
-
-
 def transactional_id(flow: FlowName) -> str:
     """Under which a flow's state is written; without the system's name, so that two systems of one flow fence."""
     return f"mirror-ray-{flow.source}-to-{flow.target}"

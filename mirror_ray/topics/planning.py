@@ -16,9 +16,9 @@ from mirror_ray.coordination.discovery import (
     renamed_refusal,
     unaccounted,
 )
-from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode
+from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
 from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, REMOTE_TOPIC_REPLICATION_FACTOR, ClusterAdmin
-from mirror_ray.kafka.state import read_state, state_topic, transactional_id
+from mirror_ray.kafka.state import read_state, transactional_id
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
 from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import TopicPartition

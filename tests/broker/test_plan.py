@@ -25,10 +25,10 @@ from mirror_ray.config.settings import (
     SecuritySettings,
     TopicSettings,
 )
+from mirror_ray.coordination.state import state_topic
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.devcluster.security import DevSecurity
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.state import state_topic
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.planning import make_plan

@@ -44,8 +44,10 @@ async def test_two_engines_copy_the_same_partitions(clusters: Clusters, make_top
     async with Replicated(clusters.a, clusters.b) as flow:
         remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         twins = [await flow.engine(fetch=SMALL_FETCHES) for _ in range(2)]
+        # With one epoch, or the first one would give up by itself.
+        assignments = await flow.assignments([topic])
         for twin in twins:
-            twin.assign(await flow.assignments([topic]))
+            twin.assign(assignments)
         await asyncio.gather(*(twin.caught_up(60) for twin in twins))
         fill(clusters.a, topic, 2_000, first=30_000)
         await asyncio.gather(*(twin.caught_up(60) for twin in twins))

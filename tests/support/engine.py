@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Self
 
 from kio.index import load_entity_module
@@ -20,6 +22,7 @@ from mirror_ray.config.settings import (
     SaslSettings,
     SecuritySettings,
 )
+from mirror_ray.coordination.state import GrantRecord, encode, grant_key, state_topic
 from mirror_ray.copying.engine import CopyEngine
 from mirror_ray.devcluster import Broker, DevCluster
 from mirror_ray.kafka.cluster import Cluster
@@ -27,10 +30,11 @@ from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.offsets import LATEST
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport
+from mirror_ray.model.lease import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.trouble import Trouble, TroubleKind
 from mirror_ray.records.batch import Batch, iter_batches
-from tests.support.kafka import create_topic
+from tests.support.kafka import Message, append, create_topic
 
 FLOW = FlowName("A", "B")
 MAX_MESSAGE_BYTES = 1_048_588
@@ -64,6 +68,7 @@ class Replicated:
         }
         self._stack = AsyncExitStack()
         self._epochs = itertools.count(1)
+        self._state = state_topic(FLOW.source)
 
     async def __aenter__(self) -> Self:
         self._clusters = {
@@ -100,6 +105,17 @@ class Replicated:
         **more: Any,
     ) -> list[Assignment]:
         """Every partition of ``topics``, from the beginning or from ``anchors`` (by source partition)."""
+        given = await self._assignments(topics, anchors, max_message_bytes, **more)
+        offset = await asyncio.to_thread(self._write_grants, given)
+        return [replace(each, state_offset=offset) for each in given]
+
+    async def _assignments(
+        self,
+        topics: Collection[str],
+        anchors: Mapping[TopicPartition, Anchor] | None,
+        max_message_bytes: int,
+        **more: Any,
+    ) -> list[Assignment]:
         source = (await self._clusters["A"].refresh(topics)).topics
         target = (await self._clusters["B"].refresh([self.prefix + topic for topic in topics])).topics
         producer_id, producer_epoch = self._producer
@@ -120,10 +136,28 @@ class Replicated:
             for partition in source[topic].partitions
         ]
 
-    async def engine(self, *, buffer_bytes: int = 64 << 20, fetch: FetchSettings | None = None,
-                     produce: ProduceSettings | None = None, advertised: Advertised | None = None,
-                     request_timeout_ms: int = 30_000) -> Engine:  # fmt: skip
-        """A replicator's core. ``advertised`` says where a broker is to be reached, by its host and port."""
+    def _write_grants(self, assignments: Sequence[Assignment]) -> int:
+        """As a coordinator does before it hands out; returns the offset of the first one."""
+        grants = [
+            (grant_key(each.partition.source), encode(GrantRecord(epoch=each.epoch, lease_ms=DEFAULT_LEASE_MS)))
+            for each in assignments
+        ]
+        return append(
+            self.target.confluent_config(),
+            self._state,
+            [Message(json.dumps(document).encode(), key.encode()) for key, document in grants],
+            replication_factor=min(3, len(self.target.brokers)),
+        )
+
+    def settings(
+        self,
+        *,
+        buffer_bytes: int = 64 << 20,
+        fetch: FetchSettings | None = None,
+        produce: ProduceSettings | None = None,
+        request_timeout_ms: int = 30_000,
+    ) -> MirrorSettings:
+        """Settings of the flow alone."""
         flow = FlowSettings(
             name=FLOW, enabled=True, fetch=fetch or FetchSettings(), produce=produce or ProduceSettings()
         )
@@ -131,8 +165,11 @@ class Replicated:
             alias: settings.model_copy(update={"request_timeout_ms": request_timeout_ms})
             for alias, settings in self._settings.items()
         }
-        settings = MirrorSettings(clusters=clusters, flows=(flow,), replicator_buffer_bytes=buffer_bytes)
-        engine = Engine(settings, self._source_ends, advertised)
+        return MirrorSettings(clusters=clusters, flows=(flow,), replicator_buffer_bytes=buffer_bytes)
+
+    async def engine(self, *, advertised: Advertised | None = None, **settings: Any) -> Engine:
+        """A replicator's core. ``advertised`` says where a broker is to be reached, by its host and port."""
+        engine = Engine(self.settings(**settings), self._source_ends, advertised)
         self._stack.push_async_callback(engine.crash)
         return engine
 
@@ -158,6 +195,7 @@ class Engine:
     def __init__(self, settings: MirrorSettings, source_ends: SourceEnds, advertised: Advertised | None = None) -> None:
         self.core = CopyEngine(settings, "replicator-0", "node")
         self.events: list[str] = []
+        self.given_up: list[tuple[FlowPartition, int]] = []
         self.reports: dict[TopicPartition, PartitionReport] = {}
         self.most_buffered_bytes = 0
         self.records = 0
@@ -179,6 +217,7 @@ class Engine:
         report = self.core.report()
         self.reports |= {partition.partition.source: partition for partition in report.partitions}
         self.events += [text for _, text in report.events]
+        self.given_up += report.given_up
         self.most_buffered_bytes = max(self.most_buffered_bytes, report.buffered_bytes)
         self.records = report.records
         return self.reports
@@ -249,6 +288,7 @@ class Engine:
                 flow._task,
                 *flow._targets._tasks,
                 *flow._sources._tasks,
+                flow._lease._task,
                 *(f._task for f in flow._fetchers.values()),
                 *(s._task for s in flow._senders.values()),
             ]

@@ -95,6 +95,18 @@ def produce(
     assert not errors, errors[0]
 
 
+def append(config: ConfluentConfig, topic: str, messages: Sequence[Message], *, replication_factor: int = 1) -> int:
+    """Write ``messages`` to a compacted topic of one partition, made if it is missing; the first one's offset."""
+    if topic not in AdminClient(dict(config)).list_topics(timeout=_TIMEOUT_S).topics:
+        create_topic(config, topic, replication_factor=replication_factor, topic_config={"cleanup.policy": "compact"})
+    offsets: list[int] = []
+    producer = Producer({**_producer_config(config, "none", {})})
+    for each in messages:
+        producer.produce(topic, each.value, each.key, 0, on_delivery=lambda _, told: offsets.append(told.offset() or 0))
+    assert not producer.flush(_TIMEOUT_S), "not all was acknowledged"
+    return min(offsets)
+
+
 def produce_transactions(
     config: ConfluentConfig,
     topic: str,

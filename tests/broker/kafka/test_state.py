@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.coordination.state import state_topic
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic
-from mirror_ray.kafka.state import StateStore, read_state, state_topic
+from mirror_ray.kafka.state import StateStore, read_state
 from mirror_ray.model.errors import MirrorError, StateFencedError
 
 Opener = Callable[[], StateStore]

@@ -1,0 +1,147 @@
+"""Leases: what is shown by reads of the state topic, whoever reads it late, and whoever stands still meanwhile."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mirror_ray.copying.lease import LeaseBook
+from mirror_ray.model.lease import LeaseTerms
+from mirror_ray.model.names import TopicPartition
+
+TERMS = LeaseTerms(4000)
+P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def _book(epoch: int = 1, offset: int = 10) -> LeaseBook:
+    book = LeaseBook(TERMS)
+    assert book.assign(P, epoch, offset)
+    return book
+
+
+def test_nothing_is_held_before_a_whole_read() -> None:
+    """An assignment alone is no lease."""
+    book = _book()
+    assert not book.holds(P, 0.0)
+    assert book.looked(0.0, 0.1)
+    assert book.holds(P, 0.1)
+
+
+def test_a_lease_counts_from_the_begin_of_the_read() -> None:
+    """However late the answer is seen: a process that stood still in between has no lease."""
+    book = _book()
+    assert not book.looked(0.0, 60.0)
+    assert not book.holds(P, 60.0)
+    assert book.looked(60.0, 60.1)
+    assert book.holds(P, 60.0 + TERMS.sending_s - 0.01)
+    assert not book.holds(P, 60.0 + TERMS.sending_s)
+
+
+def test_a_higher_epoch_ends_it_at_once() -> None:
+    """The other partition goes on; what is handed out again with the highest epoch is held again."""
+    book = _book()
+    book.assign(Q, 1, 10)
+    book.looked(0.0, 0.0)
+    assert book.shown({P: 2, Q: 1}) == [P]
+    assert not book.holds(P, 0.1)
+    assert book.holds(Q, 0.1)
+    assert not book.assign(P, 1, 12)
+    assert book.assign(P, 3, 14)
+    assert book.holds(P, 0.1)
+
+
+def test_an_earlier_offset_needs_a_read_from_there() -> None:
+    """What lies before the place that was read from so far may show a higher epoch."""
+    book = _book(offset=10)
+    book.looked(0.0, 0.0)
+    assert book.assign(Q, 1, 5)
+    assert book.read_from == 5
+    assert book.holds(P, 0.1)
+    assert not book.holds(Q, 0.1)
+    assert book.looked(0.1, 0.2)
+    assert book.holds(Q, 0.2)
+
+
+def test_terms_leave_nothing_on_its_way() -> None:
+    """What is sent last is given up by the kernel before a takeover hands out."""
+    assert TERMS.sending_s + TERMS.kernel_ms / 1000 <= TERMS.lease_ms / 1000 < TERMS.takeover_s
+    assert 4 * TERMS.look_ms / 1000 < TERMS.sending_s
+
+
+class Takeovers(RuleBasedStateMachine):
+    """One partition, a coordinator that never sees anybody dead, and holders that stand still whenever they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self.log: list[int] = []
+        self.holders: list[LeaseBook] = []
+        self.epochs: list[int] = []
+        self.reading: dict[int, tuple[float, int]] = {}
+        self.fenced_s: float | None = None
+        #: When the kernel gives up what each holder has sent last.
+        self.arrives_until_s: dict[int, float] = {}
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        offset = len(self.log)
+        self.log.append(len(self.log) + 1)
+        book = LeaseBook(TERMS)
+        book.assign(P, self.log[-1], offset)
+        self.holders.append(book)
+        self.epochs.append(self.log[-1])
+        self.fenced_s = None
+
+    @rule(seconds=st.floats(0.01, 3.0))
+    def time_passes(self, seconds: float) -> None:
+        """Nobody does anything."""
+        self.now_s += seconds
+
+    @rule()
+    def take_over(self) -> None:
+        """A higher epoch is written for the holder to see."""
+        if self.fenced_s is None:
+            self.log.append(len(self.log) + 1)
+            self.fenced_s = self.now_s
+
+    @rule()
+    def hand_out(self) -> None:
+        """Not before the lease is over."""
+        if self.fenced_s is not None and self.now_s >= self.fenced_s + TERMS.takeover_s:
+            self._hand_out()
+
+    @rule(data=st.data())
+    def begin_read(self, data: st.DataObject) -> None:
+        """A holder's read sees the log as it is now."""
+        holder = data.draw(st.integers(0, len(self.holders) - 1))
+        self.reading.setdefault(holder, (self.now_s, len(self.log)))
+
+    @rule(data=st.data())
+    def end_read(self, data: st.DataObject) -> None:
+        """The answer is looked at, however late."""
+        if self.reading:
+            holder = data.draw(st.sampled_from(sorted(self.reading)))
+            began_s, end = self.reading.pop(holder)
+            book = self.holders[holder]
+            book.shown({P: max(self.log[book.read_from or 0 : end], default=0)})
+            book.looked(began_s, self.now_s)
+
+    @rule(data=st.data())
+    def send(self, data: st.DataObject) -> None:
+        """Something goes to the kernel, if it may."""
+        holder = data.draw(st.integers(0, len(self.holders) - 1))
+        if self.holders[holder].holds(P, self.now_s):
+            self.arrives_until_s[holder] = self.now_s + TERMS.kernel_ms / 1000
+
+    @invariant()
+    def only_the_newest_holder_writes(self) -> None:
+        """Whatever an older one has sent has arrived, or never will."""
+        newest = len(self.holders) - 1
+        for holder in range(newest):
+            assert self.arrives_until_s.get(holder, 0.0) <= self.now_s
+            assert not self.holders[holder].holds(P, self.now_s)
+
+
+TestTakeovers = Takeovers.TestCase
+TestTakeovers.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
