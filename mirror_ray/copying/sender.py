@@ -90,6 +90,9 @@ class Sender:
         self._lease = lease
         self._groups = CommitGroups(group_bytes)
         self._most_requests, self._requests = most_requests, 0
+        #: How many requests may be in flight now: one behind a broker that throttles, for what waits in the kernel while
+        #: it reads nothing is given up before the lease ends.
+        self._allowed_requests = most_requests
         self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
         self._on_stopped, self._on_lost = on_stopped, on_lost
         self._queue: deque[PartitionCopy] = deque()
@@ -160,7 +163,7 @@ class Sender:
                 await asyncio.sleep(self._resume_at - loop.time())
             # From here to ``send`` nothing is awaited, and nothing that was sent before waits in this process.
             await connection.drain()
-            batches, acks = self._compose(version) if self._requests < self._most_requests else ([], 0)
+            batches, acks = self._compose(version) if self._requests < self._allowed_requests else ([], 0)
             if batches:
                 sent = [(key, copy) for key, copy, _ in batches]
                 views = [(key, view) for key, _, view in batches]
@@ -241,6 +244,7 @@ class Sender:
             connection.abort(str(error))
             self._lost(sent)
             return
+        self._allowed_requests = 1 if throttle_ms else min(self._allowed_requests + 1, self._most_requests)
         if throttle_ms:
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + throttle_ms / 1000)
             connection.expect_silence(throttle_ms / 1000)

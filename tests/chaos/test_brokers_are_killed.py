@@ -44,7 +44,7 @@ async def test_target_broker_killed_again_and_again(
             await asyncio.to_thread(broker.start)
         await engine.caught_up(60)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert_equal_copies(clusters.a.confluent_config(), fragile.confluent_config(), topic, remote)
 
 
@@ -63,7 +63,7 @@ async def test_source_broker_killed(clusters: Clusters, fragile: DevCluster) -> 
             fill(fragile, topic, 5_000, first=first)
         await engine.caught_up(60)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert_equal_copies(fragile.confluent_config(), clusters.b.confluent_config(), topic, remote)
 
 
@@ -88,7 +88,7 @@ async def test_replicated_target_changes_leaders_and_loses_a_broker(
             fill(clusters.a, topic, 2_000, 365, first=50_000 + 5_000 * node)
         await engine.caught_up(60)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
 
 

@@ -33,7 +33,7 @@ async def test_engine_crashes_in_full_flight(clusters: Clusters, make_topic: Top
         engine.assign(await flow.assignments([topic], history[1]))
         await engine.caught_up()
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)
 
 
@@ -53,5 +53,5 @@ async def test_two_engines_copy_the_same_partitions(clusters: Clusters, make_top
         await asyncio.gather(*(twin.caught_up(60) for twin in twins))
         for twin in twins:
             await twin.stop()
-            assert twin.events == []
+            assert twin.stops == []
         assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)

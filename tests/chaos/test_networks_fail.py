@@ -48,7 +48,7 @@ async def test_network_slow_then_dead_then_cut(clusters: Clusters, make_topic: T
         fill(clusters.a, topic, 1_000, first=30_000)
         await engine.caught_up(40)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)
 
 
@@ -73,6 +73,6 @@ async def test_throttled_by_a_quota(
         finally:
             await set_quota(limited, kind, None)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert not [record.message for record in caplog.records if "to broker" in record.message]
         assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)

@@ -222,6 +222,11 @@ class Engine:
         self.records = report.records
         return self.reports
 
+    @property
+    def stops(self) -> list[str]:
+        """Events that tell of a partition that stopped."""
+        return [event for event in self.events if " stopped: " in event]
+
     async def until(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
         """Read reports until ``condition`` holds."""
         try:
@@ -345,8 +350,8 @@ def _readdress(cluster: Cluster, advertised: Advertised) -> None:
     """Reach each broker by another address than the one it advertises."""
     opened = cluster._open
 
-    async def open_elsewhere(host: str, port: int, *buffers: int) -> Connection:
-        connection = await opened(*advertised(host, port), *buffers)
+    async def open_elsewhere(host: str, port: int, *buffers: int, **options: Any) -> Connection:
+        connection = await opened(*advertised(host, port), *buffers, **options)
         connection.host, connection.port = host, port
         return connection
 
