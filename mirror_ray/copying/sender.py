@@ -90,8 +90,8 @@ class Sender:
         self._lease = lease
         self._groups = CommitGroups(group_bytes)
         self._most_requests, self._requests = most_requests, 0
-        #: How many requests may be in flight now: one behind a broker that throttles, for what waits in the kernel while
-        #: it reads nothing is given up before the lease ends.
+        #: How many requests may be in flight now. Behind a broker that throttles it is one: what waits in the kernel
+        #: while it reads nothing is given up before the lease ends.
         self._allowed_requests = most_requests
         self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
         self._on_stopped, self._on_lost = on_stopped, on_lost
