@@ -25,7 +25,7 @@ class Refused:
 
 
 class Unsettled:
-    """The leader's log end is not committed yet: look again soon."""
+    """The leader's log end is not committed yet, or it is new and can't tell: look again soon."""
 
 
 @dataclass(frozen=True, slots=True)

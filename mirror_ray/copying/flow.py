@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.02, 2.0
 _FIRST_STOPPED_RETRY_S, _LAST_STOPPED_RETRY_S = 2.0, 30.0
-#: The target's log end and its high watermark usually meet within a fetch round of its followers.
-_HIGH_WATERMARK_RETRY_S = 0.02
+#: The target's log end and its high watermark usually meet within a fetch round of its followers; they don't while too
+#: few of its replicas are in sync.
+_FIRST_UNSETTLED_RETRY_S, _LAST_UNSETTLED_RETRY_S = 0.02, 0.5
 #: Transient failures in a row after which the partition's status tells of them.
 _FAILURES_UNNOTICED = 5
 _TROUBLE_PAUSE_S = 0.5
@@ -57,8 +58,9 @@ class Retry:
     moves: int = 0
     #: What the event log was told when it stopped, until an acknowledgement.
     told: str | None = None
-    #: When the target's end was read last.
+    #: When the target's end was read last, and how often before it was not committed.
     established_s: float = 0.0
+    unsettled: int = 0
 
 
 class FlowCopier:
@@ -386,7 +388,22 @@ class FlowCopier:
             elif isinstance(look, Refused):
                 self._back_off(copy, look.error, look.what)
             else:
-                self._retries[copy].at_s = asyncio.get_running_loop().time() + _HIGH_WATERMARK_RETRY_S
+                self._unsettled(copy)
+
+    def _unsettled(self, copy: PartitionCopy) -> None:
+        """The target's leader holds more than is committed: what of it stays, its in-sync replicas will tell."""
+        retry = self._retries.get(copy)
+        if retry is None:
+            return
+        delay_s = backoff_s(retry.unsettled, _FIRST_UNSETTLED_RETRY_S, _LAST_UNSETTLED_RETRY_S)
+        retry.at_s = asyncio.get_running_loop().time() + delay_s
+        retry.unsettled += 1
+        if retry.unsettled > _FAILURES_UNNOTICED and copy.state == "establishing":
+            copy.reason = (
+                f"remote topic {copy.assignment.target}: not all that its leader holds is committed; are enough of its "
+                "replicas in sync (min.insync.replicas)?"
+            )
+            self._on_changed(copy)
 
     def _settle(self, copy: PartitionCopy, seen: Seen) -> None:
         if not copy.needs_end:
@@ -396,7 +413,8 @@ class FlowCopier:
         except MirrorError as error:
             self._stop(copy, error)
             return
-        self._retries[copy].established_s = asyncio.get_running_loop().time()
+        retry = self._retries[copy]
+        retry.established_s, retry.unsettled = asyncio.get_running_loop().time(), 0
         self._homeless[copy] = -1
         self._on_changed(copy)
 

@@ -51,6 +51,8 @@ _TABLE = {
 }
 
 OFFSET_OUT_OF_RANGE = int(ErrorCode.offset_out_of_range.value)
+#: A new leader does not know yet what is committed (KIP-207).
+OFFSET_NOT_AVAILABLE = int(ErrorCode.offset_not_available.value)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition.value)
 LEADER_NOT_AVAILABLE = int(ErrorCode.leader_not_available.value)
 NETWORK_EXCEPTION = int(ErrorCode.network_exception.value)
