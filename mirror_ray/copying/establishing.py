@@ -10,8 +10,9 @@ from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.recovery import Contents, TargetLog
 from mirror_ray.copying.tails import read_between, read_tails
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.offsets import EARLIEST
+from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE, error_info
+from mirror_ray.kafka.offsets import EARLIEST, LogEnd
+from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.records.batch import Batch
 
@@ -46,9 +47,9 @@ async def look_at_targets(target: Cluster, copies: Sequence[PartitionCopy]) -> d
     plain: dict[PartitionCopy, int] = {}
     for copy in copies:
         log = found[copy.assignment.target]
-        if log.error_code:
+        if log.error_code not in (0, OFFSET_NOT_AVAILABLE):
             looks[copy] = Refused(error_info(log.error_code).name)
-        elif log.end_offset != log.high_watermark:
+        elif log.error_code or not _is_settled(log, copy.assignment):
             looks[copy] = Unsettled()
         else:
             looks[copy] = Seen(TargetLog(end=log.end_offset))
@@ -69,6 +70,11 @@ async def look_at_targets(target: Cluster, copies: Sequence[PartitionCopy]) -> d
     thorough = [copy for copy in copies if copy.needs_scan or copy.wants_contents]
     closely = await asyncio.gather(*(_look_closely(target, copy, looks[copy]) for copy in thorough))
     return looks | dict(zip(thorough, closely, strict=True))
+
+
+def _is_settled(log: LogEnd, assignment: Assignment) -> bool:
+    """Whether all that the leader holds is committed. A shared log may have grown between the two questions."""
+    return log.end_offset == log.high_watermark or (assignment.shared and log.end_offset < log.high_watermark)
 
 
 async def _look_closely(target: Cluster, copy: PartitionCopy, look: Look) -> Look:

@@ -97,7 +97,7 @@ async def test_leaders_are_killed_in_the_middle_of_groups(
                 await target.all_in_sync()
             await engine.caught_up(60)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert target.looks
         assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
 
@@ -130,7 +130,7 @@ async def test_followers_stand_still_and_the_leader_dies(
             await asyncio.to_thread(trio.broker(leader).start)
             await engine.caught_up(60)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
 
 
@@ -155,7 +155,7 @@ async def test_too_few_replicas_in_sync(clusters: Clusters, trio: DevCluster, ma
             await asyncio.to_thread(trio.broker(dead).start)
             await engine.caught_up(60)
         await engine.stop()
-        assert engine.events == []
+        assert engine.stops == []
         assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
 
 

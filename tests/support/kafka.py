@@ -10,7 +10,13 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from tests.support.waiting import wait_until
@@ -69,6 +75,16 @@ def create_topic(
 
     wait_until(has_leaders, _TIMEOUT_S, f"leaders of {topic}")
     return topic
+
+
+def alter_topic(config: ConfluentConfig, topic: str, configs: Mapping[str, str]) -> None:
+    """Change some of a topic's configs."""
+    _alter(config, ResourceType.TOPIC, topic, configs)
+
+
+def alter_broker(config: ConfluentConfig, node_id: int, configs: Mapping[str, str]) -> None:
+    """Change some of a broker's configs, of those that can be changed while it runs."""
+    _alter(config, ResourceType.BROKER, str(node_id), configs)
 
 
 def sample_messages(count: int, *, partitions: int = 1, value_bytes: int = 100, first: int = 0) -> list[Message]:
@@ -190,6 +206,13 @@ def assert_equal_copies(
                     f"{remote_topic}-{partition}, record {number} of {len(found[partition])} "
                     f"(source has {len(wanted[partition])}): expected {_short(expected)}, found {_short(actual)}"
                 )
+
+
+def _alter(config: ConfluentConfig, kind: ResourceType, name: str, configs: Mapping[str, str]) -> None:
+    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    admin = AdminClient(dict(config))
+    admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
 
 
 def _sample(number: int, partitions: int, value_bytes: int) -> Message:

@@ -6,17 +6,18 @@ import os
 import time
 from collections.abc import Mapping
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
-
 from mirror_ray.devcluster import DevCluster
 from tests.support.engine import logged_batches
-from tests.support.kafka import CODECS, Message, create_topic, produce, produce_transactions, sample_messages
+from tests.support.kafka import (
+    CODECS,
+    Message,
+    alter_broker,
+    alter_topic,
+    create_topic,
+    produce,
+    produce_transactions,
+    sample_messages,
+)
 from tests.support.waiting import wait_until
 
 LAST_YEAR_MS = 1_750_000_000_000
@@ -85,7 +86,7 @@ def fill_every_kind(cluster: DevCluster, mark: str, first: int = 0) -> None:
 def compact(cluster: DevCluster, mark: str) -> None:
     """Fill ``compacted``, let the broker's cleaner make holes inside its batches, and then rest for good."""
     config, topic = cluster.confluent_config(), f"{mark}-compacted"
-    _alter(cluster, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "100"})
+    alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
     for number in range(3):
         messages = [Message(f"{number} {n}".encode() * 5, f"key {n % 7 if n % 3 else n}".encode()) for n in range(60)]
         produce(config, topic, messages, codec="zstd" if number % 2 else "none", batch_num_messages=25)
@@ -97,13 +98,6 @@ def compact(cluster: DevCluster, mark: str) -> None:
 
     wait_until(holes, 30, "the cleaner made holes")
     rest = {"segment.ms": "604800000", "min.cleanable.dirty.ratio": "1.0", "max.compaction.lag.ms": str(2**63 - 1)}
-    _alter(cluster, ResourceType.TOPIC, topic, {**rest, "min.compaction.lag.ms": "86400000"})
+    alter_topic(cluster.confluent_config(), topic, {**rest, "min.compaction.lag.ms": "86400000"})
     # A cleaning that had begun ends.
     time.sleep(0.5)
-
-
-def _alter(cluster: DevCluster, kind: ResourceType, name: str, configs: Mapping[str, str]) -> None:
-    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin = AdminClient(cluster.confluent_config())
-    admin.incremental_alter_configs([resource])[resource].result(30)

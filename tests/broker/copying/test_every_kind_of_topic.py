@@ -6,15 +6,7 @@ import asyncio
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
-from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import HEADER_BYTES
 from tests.support.clusters import TopicMaker
@@ -22,6 +14,7 @@ from tests.support.engine import Replicated, logged_batches
 from tests.support.kafka import (
     CODECS,
     Message,
+    alter_broker,
     assert_equal_copies,
     end_offsets,
     produce,
@@ -102,7 +95,7 @@ async def test_transactions_show_what_was_committed_and_an_open_one_holds_back(
 async def test_compacted_source_with_holes_in_its_batches(flow: Replicated, make_topic: TopicMaker) -> None:
     """What the cleaner left is copied, in dense batches; so is what is written afterwards."""
     config = flow.source.confluent_config()
-    _hurry_the_cleaner(flow.source)
+    alter_broker(flow.source.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
     topic = make_topic(
         flow.source,
         topic_config={
@@ -209,10 +202,3 @@ def _end(config: dict[str, str | int | float | bool], topic: str) -> int:
 def _latest(config: dict[str, str | int | float | bool], topic: str) -> dict[bytes | None, bytes | None]:
     latest = {record.key: record.value for record in read_all(config, topic)[0]}
     return {key: value for key, value in latest.items() if value is not None}
-
-
-def _hurry_the_cleaner(cluster: DevCluster) -> None:
-    entry = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    admin = AdminClient(cluster.confluent_config())
-    admin.incremental_alter_configs([resource])[resource].result(10)
