@@ -1,10 +1,10 @@
 # Everything here sets itself up: a virtual environment in .venv from requirements.lock, jars by Maven on first need.
-# make test TIER=unit runs one tier: unit, broker, ray, end_to_end, chaos, compat.
+# make test TIER=unit runs one tier: unit, model, broker, ray, end_to_end, chaos, compat.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-link chaos jars clean
+.PHONY: help demo test lint format lock bench bench-link chaos model jars clean
 
 UV_VERSION := 0.13.8
 VENV := .venv
@@ -19,6 +19,7 @@ help:
 	@echo 'make lint     ruff, mypy, import-linter'
 	@echo 'make format   let ruff format the code'
 	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
+	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
 	@echo 'make bench    the figures of the README, measured on this machine'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make jars     fetch the jars ahead'
@@ -43,6 +44,9 @@ format: $(READY)
 
 chaos: $(READY)
 	@$(BIN)/mirror-ray chaos $(ARGS)
+
+model: $(READY)
+	@MODEL_PROFILE=thorough $(BIN)/pytest -q --timeout 3600 tests/model $(ARGS)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/figures.py $(ARGS)

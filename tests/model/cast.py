@@ -1,0 +1,136 @@
+"""Who takes part, and what replicators can do; what can be done now is a list of acts, each one step of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from mirror_ray.model.lease import LeaseTerms
+from tests.model.broker import DAY_MS, Stored, TargetPartition
+from tests.model.coordinator import FIRST_PRODUCER
+from tests.model.judge import Judge, Wrong
+from tests.model.replicator import Replicator
+from tests.model.requests import Part
+from tests.model.source import SourcePartition
+from tests.model.state_topic import StateTopic
+
+_START_MS = 1_700_000_000_000
+
+Act = Callable[[], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Nature:
+    """What a world is like; ``leased``, ``patient``, ``careful`` and ``by_id`` are switched off to show what for."""
+
+    partitions: int = 2
+    replicators: int = 2
+    #: So many different keys in topics that are compacted; None: every record has its own.
+    keys: int | None = None
+    #: Whether followers lag, so that the log's end may lie above the high watermark.
+    replicated: bool = False
+    lease_ms: int = 4000
+    max_message_bytes: int = 90
+    leased: bool = True
+    patient: bool = True
+    careful: bool = True
+    by_id: bool = True
+
+
+class Cast:
+    """The clusters, and the replicators.
+
+    ``wrongs`` is what went wrong, by partition, for the one reason that no broker helps against: a request that came
+    late, to a broker that had forgotten its producer. It must be seen by the copy; anything else raises ``Wrong``.
+    """
+
+    def __init__(self, nature: Nature) -> None:
+        self.nature = nature
+        self.now_s = 0.0
+        self.sources = [SourcePartition(nature.keys) for _ in range(nature.partitions)]
+        self.judges = [Judge(source) for source in self.sources]
+        self.targets = [
+            TargetPartition(
+                f"t{number}", nature.replicated, partial(self._appended, number), self.judges[number].truncated
+            )
+            for number in range(nature.partitions)
+        ]
+        self.state = StateTopic()
+        self.terms = LeaseTerms(nature.lease_ms)
+        self.lives = 0
+        self.replicators: dict[int, Replicator] = {}
+        #: What was done to a partition's logs, by its name in ``JUSTIFIED``.
+        self.done: list[set[str]] = [set() for _ in self.sources]
+        self.wrongs: dict[int, str] = {}
+        self.handling_now: Part | None = None
+        for _ in range(nature.replicators):
+            self.spawn()
+
+    @property
+    def now_ms(self) -> int:
+        """What the brokers' clocks show."""
+        return _START_MS + int(self.now_s * 1000)
+
+    def timestamp(self, *, old: bool) -> int:
+        """Of a record: written now, or copied a week late."""
+        return self.now_ms - (8 * DAY_MS if old else 0)
+
+    def _appended(self, number: int, stored: Stored, unknown: bool) -> None:
+        if number in self.wrongs or stored.producer_id < FIRST_PRODUCER:
+            return
+        try:
+            self.judges[number].appended(stored.base_offset, stored.values)
+        except Wrong as wrong:
+            late = self.handling_now is not None and self.handling_now.late
+            if not (unknown and (late or "target_unclean" in self.done[number])):
+                raise
+            self.wrongs[number] = str(wrong)
+
+    def spawn(self) -> Replicator:
+        """A new replicator process."""
+        self.lives += 1
+        replicator = Replicator(self.lives, self, self.terms, leased=self.nature.leased)
+        self.replicators[self.lives] = replicator
+        return replicator
+
+    def holders(self, number: int) -> list[Replicator]:
+        """The living replicators that believe to have a partition."""
+        return [each for each in self.replicators.values() if number in each.copies]
+
+    def running(self) -> Iterator[Replicator]:
+        return (each for each in self.replicators.values() if each.runs)
+
+    def looks(self) -> list[Act]:
+        """Reading the state topic."""
+        acts: list[Act] = []
+        for each in self.running():
+            if each.look is not None:
+                acts.append(each.end_look)
+            elif each.book.read_from is not None:
+                acts.append(each.begin_look)
+        return acts
+
+    def establishing(self) -> list[Act]:
+        """Finding the place in the target."""
+        acts: list[Act] = []
+        for each in self.running():
+            for number, copy in each.copies.items():
+                if number in each.ends:
+                    acts.append(partial(each.settle, number))
+                elif copy.needs_end and copy not in each.leaders:
+                    acts.append(partial(each.look_at_target, number))
+        return acts
+
+    def reading(self, most: int) -> list[Act]:
+        """Fetching from the source."""
+        acts: list[Act] = []
+        for each in self.running():
+            for number, copy in each.copies.items():
+                if number in each.fetches:
+                    acts.append(partial(each.arrive, number))
+                elif copy.asks_source:
+                    acts.append(partial(each.ask_source, number))
+                elif copy in each.leaders and copy.wants_fetch:
+                    acts.append(partial(each.fetch, number, most))
+        return acts

@@ -1,0 +1,170 @@
+"""A coordinator without Ray: the real ledger and refusals, and the rules by which ``actors/placement.py`` hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from actors.ledger import FlowLedger
+from actors.ports import FlowPort, TargetLimits
+from mirror_ray.coordination import discovery
+from mirror_ray.coordination.discovery import LogBounds, TopicSide
+from mirror_ray.coordination.state import FlowRecord
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment, PartitionReport
+from mirror_ray.model.errors import StateFencedError
+from mirror_ray.model.lease import LeaseTerms
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from tests.model.broker import TargetPartition
+from tests.model.source import SourcePartition
+from tests.model.state_topic import StatePort, StateTopic, at_once
+
+FLOW = FlowName("A", "B")
+FIRST_PRODUCER = 4711
+
+
+@dataclass(slots=True)
+class Order:
+    """An assignment on its way to a replicator."""
+
+    replicator: int
+    assignment: Assignment
+    state_id: int
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """One life of it. ``max_message_bytes``: so small that batches are split, and pairs lie inside source batches."""
+
+    state: StateTopic
+    sources: list[SourcePartition]
+    targets: list[TargetPartition]
+    lease_ms: int
+    #: Told of each partition's first pair.
+    on_begun: Callable[[int, Anchor], None]
+    max_message_bytes: int = 90
+    #: Whether it waits for the lease of a holder that nobody has seen dead; switched off to show what it is for.
+    patient: bool = True
+    #: Whether a remote partition that holds records and is not accounted for is refused.
+    careful: bool = True
+    ledger: FlowLedger = field(init=False)
+    identity: int = -1
+    #: Partition to replicator and epoch.
+    owners: dict[int, tuple[int, int]] = field(default_factory=dict)
+    waits: dict[int, float] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+
+    @property
+    def opened(self) -> bool:
+        """Whether it has read the state."""
+        return self.identity >= 0
+
+    @property
+    def fenced(self) -> bool:
+        """Whether another one has taken over."""
+        return self.ledger.fenced
+
+    def __post_init__(self) -> None:
+        port: FlowPort = StatePort(self.state)  # type: ignore[assignment]  # what the ledger does not ask for is not there
+        self.ledger = FlowLedger(port, self.lease_ms)
+
+    def open(self) -> None:
+        """Read the state, fence an older one, and give partitions without a record their first pair."""
+        at_once(self.ledger.open())
+        self.identity = self.state.identity
+        if self.ledger.flow is None:
+            record = FlowRecord(
+                producer_id=FIRST_PRODUCER + self.identity,
+                producer_epoch=0,
+                source_cluster_id="a",
+                target_cluster_id="b",
+                selection="",
+            )
+            at_once(self.ledger.begin(record, []))
+        for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True)):
+            partition = TopicPartition("t", number)
+            if self.ledger.record(partition) is not None:
+                continue
+            bounds = LogBounds(start=target.start, end=target.end)
+            if self.careful and discovery.occupied_refusal("A.t", {number: bounds}) is not None:
+                self.refused.add(number)
+                continue
+            here = TopicSide(topic="t", topic_id=TopicId("s"), partitions=len(self.sources))
+            there = TopicSide(topic="A.t", topic_id=TopicId(target.topic_id), partitions=len(self.targets))
+            anchor = Anchor(source.start, target.end)
+            at_once(self.ledger.remember({partition: discovery.first_record(here, there, anchor)}))
+            self.on_begun(number, anchor)
+
+    def free(self, number: int) -> bool:
+        """Whether nobody is known to hold a partition that may be copied."""
+        record = self.ledger.record(TopicPartition("t", number))
+        return self.opened and not self.fenced and record is not None and number not in self.owners
+
+    def to_grant(self) -> list[int]:
+        """Partitions that may be handed out at once."""
+        return [n for n in range(len(self.sources)) if self.free(n) and not self._held(n)]
+
+    def to_fence(self) -> list[int]:
+        """Partitions that somebody may hold, nobody knows who."""
+        numbers = range(len(self.sources))
+        return [n for n in numbers if self.free(n) and self._held(n) and n not in self.waits]
+
+    def _held(self, number: int) -> bool:
+        return self.patient and self.ledger.lease_ms(TopicPartition("t", number)) > 0
+
+    def grant(self, number: int, replicator: int) -> Order | None:
+        """Hand a partition out; None when another coordinator turns out to have taken over."""
+        limits = {
+            FlowPartition(FLOW, "t", number): TargetLimits(max_message_bytes=self.max_message_bytes, compress_with=None)
+        }
+        try:
+            (assignment,) = at_once(self.ledger.assign(limits, None))
+        except StateFencedError:
+            return None
+        self.owners[number] = (replicator, assignment.epoch)
+        return Order(replicator, assignment, self.identity)
+
+    def fence(self, number: int, now_s: float) -> None:
+        """Write a higher epoch for whoever holds it to see, and wait out the lease."""
+        try:
+            lease_ms = at_once(self.ledger.fence([TopicPartition("t", number)]))
+        except StateFencedError:
+            return
+        self.waits[number] = now_s + LeaseTerms(lease_ms).takeover_s
+
+    def wait_is_over(self, number: int) -> None:
+        """The lease has run out."""
+        del self.waits[number]
+        self.ledger.given_back(TopicPartition("t", number))
+
+    def gone(self, replicator: int, *, seen: bool) -> None:
+        """A replicator will not be heard of again; ``seen``: its process was seen dead."""
+        for number in [number for number, owner in self.owners.items() if owner[0] == replicator]:
+            self.disown(number, free=seen)
+
+    def disown(self, number: int, *, free: bool) -> None:
+        """It has no owner any more; ``free``: for sure."""
+        del self.owners[number]
+        if free:
+            self.ledger.given_back(TopicPartition("t", number))
+
+    def adopt(self, replicator: int, number: int, epoch: int) -> bool:
+        """A living replicator holds the partition: whether by the last assignment."""
+        partition = TopicPartition("t", number)
+        if number in self.owners or number in self.waits or self.ledger.epoch(partition) != epoch:
+            return False
+        self.owners[number] = (replicator, epoch)
+        return True
+
+    def hear(self, replicator: int, report: PartitionReport) -> None:
+        """A report has arrived."""
+        number = report.partition.partition
+        if self.owners.get(number) == (replicator, report.epoch):
+            self.ledger.moved(report.partition.source, report.anchor)
+
+    def flush(self) -> None:
+        """Persist the pairs that moved."""
+        try:
+            at_once(self.ledger.flush())
+        except StateFencedError:
+            return

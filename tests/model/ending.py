@@ -1,0 +1,86 @@
+"""What must be so once nothing fails any more."""
+
+from __future__ import annotations
+
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.model.trouble import TroubleKind
+from tests.model.world import World, each_once
+
+#: What may have been done to a partition that makes a trouble true.
+JUSTIFIED: dict[TroubleKind, set[str]] = {
+    "source_removed": {"source_removed"},
+    "source_truncated": {"source_truncated"},
+    "target_truncated": {"target_unclean", "target_recreated"},
+    "target_recreated": {"target_recreated"},
+    "target_foreign": {"foreign", "wrong"},
+    "copy_lost": {"wrong", "foreign", "target_unclean", "source_truncated", "source_removed", "target_emptied"},
+    "record_refused": {"refused"},
+}
+_ROUNDS = 300
+#: So many at least, in which a copy that stopped is looked at again and again.
+_LEAST_ROUNDS = 10
+
+
+def come_to_rest(world: World) -> None:
+    """Let everything go on without faults, with one more record in each source, until nothing is left to do."""
+    for replicator in list(world.replicators.values()):
+        if replicator.frozen:
+            world.thaw(replicator)
+    for number in world.replicators.keys() & world.buried:
+        world.crash(world.replicators[number])
+    for source in world.sources:
+        while source.open_transactions:
+            source.conclude(0, commit=True)
+        source.append(1, world.timestamp(old=False))
+    if all(each.fenced or (each.opened and each.identity != world.state.identity) for each in world.coordinators):
+        world.start_coordinator()
+    for done in range(_ROUNDS):
+        if done >= _LEAST_ROUNDS and all(at_rest(world, number) for number in range(len(world.sources))):
+            return
+        world.now_s += 0.1
+        for target in world.targets:
+            target.replicate()
+        each_once(world.coordinating)
+        each_once(world.looks)
+        each_once(world.looks)
+        for acts in (world.reporting, world.establishing, world.establishing):
+            each_once(acts)
+        for acts in (lambda: world.reading(5), lambda: world.reading(5), lambda: world.sending(relaxed=False)):
+            each_once(acts)
+        for acts in (world.handling, world.answering, world.handling, world.answering):
+            each_once(acts)
+
+
+def at_rest(world: World, number: int) -> bool:
+    """Whether all of a partition is copied, or it is stopped or refused."""
+    copy = holder(world, number)
+    if copy is None:
+        return any(number in each.refused for each in world.coordinators if not each.fenced)
+    if copy.trouble is not None:
+        return True
+    done = copy.state == "copying" and copy.settled and not copy.question
+    return done and copy.acknowledged.source_offset == world.sources[number].end
+
+
+def holder(world: World, number: int) -> PartitionCopy | None:
+    """The copy of the one replicator that has the partition by the last assignment."""
+    copies = [each.copies[number] for each in world.holders(number)]
+    return max(copies, key=lambda copy: copy.assignment.epoch, default=None)
+
+
+def check(world: World) -> None:
+    """All is copied, or what stopped it is shown and true."""
+    for number in range(len(world.sources)):
+        copy, done = holder(world, number), set(world.done[number])
+        if number in world.wrongs:
+            done.add("wrong")
+        assert at_rest(world, number), f"partition {number} neither copied nor stopped: {copy and copy.report()}"
+        if copy is None:
+            assert done & {"state_lost", "foreign"}, f"partition {number} refused; done were {done}"
+        elif copy.trouble is not None:
+            why = f"{copy.trouble.kind}: {copy.trouble.text}; done were {done}"
+            assert done & JUSTIFIED.get(copy.trouble.kind, set()), why
+        else:
+            assert number not in world.wrongs, f"partition {number} went on in silence: {world.wrongs[number]}"
+            assert world.judges[number].complete, f"partition {number} is said to be copied"
+            world.judges[number].pair(copy.acknowledged)

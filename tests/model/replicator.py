@@ -1,0 +1,292 @@
+"""A replicator without its sockets and its event loop: the real copies and leases, and what the shell does with them.
+
+Follows ``copying/flow.py``, ``sender.py``, ``fetcher.py`` and ``engine.py`` step for step; what takes time there is two
+steps here, with anything in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mirror_ray.copying.lease import LeaseBook
+from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.recovery import Contents, TargetLog
+from mirror_ray.copying.troubled import Troubled, recreated
+from mirror_ray.model.assignment import Assignment, PartitionReport
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.lease import LeaseTerms
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.records.batch import Batch
+from tests.model.broker import TargetPartition
+from tests.model.requests import Connection, Part, Request
+from tests.model.source import Fetched, SourcePartition
+from tests.model.state_topic import StateTopic
+
+RECORD_ERRORS = frozenset({"INVALID_RECORD"})
+
+
+class Surroundings(Protocol):
+    """What a replicator can reach."""
+
+    sources: list[SourcePartition]
+    targets: list[TargetPartition]
+    state: StateTopic
+    now_s: float
+
+
+@dataclass(slots=True)
+class Replicator:
+    """``number`` of a life: what crashes comes back as another one."""
+
+    number: int
+    around: Surroundings
+    terms: LeaseTerms
+    #: Whether the lease is looked at before each send; switched off to show what it is for.
+    leased: bool = True
+    book: LeaseBook = field(init=False)
+    state_id: int = -1
+    dead: bool = False
+    frozen: bool = False
+    #: Composed with a lease that held, and not handed to the kernel when the process was frozen.
+    unsent: list[tuple[Connection, Request]] = field(default_factory=list)
+    copies: dict[int, PartitionCopy] = field(default_factory=dict)
+    connections: dict[int, Connection] = field(default_factory=dict)
+    #: Where each copy is sent to: it fetches and sends only while it has a place here.
+    leaders: dict[PartitionCopy, int] = field(default_factory=dict)
+    leader_epochs: dict[PartitionCopy, int] = field(default_factory=dict)
+    fetches: dict[int, tuple[PartitionCopy, Fetched]] = field(default_factory=dict)
+    ends: dict[int, tuple[PartitionCopy, int]] = field(default_factory=dict)
+    look: tuple[float, int, int] | None = None
+    given_up: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.book = LeaseBook(self.terms)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it does anything."""
+        return not (self.dead or self.frozen)
+
+    # ---- assignments and leases
+
+    def assign(self, assignment: Assignment, state_id: int) -> None:
+        """The coordinator's order has arrived."""
+        number = assignment.partition.partition
+        source = assignment.partition.source
+        if state_id != self.state_id:
+            self.book, self.state_id = LeaseBook(self.terms), state_id
+            for held, copy in self.copies.items():
+                self.book.assign(TopicPartition("t", held), copy.assignment.epoch, -1)
+        if not self.book.assign(source, assignment.epoch, assignment.state_offset):
+            self.given_up.append((number, assignment.epoch))
+            return
+        self.look = None
+        self.drop(number)
+        self.book.assign(source, assignment.epoch, assignment.state_offset)
+        self.copies[number] = PartitionCopy(assignment, Budget(1 << 30), 1 << 30)
+
+    def drop(self, number: int) -> None:
+        """Forget a partition; what is in flight has an unknown outcome from here on."""
+        copy = self.copies.pop(number, None)
+        if copy is not None:
+            self.detach(copy)
+            copy.lost()
+            self.book.drop(copy.assignment.partition.source)
+
+    def begin_look(self) -> None:
+        """Begin to read the state topic."""
+        if self.book.read_from is not None and self.around.state.identity == self.state_id:
+            self.look = (self.around.now_s, self.around.state.end, self.state_id)
+
+    def end_look(self) -> None:
+        """The read has reached what was the end when it began."""
+        if self.look is None:
+            return
+        (began_s, upto, identity), self.look = self.look, None
+        if self.around.state.identity != identity:
+            return
+        shown = self.around.state.grants(max(self.book.read_from or 0, 0), upto)
+        for partition in self.book.shown(shown):
+            copy = self.copies[partition.partition]
+            self.given_up.append((partition.partition, copy.assignment.epoch))
+            self.drop(partition.partition)
+        self.book.looked(began_s, self.around.now_s)
+
+    # ---- finding the place
+
+    def look_at_target(self, number: int) -> None:
+        """The leader's end is read; it counts once it is committed."""
+        copy, target = self.copies[number], self.around.targets[number]
+        if target.topic_id != copy.assignment.target_topic_id:
+            found = TopicId(target.topic_id)
+            self.stop(copy, Troubled(recreated("remote", "A.t", found, copy.assignment.target_topic_id)))
+        elif target.end == target.high_watermark:
+            self.ends[number] = (copy, target.end)
+
+    def settle(self, number: int) -> None:
+        """What lies before that end is read, and the copy goes on from there."""
+        copy, end = self.ends.pop(number)
+        target = self.around.targets[number]
+        if copy is not self.copies.get(number) or not copy.needs_end:
+            return
+        seen, contents = TargetLog(end=end), None
+        if (copy.needs_scan and copy.needs_tail(end)) or copy.wants_contents:
+            newest: Batch | None = None
+            contents = Contents() if copy.wants_contents else None
+            for stored in target.log:
+                behind = stored.next_offset > copy.acknowledged.target_offset and stored.base_offset < end
+                if behind and stored.producer_id == copy.assignment.producer_id:
+                    newest = stored.parsed()
+                    if contents is not None:
+                        contents.add(newest)
+            if copy.needs_scan:
+                seen = TargetLog(end=end, tail=newest, start=target.start)
+        if copy.needs_tail(end) and not copy.needs_scan:
+            seen = TargetLog(end=end, tail=target.tail(end))
+        try:
+            copy.established(seen, contents)
+        except MirrorError as error:
+            self.stop(copy, error)
+            return
+        self.leaders[copy], self.leader_epochs[copy] = target.leader, target.leader_epoch
+
+    def stop(self, copy: PartitionCopy, error: Exception) -> None:
+        """The partition alone stops; it is looked at again later."""
+        self.detach(copy)
+        copy.rewind("stopped", str(error))
+        copy.trouble = error.trouble if isinstance(error, Troubled) else None
+
+    def again(self, copy: PartitionCopy) -> None:
+        """Something passing: the target's end is read again."""
+        self.detach(copy)
+        copy.rewind("establishing", copy.reason)
+
+    def detach(self, copy: PartitionCopy) -> None:
+        """Neither fetch nor send."""
+        self.leaders.pop(copy, None)
+
+    # ---- the source
+
+    def fetch(self, number: int, most: int) -> None:
+        """A fetch goes out, and is answered by the log as it is now."""
+        copy = self.copies[number]
+        self.fetches[number] = (
+            copy, self.around.sources[number].fetch(copy.fetch_offset, copy.fetch_epoch, most)
+        )  # fmt: skip
+
+    def arrive(self, number: int) -> None:
+        """The answer is taken, if it still is an answer to what is wanted."""
+        copy, fetched = self.fetches.pop(number)
+        current = copy is self.copies.get(number) and copy in self.leaders
+        if not current or not copy.fetchable or fetched.position != copy.fetch_offset:
+            return
+        if fetched.error:
+            copy.question = "out_of_range"
+            return
+        if fetched.diverging_from >= 0:
+            try:
+                copy.diverged(fetched.diverging_from)
+            except Troubled as error:
+                self.stop(copy, error)
+            else:
+                self.again(copy)
+            return
+        copy.saw(fetched.stable_end, fetched.end)
+        try:
+            copy.process(copy.received(memoryview(bytearray(fetched.records))), fetched.aborted)
+        except Troubled as error:
+            copy.obstacle = error
+            if copy.drained:
+                self.stop(copy, error)
+        if copy.state == "establishing":
+            self.again(copy)
+
+    def ask_source(self, number: int) -> None:
+        """The source's leader says where its log begins and ends."""
+        copy, source = self.copies[number], self.around.sources[number]
+        try:
+            copy.source_bounds(source.start, source.end, source.stable_end)
+        except MirrorError as error:
+            self.stop(copy, error)
+            return
+        if copy.state == "establishing":
+            self.again(copy)
+
+    # ---- the target
+
+    def sendable(self, broker: int) -> list[PartitionCopy]:
+        """Copies that may send a batch to that broker now."""
+        now_s = self.around.now_s
+        return [
+            copy
+            for copy, leader in self.leaders.items()
+            if leader == broker
+            and copy.sendable
+            and (not self.leased or self.book.holds(copy.assignment.partition.source, now_s))
+        ]
+
+    def compose(self, broker: int, *, relaxed: bool) -> tuple[Connection, Request]:
+        """A request of one batch of each copy that may send; ``relaxed``: answered before it is committed."""
+        copies = self.sendable(broker)
+        connection = self.connections.setdefault(broker, Connection(broker))
+        by_all = not relaxed or any(len(copy.ready) < 2 or not copy.deep for copy in copies)
+        parts = [
+            Part(
+                copy,
+                a.partition.partition,
+                a.target_topic_id,
+                bytes(copy.take().view),
+                leader_epoch=self.leader_epochs[copy],
+            )
+            for copy in copies
+            for a in [copy.assignment]
+        ]
+        return connection, Request(parts, by_all)
+
+    def answered(self, broker: int) -> None:
+        """The oldest handled request's answer arrives."""
+        request = self.connections[broker].handled.popleft()
+        for part in request.parts:
+            copy, answer = part.copy, part.answer
+            if not copy.in_flight or answer is None:
+                continue
+            try:
+                if answer.error:
+                    copy.failed(answer.error if answer.error in RECORD_ERRORS else None)
+                else:
+                    copy.answered(answer.offset, committed=request.by_all)
+                    self.leader_epochs[copy] = answer.leader_epoch if request.by_all else self.leader_epochs[copy]
+            except Troubled as error:
+                self.stop(copy, error)
+                continue
+            if answer.error and copy in self.leaders:
+                self.again(copy)
+            elif not answer.error and copy.obstacle is not None and copy.drained:
+                self.stop(copy, copy.obstacle)
+
+    def lose(self, broker: int) -> Connection:
+        """A connection is lost; what the broker has of it, it may still handle."""
+        connection = self.connections.pop(broker)
+        for request in (*connection.handled, *connection.sent):
+            for part in request.parts:
+                self._lost(part.copy)
+        for waiting, request in [each for each in self.unsent if each[0] is connection]:
+            self.unsent.remove((waiting, request))
+            for part in request.parts:
+                self._lost(part.copy)
+        for copy, leader in list(self.leaders.items()):
+            if leader == broker:
+                copy.deep = False
+        return connection
+
+    def _lost(self, copy: PartitionCopy) -> None:
+        if copy.in_flight or copy in self.leaders:
+            copy.lost()
+            if copy.state != "stopped":
+                self.again(copy)
+
+    def report(self) -> list[PartitionReport]:
+        """What the coordinator is told of every partition."""
+        return [copy.report() for copy in self.copies.values()]

@@ -1,0 +1,272 @@
+"""Replicators, coordinators and brokers in any order of events, with a fault at any step."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.model import steps
+from tests.model.cast import Act, Nature
+from tests.model.conftest import machine_settings
+from tests.model.ending import check, come_to_rest, holder
+from tests.model.network import NOT_ENOUGH_REPLICAS
+from tests.model.replicator import Replicator
+from tests.model.world import World, each_once
+
+small = st.integers(0, 7)
+numbers = st.integers(0, 1)
+#: What may be done to a world's logs, besides what may happen in each.
+FAULTS = [
+    "none",
+    "cleaned",
+    "removed",
+    "truncated",
+    "unclean",
+    "emptied",
+    "compacted",
+    "foreign",
+    "recreated",
+    "refused",
+    "state",
+]
+
+
+class Mirror(RuleBasedStateMachine):
+    """One flow of two partitions, two replicators at a time, up to two coordinators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(Nature())
+        self.fault = "none"
+
+    @initialize(fault=st.sampled_from(FAULTS), replicated=st.booleans(), large=st.booleans(), rounds=st.integers(0, 6))
+    def begin(self, fault: str, replicated: bool, large: bool, rounds: int) -> None:
+        """A world of one nature, in which ``rounds`` went well."""
+        self.fault = fault
+        keys = 5 if fault == "cleaned" else None
+        self.world = World(Nature(keys=keys, replicated=replicated, max_message_bytes=1 << 20 if large else 90))
+        for source in self.world.sources:
+            for size in (3, 1, 5, 2, 4):
+                source.append(size, self.world.timestamp(old=size != 2))
+        self.go_on(rounds=rounds)
+
+    def teardown(self) -> None:
+        """Nothing fails any more: all is copied, or what stopped it is shown."""
+        come_to_rest(self.world)
+        check(self.world)
+        for number in range(len(self.world.sources)):
+            copy = holder(self.world, number)
+            steps.tally["records copied"] += len(self.world.judges[number].history)
+            steps.tally["refused" if copy is None else copy.trouble.kind if copy.trouble else "all copied"] += 1
+        steps.tally["late requests taken, and seen"] += len(self.world.wrongs)
+
+    def _do(self, acts: list[Act], which: int) -> None:
+        if acts:
+            steps.count()
+            steps.events(1)
+            acts[which % len(acts)]()
+
+    # ---- what goes on by itself
+
+    @rule(which=small)
+    def coordinate(self, which: int) -> None:
+        """A coordinator does something."""
+        self._do(self.world.coordinating(), which)
+
+    @rule(which=small)
+    def report(self, which: int) -> None:
+        """A report goes out or comes in."""
+        self._do(self.world.reporting(), which)
+
+    @rule(which=small)
+    def look(self, which: int) -> None:
+        """A replicator reads the state topic."""
+        self._do(self.world.looks(), which)
+
+    @rule(which=small)
+    def establish(self, which: int) -> None:
+        """A copy finds its place."""
+        self._do(self.world.establishing(), which)
+
+    @rule(which=small, most=st.integers(1, 4))
+    def read(self, which: int, most: int) -> None:
+        """A copy is fetched for."""
+        self._do(self.world.reading(most), which)
+
+    @rule(which=small, relaxed=st.booleans())
+    def send(self, which: int, relaxed: bool) -> None:
+        """A request goes out."""
+        self._do(self.world.sending(relaxed=relaxed), which)
+
+    @rule(which=small)
+    def handle(self, which: int) -> None:
+        """A broker handles a request."""
+        self._do(self.world.handling(), which)
+
+    @rule(which=small)
+    def answer(self, which: int) -> None:
+        """An answer arrives."""
+        self._do(self.world.answering(), which)
+
+    @rule(rounds=st.integers(1, 4))
+    def go_on(self, rounds: int) -> None:
+        """All goes well for a while, so that faults meet a flow that copies."""
+        steps.count()
+        for _ in range(rounds):
+            self.world.now_s += 0.1
+            for acts in self.world.course():
+                steps.events(each_once(acts))
+
+    @rule(number=numbers)
+    def replicate(self, number: int) -> None:
+        """Followers catch up."""
+        steps.count()
+        self.world.targets[number].replicate()
+
+    @rule(tenths=st.integers(1, 50))
+    def pass_time(self, tenths: int) -> None:
+        """Time passes."""
+        steps.count()
+        self.world.now_s += tenths / 10
+
+    @rule(number=numbers, size=st.integers(1, 6), old=st.booleans(), kind=small)
+    def write(self, number: int, size: int, old: bool, kind: int) -> None:
+        """Records are written to the source: plainly, or in a transaction, or one is concluded."""
+        steps.count()
+        source, timestamp = self.world.sources[number], self.world.timestamp(old=old)
+        if kind < 4 or (kind == 4 and source.open_transactions > 1):
+            source.append(size, timestamp)
+        elif kind == 4:
+            source.begin(size, timestamp)
+        elif source.open_transactions and kind == 5:
+            source.go_on(size, size, timestamp)
+        elif source.open_transactions:
+            source.conclude(size, commit=kind == 6)
+
+    # ---- what fails
+
+    @rule(which=small)
+    def crash(self, which: int) -> None:
+        """A replicator is killed."""
+        steps.count()
+        self.world.crash(self._replicator(which))
+
+    @rule(which=small, broker=numbers, sending=st.booleans())
+    def freeze_or_thaw(self, which: int, broker: int, sending: bool) -> None:
+        """A replicator stops, perhaps between the lease's check and the send; or goes on."""
+        steps.count()
+        replicator = self._replicator(which)
+        if replicator.frozen:
+            self.world.thaw(replicator)
+        elif sending and replicator.sendable(broker):
+            self.world.freeze_sending(replicator, broker)
+        else:
+            replicator.frozen = True
+
+    @rule(which=small, broker=numbers, sending=st.booleans(), rounds=st.integers(1, 6), old=st.booleans())
+    def hang(self, which: int, broker: int, sending: bool, rounds: int, old: bool) -> None:
+        """A replicator stands still for so long that others take its partitions over, and goes on."""
+        replicator = self._replicator(which)
+        if replicator.frozen:
+            return
+        self.freeze_or_thaw(which, broker, sending)
+        for coordinator in self.world.coordinators:
+            if coordinator.opened:
+                self.world.give_up(coordinator, replicator.number)
+        self.world.spawn()
+        self.go_on(rounds=1)
+        self.world.now_s += 5
+        self.go_on(rounds=rounds)
+        if old:
+            for target in self.world.targets:
+                target.forget(self.world.now_ms)
+        self.world.thaw(replicator)
+
+    @rule(which=small, broker=numbers)
+    def lose_connection(self, which: int, broker: int) -> None:
+        """A connection breaks."""
+        replicator = self._replicator(which)
+        if replicator.runs and broker in replicator.connections:
+            steps.count()
+            self.world.lose_connection(replicator, broker)
+
+    @rule(which=small)
+    def refuse(self, which: int) -> None:
+        """A broker refuses a batch for a reason that passes, and not the next one."""
+        self._do(self.world.handling(NOT_ENOUGH_REPLICAS), which)
+
+    @rule(which=small)
+    def vanish(self, which: int) -> None:
+        """What a broker had of a lost connection is never handled."""
+        if self.world.orphans:
+            steps.count()
+            del self.world.orphans[which % len(self.world.orphans)]
+
+    @rule(broker=numbers)
+    def restart_broker(self, broker: int) -> None:
+        """A target broker is killed and comes back."""
+        steps.count()
+        self.world.restart_broker(broker)
+
+    @rule(number=numbers)
+    def forget(self, number: int) -> None:
+        """The check that runs every ten minutes."""
+        steps.count()
+        self.world.targets[number].forget(self.world.now_ms)
+
+    @rule(number=numbers, back=st.integers(0, 6))
+    def move_leader(self, number: int, back: int) -> None:
+        """Another broker leads a target partition."""
+        steps.count()
+        self.world.move_leader(number, self.world.targets[number].end - back)
+
+    @rule(number=numbers)
+    def move_source_leader(self, number: int) -> None:
+        """Another broker leads a source partition."""
+        steps.count()
+        self.world.sources[number].lead()
+
+    @rule(which=small, number=numbers)
+    def move(self, which: int, number: int) -> None:
+        """A partition is to go elsewhere."""
+        coordinator = self.world.coordinators[which % len(self.world.coordinators)]
+        if number in coordinator.owners:
+            steps.count()
+            self.world.move(coordinator, number)
+
+    @rule(which=small)
+    def give_up(self, which: int) -> None:
+        """A coordinator believes that a replicator is lost."""
+        coordinator = self.world.coordinators[which % len(self.world.coordinators)]
+        owners = sorted({owner for owner, _ in coordinator.owners.values()} - self.world.buried)
+        if owners and coordinator.opened:
+            steps.count()
+            self.world.give_up(coordinator, owners[which % len(owners)])
+            self.world.spawn()
+
+    @rule(which=small)
+    def change_coordinator(self, which: int) -> None:
+        """A coordinator is killed, or a second one is started."""
+        steps.count()
+        coordinators = self.world.coordinators
+        if len(coordinators) > 1 or which % 2:
+            del coordinators[which % len(coordinators)]
+        if len(coordinators) < 2:
+            self.world.start_coordinator()
+
+    # ---- what is done to logs, in worlds of that nature
+
+    @precondition(lambda self: self.fault != "none")
+    @rule(number=numbers, depth=st.integers(0, 12))
+    def harm(self, number: int, depth: int) -> None:
+        """The world's own fault."""
+        steps.count()
+        self.world.harm(self.fault, number, depth)
+
+    def _replicator(self, which: int) -> Replicator:
+        lives = sorted(self.world.replicators)
+        return self.world.replicators[lives[which % len(lives)]]
+
+
+TestMirror = Mirror.TestCase
+TestMirror.settings = machine_settings()

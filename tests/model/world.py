@@ -1,0 +1,78 @@
+"""The whole: replicators, coordinators, brokers, and what is done to their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.model.broker import TargetPartition
+from tests.model.cast import Act
+from tests.model.control import Control
+
+
+class World(Control):
+    """What is done to logs besides what happens in each, and the usual course of things."""
+
+    def recreate_target(self, number: int) -> None:
+        """Deleted, and created again by somebody."""
+        self.done[number].add("target_recreated")
+        target = self.targets[number]
+        self.judges[number].truncated(0)
+        fresh = TargetPartition(target.topic_id + "'", target.replicated, target.on_append, target.on_truncated)
+        self.targets[number] = fresh
+
+    def harm(self, fault: str, number: int, depth: int) -> None:  # noqa: PLR0912 - one branch for each fault
+        """Do to a partition's logs what ``fault`` says, ``depth`` offsets deep."""
+        source, target, done = self.sources[number], self.targets[number], self.done[number]
+        match fault:
+            case "cleaned":
+                source.clean()
+            case "removed":
+                if source.start < min(source.stable_end, source.start + depth):
+                    done.add("source_removed")
+                    source.remove_below(source.start + depth)
+            case "truncated":
+                if source.truncate(source.end - depth):
+                    done.add("source_truncated")
+            case "unclean":
+                self.move_leader(number, target.end - depth, unclean=True)
+            case "emptied":
+                target.remove_below(target.end - depth // 4)
+            case "compacted":
+                target.compact(lambda value: hash(value) % 3 == depth % 3)
+            case "foreign":
+                if depth > 9:
+                    done.add("foreign")
+                    target.write([b"foreign"] * (depth - 9), self.now_ms)
+            case "recreated":
+                if depth == 0:
+                    self.recreate_target(number)
+            case "refused":
+                done.add("refused")
+                target.refuses = lambda value: int(value.split(b".")[1]) % 11 == 10
+            case "state":
+                self.lose_state()
+
+    def lose_state(self) -> None:
+        """The state topic is deleted."""
+        self.state.lose()
+        for done in self.done:
+            done.add("state_lost")
+
+    def course(self) -> list[Callable[[], list[Act]]]:
+        """What to do, in this order, so that records are copied."""
+        return [
+            lambda: [target.replicate for target in self.targets],
+            self.coordinating, self.looks, self.looks, self.establishing, self.establishing,
+            lambda: self.reading(3), lambda: self.reading(3), lambda: self.sending(relaxed=True),
+            self.handling, self.answering, self.reporting,
+        ]  # fmt: skip
+
+
+def each_once(acts: Callable[[], list[Act]]) -> int:
+    """Do each of what can be done, the last one first: what is done may be gone from the list; returns how many."""
+    count = len(acts())
+    for index in reversed(range(count)):
+        now = acts()
+        if index < len(now):
+            now[index]()
+    return count
