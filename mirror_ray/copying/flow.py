@@ -238,7 +238,7 @@ class FlowCopier:
             self._stop(copy, MirrorError(text))
 
     def _lost(self, copy: PartitionCopy) -> None:
-        if not copy.in_flight and copy not in self._sending:
+        if not copy.pipeline.in_flight and copy not in self._sending:
             return
         copy.lost()
         self._room_made()

@@ -199,7 +199,7 @@ class Sender:
             key = self._key(copy, by_id)
             # Two copies may share a remote partition, and a request holds one batch of each.
             if copy.sendable and key not in shared and self._lease.holds(copy.assignment.partition.source):
-                if batches and size + copy.ready[0].size_bytes > self._max_request_bytes:
+                if batches and size + copy.pipeline.ready[0].size_bytes > self._max_request_bytes:
                     break
                 outgoing = copy.take()
                 size += outgoing.size_bytes
@@ -251,9 +251,9 @@ class Sender:
         by_key = dict(sent)
         for answer in answers:
             copy = by_key.pop(answer.key, None)
-            if copy is not None and copy.in_flight:
+            if copy is not None and copy.pipeline.in_flight:
                 self._take_answer(copy, answer, committed)
-                if error_info(answer.error_code).name in PASSING and copy.in_flight:
+                if error_info(answer.error_code).name in PASSING and copy.pipeline.in_flight:
                     # What failed for a moment may succeed the next: nothing behind it may.
                     connection.abort(f"{copy.assignment.target} was refused with more behind it")
         self._lost(list(by_key.items()))

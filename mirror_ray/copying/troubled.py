@@ -59,6 +59,15 @@ def copy_lost(anchor: Anchor, text: str) -> Trouble:
     return Trouble(kind="copy_lost", text=text, source_from=anchor.source_offset, target_from=anchor.target_offset)
 
 
+def unknown_place(assignment: Assignment, anchor: Anchor, why: str) -> Trouble:
+    """How far the copy had come behind ``anchor`` can't be told."""
+    text = (
+        f"remote topic {assignment.target}: where its copy had come to can't be told: {why}, behind source offset "
+        f"{anchor.source_offset}"
+    )
+    return copy_lost(anchor, text)
+
+
 def source_removed(source: TopicPartition, position: int, resume: Anchor) -> Trouble:
     """The source begins behind the position, where ``resume`` says."""
     start = resume.source_offset

@@ -131,17 +131,17 @@ class World:
             copy.source_bounds(0, self.source.end, self.source.end)
         elif action == "send" and copy.sendable:
             copy.take()
-        elif action == "answer" and copy.in_flight:
+        elif action == "answer" and copy.pipeline.in_flight:
             self.answer()
-        elif action == "fail" and copy.in_flight and not copy.refused:
+        elif action == "fail" and copy.pipeline.in_flight and not copy.refused:
             copy.failed()
         elif action == "lose":
-            for outgoing in list(copy.in_flight)[:number]:
+            for outgoing in list(copy.pipeline.in_flight)[:number]:
                 if self.target.produce(bytes(outgoing.view)) is None:
                     break
             copy.lost()
         elif action == "forget":
-            if not copy.in_flight:
+            if not copy.pipeline.in_flight:
                 self.target.sequence, self.target.recent = None, []
                 copy.lost()
         elif action == "restart":
@@ -153,7 +153,7 @@ class World:
 
     def answer(self) -> None:
         """The broker handles the oldest request."""
-        offset = self.target.produce(bytes(self.copy.in_flight[0].view))
+        offset = self.target.produce(bytes(self.copy.pipeline.in_flight[0].view))
         if offset is None:
             self.copy.failed()
         else:
@@ -210,4 +210,4 @@ def test_nothing_lost_nothing_doubled(contents: list[tuple[str, int]], happening
     world.finish()
     assert world.target.values == source.committed
     assert world.copy.acknowledged == Anchor(source.end, len(source.committed))
-    assert world.copy.buffered_bytes == 0
+    assert world.copy.pipeline.size_bytes == 0

@@ -1,0 +1,80 @@
+"""On the way over records that the target holds already, to where copying goes on. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror_ray.copying import troubled
+from mirror_ray.copying.recovery import CleanedError, Contents, Match, TargetLog, Walk
+from mirror_ray.copying.troubled import Troubled
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.records.batch import Batch
+
+
+@dataclass(slots=True)
+class Passing:
+    """From ``start``, the pair that was acknowledged last, over as many ``records`` as the target holds behind it."""
+
+    assignment: Assignment
+    start: Anchor
+    #: The target's end, and the next sequence there. The source position that belongs to it is what is looked for.
+    end: Anchor
+    records: int
+    way: Walk | Match
+
+    @staticmethod
+    def over(assignment: Assignment, start: Anchor, end: Anchor, records: int, by: TargetLog | Contents) -> Passing:
+        """By number, or by ``Contents`` where the source was cleaned.
+
+        Raises:
+            Troubled: There are not as many contents as records.
+        """
+        if isinstance(by, TargetLog):
+            return Passing(assignment, start, end, records, Walk(records, by.tail))
+        if len(by.records) != records:
+            found = f"{records} records were copied behind offset {start.target_offset} and {len(by.records)} are there"
+            raise Troubled(troubled.unknown_place(assignment, start, found))
+        return Passing(assignment, start, end, records, Match(by))
+
+    def passed(self, batch: Batch, position: int) -> int | None:
+        """Pass over a batch of the source from ``position`` on; the position to copy from once all was passed over.
+
+        Raises:
+            CleanedError: The source does not hold what was copied from it.
+            Troubled: source_truncated, as ``ended``.
+        """
+        reached = self.way.passed(batch, position)
+        return None if reached is None else self._checked(reached)
+
+    def ended(self, position: int) -> int:
+        """The source has nothing more at ``position``; returns the position to copy from.
+
+        Raises:
+            CleanedError: There should have been more.
+            Troubled: source_truncated: there is no room before the position for all the records that were copied.
+        """
+        return self._checked(self.way.ended(position))
+
+    def removed_below(self, start: int) -> int:
+        """The source begins at ``start``, behind where we are; returns where to go on passing.
+
+        Raises:
+            CleanedError: What was removed can't be counted.
+        """
+        if not isinstance(self.way, Match):
+            raise CleanedError
+        self.way.late = True
+        return start
+
+    def anchor(self, position: int, epoch: int = -1) -> Anchor:
+        """The pair of a source position and the target's end."""
+        return Anchor(position, self.end.target_offset, self.end.sequence, epoch)
+
+    def _checked(self, position: int) -> int:
+        copied_to = self.start.source_offset + self.records
+        if position < copied_to:
+            raise Troubled(
+                troubled.source_truncated(self.assignment.partition.source, copied_to, self.anchor(position))
+            )
+        return position

@@ -1,0 +1,95 @@
+"""Batches of one partition on their way to the target. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mirror_ray.copying.outgoing import Budget, Outgoing
+
+_RELEASED = memoryview(b"")
+
+
+class Pipeline:
+    """Batches wait in ``ready``, then in ``in_flight``, then, where the leader alone has them, in ``uncommitted``.
+
+    Guarantees: all bytes that it holds are on the account of ``budget``, and on none once it is empty.
+    """
+
+    __slots__ = ("_boundaries", "budget", "in_flight", "ready", "size_bytes", "uncommitted")
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.ready: deque[Outgoing] = deque()
+        self.in_flight: deque[Outgoing] = deque()
+        #: Appended by the leader; the next acknowledgement by all in-sync replicas covers them.
+        self.uncommitted: deque[Outgoing] = deque()
+        self.size_bytes = 0
+        self._boundaries: dict[int, tuple[int, int]] = {}
+
+    @property
+    def newest(self) -> Outgoing | None:
+        """The last batch on its way."""
+        queue = self.ready or self.in_flight or self.uncommitted
+        return queue[-1] if queue else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was put in is committed or given up."""
+        return not (self.ready or self.in_flight or self.uncommitted)
+
+    def add(self, outgoing: Outgoing) -> None:
+        """Put a batch at the end."""
+        self.ready.append(outgoing)
+        self.size_bytes += outgoing.size_bytes
+        self.budget.used_bytes += outgoing.size_bytes
+
+    def take(self) -> Outgoing:
+        """The next batch to send."""
+        outgoing = self.ready.popleft()
+        self.in_flight.append(outgoing)
+        return outgoing
+
+    def answered(self) -> Outgoing:
+        """The oldest batch in flight is there no more; its bytes are let go."""
+        outgoing = self.in_flight.popleft()
+        self._release(outgoing)
+        return outgoing
+
+    def appended(self, outgoing: Outgoing) -> None:
+        """The leader has it."""
+        self.uncommitted.append(outgoing)
+
+    def committed(self) -> list[Outgoing]:
+        """Everything that the leader has is committed; returns it, oldest first."""
+        done = list(self.uncommitted)
+        self.uncommitted.clear()
+        return done
+
+    def lose(self) -> None:
+        """No answer will come for what is in flight."""
+        while self.in_flight:
+            self.answered()
+
+    def drop(self) -> None:
+        """Give up all that no answer is awaited for."""
+        while self.ready:
+            self._release(self.ready.popleft())
+        self.uncommitted.clear()
+
+    def remember(self) -> None:
+        """Keep which source position belongs to each sequence that batches on their way may have brought about."""
+        for outgoing in (*self.uncommitted, *self.in_flight):
+            self._boundaries[outgoing.next_sequence] = (outgoing.source_next, outgoing.source_epoch)
+
+    def boundary(self, sequence: int) -> tuple[int, int] | None:
+        """Source position and leader epoch that belong to the target's next sequence, where that is remembered."""
+        return self._boundaries.get(sequence)
+
+    def forget(self) -> None:
+        """What was remembered has been used."""
+        self._boundaries.clear()
+
+    def _release(self, outgoing: Outgoing) -> None:
+        outgoing.view = _RELEASED
+        self.size_bytes -= outgoing.size_bytes
+        self.budget.used_bytes -= outgoing.size_bytes
