@@ -231,7 +231,7 @@ class Replicator:
         """A request of one batch of each copy that may send; ``relaxed``: answered before it is committed."""
         copies = self.sendable(broker)
         connection = self.connections.setdefault(broker, Connection(broker))
-        by_all = not relaxed or any(len(copy.ready) < 2 or not copy.deep for copy in copies)
+        by_all = not relaxed or any(len(copy.pipeline.ready) < 2 or not copy.deep for copy in copies)
         parts = [
             Part(
                 copy,
@@ -250,7 +250,7 @@ class Replicator:
         request = self.connections[broker].handled.popleft()
         for part in request.parts:
             copy, answer = part.copy, part.answer
-            if not copy.in_flight or answer is None:
+            if not copy.pipeline.in_flight or answer is None:
                 continue
             try:
                 if answer.error:
@@ -282,7 +282,7 @@ class Replicator:
         return connection
 
     def _lost(self, copy: PartitionCopy) -> None:
-        if copy.in_flight or copy in self.leaders:
+        if copy.pipeline.in_flight or copy in self.leaders:
             copy.lost()
             if copy.state != "stopped":
                 self.again(copy)
