@@ -36,7 +36,7 @@ class Surroundings(Protocol):
     now_s: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Replicator:
     """``number`` of a life: what crashes comes back as another one."""
 
