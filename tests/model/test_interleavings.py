@@ -45,7 +45,7 @@ def _fill(world: World, batches: int) -> None:
     _write(world, batches)
     for _ in range(4):
         each_once(lambda: world.reading(5))
-    assert len(_copy(world).ready) >= batches
+    assert len(_copy(world).pipeline.ready) >= batches
 
 
 def _forget(world: World) -> None:
@@ -89,7 +89,7 @@ def _all_is_well(world: World) -> None:
 def test_unknown_producer_and_a_pipeline_behind_a_failed_head(naive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that forgot the producer takes what is behind a refused batch: until one is taken, one is sent."""
     if naive:
-        monkeypatch.setattr(PartitionCopy, "sendable", property(lambda copy: bool(copy.ready)))
+        monkeypatch.setattr(PartitionCopy, "sendable", property(lambda copy: bool(copy.pipeline.ready)))
     world = _world()
     (replicator,) = world.holders(0)
     world.lose_connection(replicator, 0)
