@@ -1,17 +1,18 @@
-"""Looking at target partitions, so that their copies know where to go on."""
+"""Looking at target and source partitions, so that their copies know where to go on."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.recovery import Contents, TargetLog
 from mirror_ray.copying.tails import read_between, read_tails
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE, error_info
-from mirror_ray.kafka.offsets import EARLIEST, LogEnd
+from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel, LogEnd
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.records.batch import Batch
@@ -38,6 +39,14 @@ class Seen:
 
 
 Look = Seen | Refused | Unsettled
+
+
+class SourceBounds(NamedTuple):
+    """What ``PartitionCopy.source_bounds`` wants to know."""
+
+    start: int
+    end: int
+    stable_end: int
 
 
 async def look_at_targets(target: Cluster, copies: Sequence[PartitionCopy]) -> dict[PartitionCopy, Look]:
@@ -105,3 +114,24 @@ async def _look_closely(target: Cluster, copy: PartitionCopy, look: Look) -> Loo
     if copy.needs_scan:
         log = replace(log, tail=newest, stranger=stranger, start=earliest.offset)
     return Seen(log, contents if copy.wants_contents else None)
+
+
+async def look_at_sources(
+    source: Cluster, copies: Sequence[PartitionCopy], isolation_level: IsolationLevel
+) -> dict[PartitionCopy, SourceBounds | str]:
+    """Where each copy's source begins and ends, once that is committed; else why that can't be said."""
+    partitions = [copy.assignment.partition.source for copy in copies]
+    starts = await source.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted")
+    ends = await source.log_ends(partitions)
+    stable = await source.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level)
+    found: dict[PartitionCopy, SourceBounds | str] = {}
+    for copy, partition in zip(copies, partitions, strict=True):
+        start, end, last = starts[partition], ends[partition], stable[partition]
+        error = start.error_code or end.error_code or last.error_code
+        if error:
+            found[copy] = error_info(error).name
+        elif end.end_offset != end.high_watermark:
+            found[copy] = "not all is committed"
+        else:
+            found[copy] = SourceBounds(start.offset, end.end_offset, last.offset)
+    return found

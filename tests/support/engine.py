@@ -294,8 +294,8 @@ class Engine:
                 *flow._targets._tasks,
                 *flow._sources._tasks,
                 flow._lease._task,
-                *(f._task for f in flow._fetchers.values()),
-                *(s._task for s in flow._senders.values()),
+                *(f._task for f in flow._workers._fetchers.values()),
+                *(s._task for s in flow._workers._senders.values()),
             ]
             for task in tasks:
                 task.cancel()

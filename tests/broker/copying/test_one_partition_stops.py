@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from mirror_ray.coordination.state import state_topic
 from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import Clusters, TopicMaker
@@ -119,6 +120,7 @@ async def test_right_withdrawn_on_the_target_and_given_back(guarded: DevCluster,
         for name in (f"A.{topic}", f"A.{other}"):
             _allow(guarded, name, AclOperation.READ)
             _allow(guarded, name, AclOperation.WRITE)
+        _allow(guarded, state_topic("A"), AclOperation.READ)
         await _withdraw_and_give_back(flow, guarded, topic, other, AclOperation.WRITE, f"A.{topic}")
 
 

@@ -1,0 +1,85 @@
+"""The fetchers and senders of a flow, one for each broker, and which copies each has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mirror_ray.copying.fetcher import Fetcher
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.sender import Sender
+
+
+class Workers:
+    """Makes a fetcher or a sender when the first copy needs the broker; they last until ``close``."""
+
+    def __init__(self, new_fetcher: Callable[[int], Fetcher], new_sender: Callable[[int], Sender]) -> None:
+        self._new_fetcher, self._new_sender = new_fetcher, new_sender
+        self._fetchers: dict[int, Fetcher] = {}
+        self._senders: dict[int, Sender] = {}
+        self._fetching: dict[PartitionCopy, Fetcher] = {}
+        self._sending: dict[PartitionCopy, Sender] = {}
+
+    def attach(self, copy: PartitionCopy, reader: int, writer: int) -> None:
+        """Fetch the copy from broker ``reader``, and send what it has to ``writer``.
+
+        One that sends already goes on sending where it does: it must not change brokers with batches in flight, and a
+        refusal will tell it to.
+        """
+        if copy not in self._sending:
+            if writer not in self._senders:
+                self._senders[writer] = self._new_sender(writer)
+            self._sending[copy] = self._senders[writer]
+        self._sending[copy].schedule(copy)
+        if reader not in self._fetchers:
+            self._fetchers[reader] = self._new_fetcher(reader)
+        self._fetching[copy] = self._fetchers[reader]
+        self._fetching[copy].add(copy)
+
+    def detach(self, copy: PartitionCopy) -> None:
+        """Neither fetch nor send it any more; answers under way still come."""
+        self.stop_fetching(copy)
+        sender = self._sending.pop(copy, None)
+        if sender is not None:
+            sender.remove(copy)
+
+    def stop_fetching(self, copy: PartitionCopy) -> None:
+        """Fetch it no more; what it has still goes out."""
+        fetcher = self._fetching.pop(copy, None)
+        if fetcher is not None:
+            fetcher.remove(copy)
+
+    def fetches(self, copy: PartitionCopy) -> bool:
+        """Whether a fetcher has it."""
+        return copy in self._fetching
+
+    def sends(self, copy: PartitionCopy) -> bool:
+        """Whether a sender has it."""
+        return copy in self._sending
+
+    def schedule(self, copy: PartitionCopy) -> None:
+        """It has something to send."""
+        sender = self._sending.get(copy)
+        if sender is not None:
+            sender.schedule(copy)
+
+    def touch(self, copy: PartitionCopy) -> None:
+        """Whether and from where it is to be fetched has changed."""
+        fetcher = self._fetching.get(copy)
+        if fetcher is not None:
+            fetcher.touch(copy)
+
+    def room_made(self) -> None:
+        """More may be fetched."""
+        for fetcher in self._fetchers.values():
+            fetcher.room_made()
+
+    def wake_senders(self) -> None:
+        """More may be sent."""
+        for sender in self._senders.values():
+            sender.wake()
+
+    async def close(self) -> None:
+        """End all of them."""
+        await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
+        await asyncio.gather(*(sender.close() for sender in self._senders.values()))

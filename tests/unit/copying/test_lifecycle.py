@@ -1,0 +1,121 @@
+"""What becomes of a partition after a refusal, a loss, a stop."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from mirror_ray.copying.lifecycle import Lifecycle
+from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.retry import Retry
+from mirror_ray.copying.workers import Workers
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+
+_ASSIGNMENT = Assignment(
+    partition=FlowPartition(FlowName("A", "B"), "t", 0),
+    source_topic_id=TopicId("s"),
+    target=TopicPartition("A.t", 0),
+    target_topic_id=TopicId("t"),
+    producer_id=1,
+    producer_epoch=0,
+    anchor=Anchor(0, 0),
+    epoch=1,
+    max_message_bytes=1 << 20,
+)
+
+
+class Idle:
+    """Workers that have every copy and do nothing."""
+
+    def __init__(self) -> None:
+        self.detached: list[PartitionCopy] = []
+
+    def sends(self, copy: PartitionCopy) -> bool:
+        """Until it is taken away."""
+        return copy not in self.detached
+
+    def detach(self, copy: PartitionCopy) -> None:
+        """Remember it."""
+        self.detached.append(copy)
+
+    def room_made(self) -> None:
+        """Nobody waits."""
+
+
+class Scene:
+    """A flow with one partition, whose clock stands at ``now_s``."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.events: list[str] = []
+        self.workers = Idle()
+        self.life = Lifecycle(
+            cast(Workers, self.workers),
+            now_s=lambda: self.now_s,
+            wake=lambda: None,
+            on_changed=lambda copy: None,
+            on_event=self.events.append,
+        )
+        self.copy = PartitionCopy(_ASSIGNMENT, Budget(1 << 20), 1 << 16)
+        self.life.add(self.copy)
+
+    @property
+    def retry(self) -> Retry:
+        """The partition's."""
+        return self.life.retries[self.copy]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A new one."""
+    return Scene()
+
+
+def test_answers_behind_the_first_refusal_say_nothing_new(scene: Scene) -> None:
+    """A pipeline of a hundred refused batches is one event and one failure."""
+    for _ in range(100):
+        scene.life.refused(scene.copy, "TOPIC_AUTHORIZATION_FAILED", None)
+    assert len(scene.events) == 1
+    assert "refuses records: TOPIC_AUTHORIZATION_FAILED" in scene.events[0]
+    assert scene.copy.state == "stopped"
+    assert scene.retry.failures == 1
+
+
+def test_the_same_stop_is_told_once(scene: Scene) -> None:
+    """Until the target takes something; each look at it comes later than the one before."""
+    waits = []
+    for _ in range(6):
+        scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+        waits.append(scene.retry.at_s - scene.now_s)
+    assert waits == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert len(scene.events) == 1
+    scene.life.acknowledged(scene.copy)
+    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    assert len(scene.events) == 2
+
+
+def test_what_passes_is_told_when_it_lasts(scene: Scene) -> None:
+    """A refusal for a moment leaves no trace in the status; the sixth in a row does."""
+    for _ in range(5):
+        scene.life.again(scene.copy, "the leader moved")
+        assert scene.copy.reason is None
+    scene.life.again(scene.copy, "the leader moved")
+    assert scene.copy.reason == "the leader moved"
+    assert not scene.events
+    assert scene.retry.at_s - scene.now_s <= 2.0
+
+
+def test_what_is_said_of_a_removed_partition_is_ignored(scene: Scene) -> None:
+    """Answers come late."""
+    scene.life.remove(scene.copy)
+    scene.life.refused(scene.copy, "NOT_LEADER_OR_FOLLOWER", None)
+    scene.life.again(scene.copy, "late")
+    scene.life.stop(scene.copy, MirrorError("late"))
+    scene.life.acknowledged(scene.copy)
+    assert not scene.events
+    assert not scene.life.copies
