@@ -81,7 +81,8 @@ class Judge:
         before = self.history[at - 1] if at else (0, -1)
         if before[1] >= anchor.source_offset:
             raise Wrong(f"{anchor}, but {before} is before it on the target")
-        if at < len(self.history) and self.history[at][1] < anchor.source_offset:
+        # One that the source was cleaned of meanwhile may be, when a request of a lost connection was handled late.
+        if at < len(self.history) and self.missing(self.history[at][1], anchor.source_offset):
             raise Wrong(f"{anchor}, but {self.history[at]} is behind it on the target")
         if self._is_in(before, self.source.incarnation):
             missing = self.missing(before[1] + 1, anchor.source_offset)

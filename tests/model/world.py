@@ -25,6 +25,7 @@ class World(Control):
         source, target, done = self.sources[number], self.targets[number], self.done[number]
         match fault:
             case "cleaned":
+                done.add("cleaned")
                 source.clean()
             case "removed":
                 if source.start < min(source.stable_end, source.start + depth):
