@@ -95,8 +95,9 @@ class PartitionCopy:
         return self.state in ("establishing", "stopped") and not self.pipeline.in_flight
 
     def needs_tail(self, end: int) -> bool:
-        """Whether the target holds more than was acknowledged, so that its last batch must be looked at."""
-        return end > self.acknowledged.target_offset
+        """Whether the target's last batch must be looked at: it holds more than was acknowledged, or refused more."""
+        doubtful = self.refused or self.trouble is not None
+        return end > self.acknowledged.target_offset or (doubtful and end > 0)
 
     @property
     def needs_scan(self) -> bool:

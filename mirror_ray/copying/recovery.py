@@ -53,7 +53,7 @@ def copied_since(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
     if end < start:
         raise Troubled(truncated(assignment.target, anchor, end))
     if end == start:
-        return 0
+        return _nothing_since(anchor, log, assignment)
     if assignment.producer_id < 0:
         return 0 if assignment.shared else end - start
     if to_be_scanned(assignment, anchor):
@@ -74,6 +74,16 @@ def copied_since(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
             )
         )
     return ours
+
+
+def _nothing_since(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
+    """The end is where it was left; the last batch, where it is known and ours, must be the one that was left, too."""
+    if log.tail is None or assignment.producer_id < 0 or to_be_scanned(assignment, anchor):
+        return 0
+    if log.tail.producer_id == assignment.producer_id and _sequences_since(anchor, log.tail) != 0:
+        text = f"remote topic {assignment.target} ends at {log.end}, as it did, but in another batch: it lost data"
+        raise Troubled(copy_lost(anchor, text))
+    return 0
 
 
 def _scanned(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:

@@ -75,6 +75,14 @@ def test_nothing_was_written_since() -> None:
     assert copied_since(Anchor(7, 5), TargetLog(end=5), _assignment()) == 0
 
 
+def test_an_end_that_is_as_it_was_with_another_batch_before_it() -> None:
+    """A log that lost its end and took a later batch instead is not the one that was left."""
+    anchor = Anchor(9, 1)
+    assert copied_since(anchor, TargetLog(end=1, tail=_tail(0, 1)), _assignment()) == 0
+    assert copied_since(anchor, TargetLog(end=1, tail=_tail(6, 1, producer_id=9)), _assignment()) == 0
+    assert _trouble(anchor, TargetLog(end=1, tail=_tail(6, 1)), _assignment()) == "copy_lost"
+
+
 def test_a_tail_that_retention_took_is_counted_by_the_end() -> None:
     """An empty log that ends further on has been written to there."""
     assert copied_since(Anchor(0, 5), TargetLog(end=12, start=12), _assignment()) == 7
