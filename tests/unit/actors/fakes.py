@@ -390,7 +390,7 @@ def partition(topic: str, number: int = 0, name: FlowName = FLOW) -> FlowPartiti
     return FlowPartition(name, topic, number)
 
 
-async def eventually(check: Callable[[], object | Awaitable[object]], timeout_s: float = 3.0) -> None:
+async def eventually(check: Callable[[], object | Awaitable[object]], timeout_s: float = 15.0) -> None:
     """Wait until ``check`` is true; a KeyError in it means not yet."""
     async with asyncio.timeout(timeout_s):
         while True:
