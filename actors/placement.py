@@ -83,9 +83,9 @@ class Placement:
             if self.owners.get(partition) == Owner(replicator, epoch) and partition not in self._busy:
                 self._disown(partition, free=True)
                 self._wake()
-        for time_ms, text in report.events:
+        for time_ms, level, text in report.events:
             _log.info("%s at %d: %s", replicator, time_ms, text)
-            self._emit("info", replicator, text)
+            self._emit(level, replicator, text)
 
     def died(self, replicator: str, *, seen: bool) -> None:
         """Everything it had is free, at once or when its lease has run out; the next step gives it to others."""
@@ -107,12 +107,9 @@ class Placement:
         flow = self._flows.get(report.partition.flow)
         if flow is not None:
             flow.heard(report)
-        if before is not None and before.state != report.state:
-            if report.state == "stopped":
-                told = f"{report.trouble.kind}: {report.trouble.text}" if report.trouble else report.reason
-                self._emit("error", str(report.partition), f"stopped, tried again later: {told}")
-            elif before.state == "stopped" and report.state == "copying":
-                self._emit("info", str(report.partition), "recovered: copying again")
+        # That it stopped is told by the replicator, once.
+        if before is not None and before.state == "stopped" and report.state == "copying":
+            self._emit("info", str(report.partition), "recovered: copying again")
 
     def is_free(self, partition: FlowPartition) -> bool:
         """Whether no replicator has the partition, may still have it, or is about to get it."""

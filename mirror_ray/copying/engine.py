@@ -37,7 +37,7 @@ class CopyEngine:
         self._replicator, self._node = replicator, node
         self._flows: dict[FlowName, FlowCopier] = {}
         self._changed: set[PartitionCopy] = set()
-        self._events: deque[tuple[int, str]] = deque(maxlen=_EVENTS_KEPT)
+        self._events: deque[tuple[int, str, str]] = deque(maxlen=_EVENTS_KEPT)
         self._given_up: list[tuple[FlowPartition, int]] = []
         self._process = psutil.Process()
         self._records = self._bytes = 0
@@ -138,7 +138,7 @@ class CopyEngine:
 
     def _give_up(self, assignment: Assignment, why: str) -> None:
         self._given_up.append((assignment.partition, assignment.epoch))
-        self._event(f"{assignment.partition} given up: {why}")
+        self._event("warning", f"{assignment.partition} given up: {why}")
 
     def _count(self, copy: PartitionCopy) -> None:
         """Add to the process's totals what the copy did since it was last counted."""
@@ -169,8 +169,8 @@ class CopyEngine:
             )
         return self._flows[name]
 
-    def _event(self, text: str) -> None:
-        self._events.append((int(time.time() * 1000), text))
+    def _event(self, level: str, text: str) -> None:
+        self._events.append((int(time.time() * 1000), level, text))
 
 
 def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:

@@ -50,9 +50,12 @@ class FlowCopier:
         *,
         on_changed: Callable[[PartitionCopy], None],
         on_outdated: Callable[[PartitionCopy, int], None],
-        on_event: Callable[[str], None],
+        on_event: Callable[[str, str], None],
     ) -> None:
-        """``on_outdated(copy, epoch)``: somebody else has the partition, with that epoch; remove it."""
+        """``on_outdated(copy, epoch)``: somebody else has the partition, with that epoch; remove it.
+
+        ``on_event(level, text)`` is for the event log.
+        """
         self._settings = settings
         self._source, self._target = source, target
         self.budget = budget
@@ -142,9 +145,9 @@ class FlowCopier:
         """
         before, self._no_lease = self._no_lease, problem
         if problem is not None and before is None:
-            self._on_event(f"flow {self._settings.name}: {problem}")
+            self._on_event("error", f"flow {self._settings.name}: {problem}")
         elif problem is None and before is not None:
-            self._on_event(f"flow {self._settings.name}: the state topic can be read again: copying goes on")
+            self._on_event("info", f"flow {self._settings.name}: the state topic can be read again: copying goes on")
         for copy in self.copies:
             if (copy.state == "copying" and problem is not None) or (before is not None and copy.reason == before):
                 copy.reason = problem

@@ -24,6 +24,8 @@ MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSIS
 class Lifecycle:
     """The partitions of one flow in one replicator. ``wake()`` is called when there is something to do about one.
 
+    ``on_event(level, text)`` is for the event log.
+
     Attributes:
         copies: All partitions that are assigned.
         retries: When each of them is looked at again.
@@ -39,7 +41,7 @@ class Lifecycle:
         now_s: Callable[[], float],
         wake: Callable[[], None],
         on_changed: Callable[[PartitionCopy], None],
-        on_event: Callable[[str], None],
+        on_event: Callable[[str, str], None],
     ) -> None:
         self._workers = workers
         self._now_s, self._wake = now_s, wake
@@ -134,7 +136,8 @@ class Lifecycle:
         reason = str(error) if isinstance(error, MirrorError) else f"{copy.assignment.partition}: {error!r}"
         if retry.told != reason:
             retry.told = reason
-            self._on_event(f"{copy.assignment.partition} stopped: {reason}")
+            kind = f"{error.trouble.kind}: " if isinstance(error, Troubled) else ""
+            self._on_event("error", f"{copy.assignment.partition} stopped, tried again later: {kind}{reason}")
         self._detach(copy)
         copy.rewind("stopped", reason)
         copy.trouble = error.trouble if isinstance(error, Troubled) else None

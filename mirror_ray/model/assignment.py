@@ -96,5 +96,5 @@ class ReplicatorReport:
     assigned: int
     #: Partitions, with their epochs, that it dropped by itself since the last report: somebody else has them.
     given_up: tuple[tuple[FlowPartition, int], ...] = ()
-    #: Sentences for the event log, oldest first, each with its time in ms since the epoch.
-    events: tuple[tuple[int, str], ...] = ()
+    #: Sentences for the event log, oldest first, each with its time in ms since the epoch and its level.
+    events: tuple[tuple[int, str, str], ...] = ()

@@ -216,7 +216,7 @@ class Engine:
         """Read a report, as a coordinator does every so often."""
         report = self.core.report()
         self.reports |= {partition.partition.source: partition for partition in report.partitions}
-        self.events += [text for _, text in report.events]
+        self.events += [text for *_, text in report.events]
         self.given_up += report.given_up
         self.most_buffered_bytes = max(self.most_buffered_bytes, report.buffered_bytes)
         self.records = report.records
@@ -225,7 +225,7 @@ class Engine:
     @property
     def stops(self) -> list[str]:
         """Events that tell of a partition that stopped."""
-        return [event for event in self.events if " stopped: " in event]
+        return [event for event in self.events if " stopped, tried again later: " in event]
 
     async def until(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
         """Read reports until ``condition`` holds."""

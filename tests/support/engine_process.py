@@ -68,7 +68,7 @@ async def _run() -> None:
     engine.assign(assignments)
     while True:
         report = engine.report()
-        events = [text for _, text in report.events]
+        events = [text for *_, text in report.events]
         said = {"records": report.records, "given_up": len(report.given_up), "events": events}
         print(json.dumps(said), flush=True)  # noqa: T201 - this is how it reports
         await asyncio.sleep(_REPORT_S)

@@ -181,6 +181,7 @@ class FakeReplicator:
     #: The newest assignment of each partition.
     assigned: dict[FlowPartition, Assignment] = field(default_factory=dict)
     given_up: list[tuple[FlowPartition, int]] = field(default_factory=list)
+    events: list[tuple[int, str, str]] = field(default_factory=list)
 
     async def _answer(self) -> None:
         if self.lost:
@@ -213,6 +214,7 @@ class FakeReplicator:
         told = list(self.held) if full else [each for each in self.changed if each in self.held]
         self.changed.clear()
         given_up, self.given_up = tuple(self.given_up), []
+        events, self.events = tuple(self.events), []
         return ReplicatorReport(
             replicator=self.id,
             node="here",
@@ -225,6 +227,7 @@ class FakeReplicator:
             partitions=tuple(self.held[each] for each in told),
             assigned=len(self.held),
             given_up=given_up,
+            events=events,
         )
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
@@ -265,6 +268,7 @@ class FakeReplicator:
     def stop_partition(self, partition: FlowPartition, reason: str, trouble: Trouble | None = None) -> None:
         """Pretend that a partition stopped itself."""
         self.held[partition] = replace(self.held[partition], state="stopped", reason=reason, trouble=trouble)
+        self.events.append((0, "error", f"{partition} stopped: {reason}"))
         self.changed.add(partition)
 
 

@@ -59,7 +59,7 @@ class Scene:
             now_s=lambda: self.now_s,
             wake=lambda: None,
             on_changed=lambda copy: None,
-            on_event=self.events.append,
+            on_event=lambda level, text: self.events.append(f"{level}: {text}"),
         )
         self.copy = PartitionCopy(_ASSIGNMENT, Budget(1 << 20), 1 << 16)
         self.life.add(self.copy)
@@ -81,6 +81,7 @@ def test_answers_behind_the_first_refusal_say_nothing_new(scene: Scene) -> None:
     for _ in range(100):
         scene.life.refused(scene.copy, "TOPIC_AUTHORIZATION_FAILED", None)
     assert len(scene.events) == 1
+    assert scene.events[0].startswith("error: ")
     assert "refuses records: TOPIC_AUTHORIZATION_FAILED" in scene.events[0]
     assert scene.copy.state == "stopped"
     assert scene.retry.failures == 1
