@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 from actors.flow import FlowController
 from actors.pool import ReplicatorPool
@@ -94,6 +94,19 @@ class Placement:
         self._unsettled = {each: item for each, item in self._unsettled.items() if item[0] != replicator}
         self._wake()
 
+    def _replace_silent(self, pool: ReplicatorPool) -> None:
+        """What a replicator has that does not answer goes to others; alone it keeps what it has."""
+        if not pool.candidates():
+            return
+        for replicator in pool.overdue():
+            held = [
+                each for each, owner in self.owners.items() if owner.replicator == replicator and each not in self._busy
+            ]
+            for partition in held:
+                self._disown(partition, free=False)
+            if held:
+                self._emit("error", replicator, f"has not answered for too long; others take over {_listed(held)}")
+
     def _disown(self, partition: FlowPartition, *, free: bool) -> None:
         """``free``: the owner does not hold it any more, for sure."""
         del self.owners[partition]
@@ -125,6 +138,7 @@ class Placement:
         self._adopt(pool)
         if pool.adopting():
             return
+        self._replace_silent(pool)
         candidates, expected, silent = pool.candidates(), pool.expected(), pool.silent()
         flows = tuple((name, flow.version) for name, flow in self._flows.items())
         look = (tuple(candidates), tuple(expected), tuple(silent), flows)
@@ -134,7 +148,7 @@ class Placement:
             for flow in self._flows.values():
                 wanted |= flow.wanted()
             names = {each: owner.replicator for each, owner in self.owners.items()}
-            # What a silent replicator has stays with it until it answers or is dead for sure.
+            # What a silent replicator has stays with it for the moment.
             placeable = {
                 each: replace(weight, load=loads.get(each, 0.0))
                 for each, weight in wanted.items()
@@ -167,7 +181,7 @@ class Placement:
             else:
                 strays.setdefault(replicator, []).append(partition)
         for replicator, partitions in strays.items():
-            self._start(partitions, self._take_back(pool, replicator, partitions))
+            self._start(partitions, partial(self._take_back, pool, replicator, partitions))
 
     def _act(
         self, pool: ReplicatorPool, goal: Mapping[FlowPartition, str], wanted: Mapping[FlowPartition, Weight]
@@ -188,10 +202,10 @@ class Placement:
             if partition not in wanted and partition in idle:
                 moves.setdefault(owner.replicator, []).append(partition)
         for flow, chosen in grants.items():
-            self._start(chosen, self._grant(pool, flow, chosen))
+            self._start(chosen, partial(self._grant, pool, flow, chosen))
         for replicator, partitions in moves.items():
             some = partitions[: self._timing.moves_at_once]
-            self._start(some, self._move(pool, replicator, some, goal))
+            self._start(some, partial(self._move, pool, replicator, some, goal))
         return bool(waiting or grants or moves)
 
     def _wait_out_strays(self) -> bool:
@@ -202,20 +216,20 @@ class Placement:
             strays = [each for each in strays if each not in self.owners and each not in self._busy]
             if strays:
                 found = True
-                self._start(strays, self._wait_out(flow, strays))
+                self._start(strays, partial(self._wait_out, flow, strays))
         return found
 
     def _acts_for(self, partition: FlowPartition) -> bool:
         flow = self._flows.get(partition.flow)
         return flow is None or not flow.ledger.fenced
 
-    def _start(self, partitions: Iterable[FlowPartition], act: Coroutine[Any, Any, None]) -> None:
+    def _start(self, partitions: Iterable[FlowPartition], act: Callable[[], Awaitable[None]]) -> None:
         partitions = frozenset(partitions)
         self._busy |= partitions
 
         async def run() -> None:
             try:
-                await act
+                await act()
             except (ReplicatorSilentError, ReplicatorGoneError, ReplicatorLostError) as error:
                 _log.info("%s; the next step decides anew", error)
             except MirrorError as error:

@@ -62,6 +62,9 @@ class Slot:
     meter: RateMeter = field(default_factory=RateMeter)
     cpu: float = 0.0
     answered_s: float = 0.0
+    #: For how long it has been asked in vain, counted up to ``counted_s``. Our own standstills are not held against it.
+    silent_s: float = 0.0
+    counted_s: float = 0.0
     outbox: list[Assignment] = field(default_factory=list)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -143,9 +146,19 @@ class ReplicatorPool:
             if slot.state in ("running", "unresponsive") and slot.port is not None and slot.id not in candidates
         }
 
+    def overdue(self) -> list[str]:
+        """Ids of those that have been silent for so long that others are to have their partitions."""
+        limit_s = self._timing.silent_s
+        return [slot.id for slot in self.slots.values() if slot.silent_s > limit_s]
+
     def adopting(self) -> bool:
-        """Whether some process from before has not said yet what it holds."""
-        return any(slot.adopted for slot in self.slots.values())
+        """Whether some process from before has not said yet what it holds.
+
+        One that keeps us waiting for too long is no reason for the others' partitions to stand still: what it has is
+        handed out when its lease has run out.
+        """
+        since_s = self._clock() - self._timing.unresponsive_s
+        return any(slot.adopted and slot.opened_s > since_s for slot in self.slots.values())
 
     def find(self, replicator: str) -> Slot | None:
         """The slot of that id."""
@@ -267,6 +280,7 @@ class ReplicatorPool:
             raise ReplicatorGoneError(slot.problem) from None
         slot.fingerprint, slot.known = health.fingerprint, False
         slot.answered_s = self._clock()
+        self._heard(slot)
         slot.meter = RateMeter()
         if slot.state != "draining":
             slot.state = "running"
@@ -275,26 +289,40 @@ class ReplicatorPool:
     async def _converse(self, slot: Slot) -> None:
         """Exchange until it is dead; kill it when it has been silent for too long."""
         while True:
+            limit_s = self._timing.exchange_timeout_s
             try:
                 if slot.fingerprint != self._fingerprint:
-                    async with asyncio.timeout(2 * self._timing.drain_s):
+                    limit_s = 2 * self._timing.drain_s
+                    async with asyncio.timeout(limit_s):
                         await self._configure(slot)
+                    limit_s = self._timing.exchange_timeout_s
                 # Not wait_for: when the answer and a cancellation come at once, that forgets the cancellation.
-                async with asyncio.timeout(self._timing.exchange_timeout_s):
+                async with asyncio.timeout(limit_s):
                     await self._exchange(slot)
                 if slot.state == "unresponsive":
                     self._emit("info", slot.id, "answers again")
                     slot.state = "running" if slot.number <= self.desired else "draining"
             except (TimeoutError, ReplicatorSilentError):
-                slot.known = False
-                silent_s = self._clock() - slot.answered_s
-                if slot.state == "running":
-                    slot.state = "unresponsive"
-                    self._emit("warning", slot.id, "does not answer; it may still be copying")
-                if silent_s > self._timing.unresponsive_s and slot.port is not None:
-                    self._emit("error", slot.id, f"has not answered for {silent_s:.0f} s: killed")
-                    await self._end_silent(slot.port)
+                await self._unanswered(slot, limit_s)
             await self._wait(slot)
+
+    async def _unanswered(self, slot: Slot, limit_s: float) -> None:
+        """Nothing came within the limit, or Ray can't reach it.
+
+        Raises:
+            ReplicatorGoneError, ReplicatorLostError: That has been so for too long.
+        """
+        slot.known = False
+        now_s = self._clock()
+        # Who was stopped himself, by a signal or with his machine, has not listened for longer than this.
+        slot.silent_s += min(now_s - slot.counted_s, limit_s + self._timing.poll_s)
+        slot.counted_s = now_s
+        if slot.state == "running":
+            slot.state = "unresponsive"
+            self._emit("warning", slot.id, "does not answer; it may still be copying")
+        if slot.silent_s > self._timing.unresponsive_s and slot.port is not None:
+            self._emit("error", slot.id, f"has not answered for {slot.silent_s:.0f} s: killed")
+            await self._end_silent(slot.port)
 
     async def _end_silent(self, port: ReplicatorPort) -> None:
         """Kill it, and look for a moment whether it is dead.
@@ -342,7 +370,8 @@ class ReplicatorPool:
         if slot.port is None or settings is None:
             raise ReplicatorGoneError(f"{slot.id} is not running")
         await slot.port.configure(settings, fingerprint)
-        slot.fingerprint, slot.answered_s = fingerprint, self._clock()
+        slot.fingerprint = fingerprint
+        self._heard(slot)
 
     def _note(self, slot: Slot, report: ReplicatorReport) -> None:
         now_s = self._clock()
@@ -350,12 +379,17 @@ class ReplicatorPool:
         if before is not None and before.pid == report.pid and now_s > slot.answered_s:
             slot.cpu = (report.cpu_seconds - before.cpu_seconds) / (now_s - slot.answered_s)
         slot.report, slot.answered_s = report, now_s
+        self._heard(slot)
         slot.meter.sample(now_s, report.records, report.bytes)
+
+    def _heard(self, slot: Slot) -> None:
+        slot.silent_s, slot.counted_s = 0.0, self._clock()
 
     def _bury(self, slot: Slot, reason: str, *, seen: bool) -> None:
         was = slot.state
         slot.port, slot.report, slot.outbox, slot.cpu = None, None, [], 0.0
         slot.known = slot.adopted = slot.failing = False
+        slot.silent_s = 0.0
         slot.state = "starting" if slot.number <= self.desired else "dead"
         if was == "starting":
             slot.problem = reason

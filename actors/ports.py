@@ -30,6 +30,8 @@ class Timing:
     flush_s: float = 1.0
     #: Below ``unresponsive_s``; a replicator answers from memory, in milliseconds unless its process is starved.
     exchange_timeout_s: float = 3.0
+    #: What a replicator has that has not answered for this long goes to others, as soon as its lease has run out.
+    silent_s: float = 5.0
     #: A replicator that has not answered for this long is killed. Longer than any pause that a busy machine causes.
     unresponsive_s: float = 15.0
     #: A first start unpacks the runtime environment and imports everything on a cold disk.

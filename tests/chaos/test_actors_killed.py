@@ -10,7 +10,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from functools import partial
 
 import psutil
@@ -18,9 +17,7 @@ import pytest
 
 from mirror_ray.attach import Mirror
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import assert_equal_copies, create_topic
-from tests.support.systems import run, settings_of, wait_caught_up
-from tests.support.traffic import Arrivals, Production
+from tests.support.scene import PARTITIONS, Scene, open_scene
 from tests.support.waiting import wait_until
 
 #: On a machine that is busy otherwise.
@@ -28,64 +25,17 @@ pytestmark = pytest.mark.timeout(600)
 
 _log = logging.getLogger(__name__)
 
-PARTITIONS = 6
 #: The limit that we promise.
 COPIES_AGAIN_WITHIN_S = 5.0
 #: A second, and what a busy machine adds.
 NEVER_STOPS_LONGER_THAN_S = 2.0
 
 
-class Scene:
-    """A topic with traffic, its remote topic with a reader, and a system that copies."""
-
-    def __init__(
-        self, clusters: Clusters, topic: str, mirror: Mirror, production: Production, arrivals: Arrivals
-    ) -> None:
-        self.mirror, self.production, self.arrivals = mirror, production, arrivals
-        self._clusters, self._topic = clusters, topic
-
-    def owners(self) -> dict[int, str]:
-        """The replicator of each partition that is copied."""
-        return {
-            each.partition: each.replicator
-            for each in self.mirror.partitions()
-            if each.state == "copying" and each.replicator is not None
-        }
-
-    def spread_over(self, replicators: int, *, without: AbstractSet[int] = frozenset()) -> None:
-        """Wait until so many replicators, none of these pids among them, have equal shares."""
-
-        def spread() -> bool:
-            shares = [each.partitions for each in self.mirror.replicators if each.state == "running"]
-            pids = {each.pid for each in self.mirror.replicators}
-            return (
-                shares == [PARTITIONS // replicators] * replicators
-                and not pids & without
-                and len(self.owners()) == PARTITIONS
-            )
-
-        wait_until(spread, 40, f"{PARTITIONS} partitions on {replicators} replicators")
-
-    def ends_equal(self) -> None:
-        """Stop the traffic and compare all of it."""
-        self.production.stop()
-        wait_caught_up(self.mirror, {("A->B", self._topic): PARTITIONS})
-        a, b = (cluster.confluent_config() for cluster in self._clusters)
-        assert_equal_copies(a, b, self._topic, f"A.{self._topic}")
-
-
 @pytest.fixture
 def scene(clusters: Clusters, make_topic: TopicMaker, system: str) -> Iterator[Scene]:
     """One replicator copies, and everything that was there is copied."""
-    kept = {"retention.ms": "-1"}
-    topic = make_topic(clusters.a, PARTITIONS, kept)
-    remote = create_topic(clusters.b.confluent_config(), f"A.{topic}", PARTITIONS, topic_config=kept)
-    with (
-        Production(clusters.a.confluent_config(), topic, PARTITIONS) as production,
-        Arrivals(clusters.b.confluent_config(), remote, PARTITIONS) as arrivals,
-    ):
-        mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic))
-        yield Scene(clusters, topic, mirror, production, arrivals)
+    with open_scene(system, clusters.a, clusters.b, make_topic) as scene:
+        yield scene
 
 
 def test_a_killed_replicators_partitions_copy_again(scene: Scene) -> None:

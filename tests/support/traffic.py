@@ -103,6 +103,12 @@ class Arrivals(Background):
         times = [since_s, *(each for each in self._times[partition] if each > since_s), time.monotonic()]
         return max(after - before for before, after in itertools.pairwise(times))
 
+    def first_s(self, partitions: Collection[int], since_s: float) -> float | None:
+        """When the last of these partitions had something new for the first time since then; None: not yet."""
+        firsts = [next((each for each in self._times[number] if each > since_s), None) for number in partitions]
+        times = [each for each in firsts if each is not None]
+        return max(times, default=since_s) if len(times) == len(firsts) else None
+
     def longest_s(self, partitions: Collection[int], since_s: float) -> float:
         """The longest standstill of any of these partitions."""
         return max((self.standstill_s(partition, since_s) for partition in partitions), default=0.0)

@@ -35,6 +35,7 @@ QUICK = Timing(
     poll_s=0.002,
     flush_s=0.005,
     exchange_timeout_s=0.05,
+    silent_s=0.03,
     unresponsive_s=0.1,
     start_timeout_s=1.0,
     start_grace_s=1.0,
@@ -343,6 +344,7 @@ class World:
     kafka: FakeKafka = field(default_factory=FakeKafka)
     memory: FakeMemory = field(default_factory=FakeMemory)
     naming: Callable[[FlowName, str], str] = lambda flow, topic: f"{flow.source}.{topic}"
+    timing: Timing = QUICK
     ray: FakeRay = field(init=False)
     coordinators: list[Coordinator] = field(default_factory=list)
 
@@ -361,7 +363,7 @@ class World:
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
                 memory=self.memory,
                 node="here",
-                timing=QUICK,
+                timing=self.timing,
             ),
         )
         self.coordinators.append(made)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from mirror_ray.model.errors import StateFencedError
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowPartition
-from tests.unit.actors.fakes import FLOW, LEASE_MS, FakeRay, FakeReplicator, World, eventually, partition, settings
+from tests.unit.actors.fakes import (
+    FLOW,
+    LEASE_MS,
+    QUICK,
+    FakeRay,
+    FakeReplicator,
+    World,
+    eventually,
+    partition,
+    settings,
+)
 
 _WAIT_S = LeaseTerms(LEASE_MS).takeover_s
 
@@ -85,6 +97,52 @@ async def test_silent_replicator_that_nobody_sees_dead_is_waited_out(world: Worl
     silent.silent, silent.seen_dead = True, unseen  # type: ignore[method-assign]
     before = len(world.kafka.log)
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+
+
+async def test_silent_replicators_partitions_go_elsewhere_and_it_is_used_again(world: World) -> None:
+    """Nobody kills it for the time being: others have what it had after its lease, and when it answers it helps."""
+    world.timing = replace(QUICK, unresponsive_s=60.0)
+    first, silent = await _one_each(world)
+    (stray,) = silent.held
+    before = len(world.kafka.log)
+    silent.silent = True
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+    assert stray in first.held
+    # As it does when it reads the state topic.
+    silent.give_up(stray)
+    silent.silent = False
+    await eventually(lambda: len(first.held) == len(silent.held) == 1)
+    events = await world.coordinators[0].events()
+    assert any(each.level == "error" and "others take over orders-" in each.text for each in events)
+    assert not [each for each in world.kafka.log if each.startswith(("kill", "spawn 3"))]
+
+
+async def test_silent_replicator_without_others_keeps_what_it_has(world: World) -> None:
+    """Taking it away would only stop the copy: it may still be going on."""
+    world.timing = replace(QUICK, unresponsive_s=60.0)
+    await world.coordinator().apply(settings())
+    pool = world.ray.replicators
+    await eventually(lambda: len(pool[1].held) == 2)
+    before = len(world.kafka.log)
+    pool[1].silent = True
+    await asyncio.sleep(5 * QUICK.silent_s)
+    pool[1].silent = False
+    await eventually(world.coordinators[0]._pool.candidates)
+    assert not [each for each in world.kafka.log[before:] if each.startswith(("write grant", "assign", "release"))]
+
+
+async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> None:
+    """It was stopped itself: that it heard nothing meanwhile costs no replicator its partitions or its life."""
+    world.timing = replace(QUICK, silent_s=0.5, unresponsive_s=0.6)
+    _, asked = await _one_each(world)
+    before = len(world.kafka.log)
+    asked.silent = True
+    await asyncio.sleep(0.02)
+    time.sleep(1.0)  # noqa: ASYNC251 - as SIGSTOP does
+    await asyncio.sleep(0.02)
+    asked.silent = False
+    await eventually(lambda: len(world.coordinators[0]._pool.candidates()) == 2)
+    assert not [each for each in world.kafka.log[before:] if each.startswith(("kill", "assign", "release"))]
 
 
 async def test_unwritten_epoch_holds_the_takeover_up(world: World) -> None:
