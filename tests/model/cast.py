@@ -79,10 +79,13 @@ class Cast:
     def _appended(self, number: int, stored: Stored, unknown: bool) -> None:
         if number in self.wrongs or stored.producer_id < FIRST_PRODUCER:
             return
+        late = self.handling_now is not None and self.handling_now.late
+        if unknown and late:
+            # Right by chance, perhaps: where the source was cleaned of what is missing before it.
+            self.done[number].add("late")
         try:
             self.judges[number].appended(stored.base_offset, stored.values)
         except Wrong as wrong:
-            late = self.handling_now is not None and self.handling_now.late
             if not (unknown and (late or "target_unclean" in self.done[number])):
                 raise
             self.wrongs[number] = str(wrong)

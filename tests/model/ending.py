@@ -13,8 +13,8 @@ JUSTIFIED: dict[TroubleKind, set[str]] = {
     "source_truncated": {"source_truncated", "cleaned"},
     "target_truncated": {"target_unclean", "target_recreated"},
     "target_recreated": {"target_recreated"},
-    "target_foreign": {"foreign", "wrong"},
-    "copy_lost": {"wrong", "foreign", "target_unclean", "source_truncated", "source_removed", "target_emptied"},
+    "target_foreign": {"foreign", "late", "wrong"},
+    "copy_lost": {"late", "wrong", "foreign", "target_unclean", "source_truncated", "source_removed", "target_emptied"},
     "record_refused": {"refused"},
 }
 _ROUNDS = 300
