@@ -52,7 +52,7 @@ class Cast:
         self.judges = [Judge(source) for source in self.sources]
         self.targets = [
             TargetPartition(
-                f"t{number}", nature.replicated, partial(self._appended, number), self.judges[number].truncated
+                f"t{number}", nature.replicated, partial(self._appended, number), partial(self._truncated, number)
             )
             for number in range(nature.partitions)
         ]
@@ -63,6 +63,7 @@ class Cast:
         #: What was done to a partition's logs, by its name in ``JUSTIFIED``.
         self.done: list[set[str]] = [set() for _ in self.sources]
         self.wrongs: dict[int, str] = {}
+        self._wrong_at: dict[int, int] = {}
         self.handling_now: Part | None = None
         for _ in range(nature.replicators):
             self.spawn()
@@ -88,7 +89,13 @@ class Cast:
         except Wrong as wrong:
             if not (unknown and (late or "target_unclean" in self.done[number])):
                 raise
-            self.wrongs[number] = str(wrong)
+            self.wrongs[number], self._wrong_at[number] = str(wrong), stored.base_offset
+
+    def _truncated(self, number: int, end: int) -> None:
+        self.judges[number].truncated(end)
+        if number in self.wrongs and self._wrong_at[number] >= end:
+            # Never committed, and gone.
+            del self.wrongs[number]
 
     def spawn(self) -> Replicator:
         """A new replicator process."""
