@@ -394,9 +394,9 @@ class ReplicatorPool:
         if was == "starting":
             slot.problem = reason
         elif seen:
-            self._emit("error", slot.id, f"died ({reason}); its partitions go to the others, a replacement is started")
+            self._emit("error", slot.id, f"died ({reason}); what it had goes to the others, a replacement is started")
         else:
-            what = "its partitions go to the others once its lease has run out, a replacement is started"
+            what = "what it may still have goes to the others when its lease has run out, a replacement is started"
             self._emit("error", slot.id, f"lost ({reason}); {what}")
         self._listener.died(slot.id, seen=seen)
 

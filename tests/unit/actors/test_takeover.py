@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from actors.ports import ReplicatorHealth
 from mirror_ray.model.errors import StateFencedError
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowPartition
@@ -167,6 +168,29 @@ async def test_a_new_coordinator_waits_for_what_nobody_gave_back(world: World) -
     await world.coordinator().begin()
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
     assert not [each for each in world.kafka.log[before:] if each.startswith(f"assign {same} ")]
+
+
+async def test_a_new_coordinator_does_not_wait_for_long_for_a_replicator_that_hangs(world: World) -> None:
+    """What it has is handed out when its lease has run out; what it says later is too late."""
+    kept, hung = await _one_each(world)
+    (stray,), (same,) = hung.held, kept.held
+    world.abandon(world.coordinators[0])
+    answers = asyncio.Event()
+    health = hung.health
+
+    async def at_last() -> ReplicatorHealth:
+        await answers.wait()
+        return await health()
+
+    hung.health = at_last  # type: ignore[method-assign]
+    world.timing = replace(QUICK, start_timeout_s=60.0)
+    before = len(world.kafka.log)
+    await world.coordinator().begin()
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+    assert kept.held.keys() == {stray, same}
+    hung.give_up(stray)
+    answers.set()
+    await eventually(lambda: len(kept.held) == len(hung.held) == 1)
 
 
 async def test_nothing_waits_after_down(world: World) -> None:
