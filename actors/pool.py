@@ -55,6 +55,7 @@ class Slot:
     report: ReplicatorReport | None = None
     #: Whether a full report has come in since it was brought up: only then is it known what it holds.
     known: bool = False
+    counted_whole_s: float = 0.0
     #: Left by an earlier coordinator, and not heard of yet: nothing may be placed before it says what it holds.
     adopted: bool = False
     opened_s: float = 0.0
@@ -343,17 +344,25 @@ class ReplicatorPool:
         if slot.port is None:
             raise ReplicatorGoneError(f"{slot.id} is not running")
         # A copy: what is handed over while the answer is awaited has not been sent.
-        sent, full = tuple(slot.outbox), not slot.known
+        sent, full = tuple(slot.outbox), not slot.known or self._to_be_recounted(slot)
         report = await slot.port.exchange(sent, full=full)
         # Assignments stay in the outbox until they have been heard; hearing them twice changes nothing.
         delivered = {(each.partition, each.epoch) for each in sent}
         slot.outbox = [each for each in slot.outbox if (each.partition, each.epoch) not in delivered]
         self._note(slot, report)
+        if slot.known and slot.outbox:
+            # What was handed over meanwhile is not in it, and is not missing either.
+            full = False
+        if full:
+            slot.counted_whole_s = self._clock()
         self._listener.reported(slot.id, report, full=full)
         slot.known, slot.came_up, slot.adopted = True, True, False
         if slot.failing:
             self._emit("info", slot.id, "answers without errors again")
         slot.problem, slot.failing = None, False
+
+    def _to_be_recounted(self, slot: Slot) -> bool:
+        return not slot.outbox and self._clock() - slot.counted_whole_s > self._timing.recount_s
 
     def _fail(self, slot: Slot, error: Exception) -> None:
         """It answered with an error that nobody foresaw: shown until an exchange succeeds, told once."""

@@ -248,3 +248,12 @@ async def test_a_fenced_coordinator_stops_acting_for_the_flow(world: World) -> N
     assert not first.held
     assert not second.held
     assert any("another coordinator" in each.text for each in await coordinator.events())
+
+
+async def test_what_another_coordinator_took_is_missed(world: World) -> None:
+    """One that does not know that it was replaced took a partition back, and heard of it alone."""
+    world.timing = replace(QUICK, recount_s=0.05)
+    await world.coordinator().apply(settings(replicators=1))
+    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    taken, _ = world.ray.replicators[1].held.popitem()
+    await eventually(lambda: taken in world.ray.replicators[1].held)
