@@ -27,7 +27,7 @@ class Timing:
     step_s: float = 0.5
     #: Replicators are asked this often: anchors, lag and rates are at most this old.
     poll_s: float = 0.5
-    #: Asked for everything that they hold this often: another coordinator, which did not know that it had been replaced,
+    #: Asked for everything that they hold this often: a coordinator that did not know that it had been replaced
     #: may have taken something from them, or have heard what was meant for this one.
     recount_s: float = 30.0
     flush_s: float = 1.0
