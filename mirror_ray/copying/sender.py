@@ -253,8 +253,8 @@ class Sender:
             copy = by_key.pop(answer.key, None)
             if copy is not None and copy.pipeline.in_flight:
                 self._take_answer(copy, answer, committed)
-                if error_info(answer.error_code).name in PASSING and copy.pipeline.in_flight:
-                    # What failed for a moment may succeed the next: nothing behind it may.
+                if answer.error_code and copy.pipeline.in_flight:
+                    # What failed for a moment may succeed the next, and a producer be forgotten: nothing behind it may.
                     connection.abort(f"{copy.assignment.target} was refused with more behind it")
         self._lost(list(by_key.items()))
         self._on_answered()

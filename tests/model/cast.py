@@ -11,7 +11,7 @@ from tests.model.broker import DAY_MS, Stored, TargetPartition
 from tests.model.coordinator import FIRST_PRODUCER
 from tests.model.judge import Judge, Wrong
 from tests.model.replicator import Replicator
-from tests.model.requests import Part
+from tests.model.requests import Connection, Part
 from tests.model.source import SourcePartition
 from tests.model.state_topic import StateTopic
 
@@ -60,6 +60,8 @@ class Cast:
         self.terms = LeaseTerms(nature.lease_ms)
         self.lives = 0
         self.replicators: dict[int, Replicator] = {}
+        #: What brokers have of connections that were lost.
+        self.orphans: list[Connection] = []
         #: What was done to a partition's logs, by its name in ``JUSTIFIED``.
         self.done: list[set[str]] = [set() for _ in self.sources]
         self.wrongs: dict[int, str] = {}

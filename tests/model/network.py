@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from tests.model.broker import Answer
-from tests.model.cast import Act, Cast, Nature
+from tests.model.cast import Act, Cast
 from tests.model.replicator import Replicator
 from tests.model.requests import Connection, Part, Request
 
@@ -23,11 +23,6 @@ class Network(Cast):
     A batch is late where a broker gets it though the copy's right to write, or its knowledge of the log, had ended: its
     lease had run out before it was sent, its connection was lost, a batch before it was refused, or the leader moved.
     """
-
-    def __init__(self, nature: Nature) -> None:
-        super().__init__(nature)
-        #: What brokers have of connections that were lost.
-        self.orphans: list[Connection] = []
 
     def sending(self, *, relaxed: bool) -> list[Act]:
         """Handing a request to the kernel."""

@@ -34,6 +34,8 @@ class Surroundings(Protocol):
     targets: list[TargetPartition]
     state: StateTopic
     now_s: float
+    #: What brokers have of connections that were lost.
+    orphans: list[Connection]
 
 
 @dataclass(slots=True, eq=False)
@@ -248,6 +250,7 @@ class Replicator:
     def answered(self, broker: int) -> None:
         """The oldest handled request's answer arrives."""
         request = self.connections[broker].handled.popleft()
+        reset = False
         for part in request.parts:
             copy, answer = part.copy, part.answer
             if not copy.pipeline.in_flight or answer is None:
@@ -261,10 +264,13 @@ class Replicator:
             except Troubled as error:
                 self.stop(copy, error)
                 continue
+            reset = reset or bool(answer.error and copy.pipeline.in_flight)
             if answer.error and copy in self.leaders:
                 self.again(copy)
             elif not answer.error and copy.obstacle is not None and copy.drained:
                 self.stop(copy, copy.obstacle)
+        if reset:
+            self.around.orphans.append(self.lose(broker))
 
     def lose(self, broker: int) -> Connection:
         """A connection is lost; what the broker has of it, it may still handle."""
