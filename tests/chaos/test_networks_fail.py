@@ -56,7 +56,11 @@ async def test_network_slow_then_dead_then_cut(clusters: Clusters, make_topic: T
 async def test_throttled_by_a_quota(
     clusters: Clusters, make_topic: TopicMaker, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    """A broker that is silent because it throttles is waited for, even beyond the request timeout."""
+    """A broker that is silent because it throttles is waited for, even beyond the request timeout.
+
+    What was sent before it said so may stand unread at a target until the kernel gives it up for the lease: once,
+    for there is one request in flight from then on.
+    """
     caplog.set_level(logging.INFO, "mirror_ray")
     limited: DevCluster = clusters.b if kind == "producer_byte_rate" else clusters.a
     topic = make_topic(clusters.a, PARTITIONS, KEEP)
@@ -74,5 +78,7 @@ async def test_throttled_by_a_quota(
             await set_quota(limited, kind, None)
         await engine.stop()
         assert engine.stops == []
-        assert not [record.message for record in caplog.records if "to broker" in record.message]
+        lost = [record.message for record in caplog.records if "to broker" in record.message]
+        assert len(lost) <= (kind == "producer_byte_rate"), lost
+        assert all("Connection timed out" in message for message in lost)
         assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)
