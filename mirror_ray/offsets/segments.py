@@ -1,0 +1,184 @@
+"""Which source offset is which target offset, for one partition. Pure.
+
+A *segment* is a run of records without a hole on either side. The next one begins behind a hole: of the source
+(markers, aborted or cleaned records), or of the target (other writers' records in a shared topic). Each knows how many
+records were copied before it; where that is more than the one before it accounts for, segments are missing in between:
+a process died before it told them, or they were given up to save room. What lies there is found by walking the source.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+#: Segments kept of a partition, of 32 bytes each.
+DEFAULT_LIMIT = 1 << 14
+
+
+class Segment(NamedTuple):
+    """Source records ``source`` to ``source + length - 1`` are target records from ``target`` on."""
+
+    source: int
+    target: int
+    length: int
+    #: Records copied before it; in a remote topic that one flow alone writes these count its offsets.
+    number: int
+
+
+class Position(NamedTuple):
+    """Source and target positions that belong together, and how many records lie before them."""
+
+    source: int
+    target: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The offset asked for, on the other side: of the same record, or of the next one that is there."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Not before ``after`` and not behind ``before``: to be found by walking the records in between."""
+
+    after: Position
+    before: Position
+
+
+class Beyond:
+    """Behind everything that is known: to be asked again when more has been copied."""
+
+
+Place = Exact | Between | Beyond
+
+
+class SegmentMap:
+    """The segments of one partition in their order; at most ``limit`` of them, dense at the head and sparse behind.
+
+    Guarantees: an ``Exact`` answer is the place of the very record. It stays so, or becomes ``Between``, whatever is
+    added, unless the target was truncated or the source is copied anew.
+    """
+
+    __slots__ = ("_head", "_lengths", "_limit", "_numbers", "_origin", "_sources", "_targets")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._sources, self._targets = array("q"), array("q")
+        self._lengths, self._numbers = array("q"), array("q")
+        #: Records before this are not there any more, or never were.
+        self._origin = Position(0, 0, 0)
+        #: Source position that has been reached: behind the last record there may be holes.
+        self._head = 0
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return map(Segment, self._sources, self._targets, self._lengths, self._numbers)
+
+    def add(self, segment: Segment, source_next: int) -> None:
+        """What was acknowledged next, and the source position that was reached with it.
+
+        What lies at or behind it on either side was lost by the target, or is copied anew, and is forgotten.
+        """
+        self._cut(segment)
+        if self._continues(segment):
+            self._lengths[-1] = segment.source + segment.length - self._sources[-1]
+        else:
+            self._sources.append(segment.source)
+            self._targets.append(segment.target)
+            self._lengths.append(segment.length)
+            self._numbers.append(segment.number)
+        self._head = max(source_next, segment.source + segment.length)
+        if len(self) > self._limit:
+            self._thin()
+
+    def reached(self, source_next: int) -> None:
+        """The source was read on to there, and held nothing more to copy."""
+        self._head = max(self._head, source_next)
+
+    def forget_below(self, source_start: int, target_start: int) -> None:
+        """Both logs begin there or later: segments that end before either begin are of no use."""
+        keep = 0
+        while keep < len(self):
+            end = self._end(keep)
+            if end.source > source_start and end.target > target_start:
+                break
+            keep += 1
+        for column in (self._sources, self._targets, self._lengths, self._numbers):
+            del column[:keep]
+        if keep and len(self):
+            self._origin = self._begin(0)
+
+    def to_target(self, offset: int) -> Place:
+        """The target position of a source position: of the first record that is not before it."""
+        at = bisect_right(self._sources, offset) - 1
+        if at < 0:
+            return self._before_all(Exact(self._targets[0])) if len(self) else Beyond()
+        end = self._end(at)
+        if offset < end.source:
+            return Exact(self._targets[at] + offset - self._sources[at])
+        if at + 1 < len(self):
+            # The first record of what is not known is the next one on the target, too, unless others write there.
+            return self._behind(at, self._targets[at + 1], at_once=offset == end.source)
+        return Exact(end.target) if offset <= self._head else Beyond()
+
+    def to_source(self, offset: int) -> Place:
+        """The source position of a target position: of the first record that is not before it."""
+        at = bisect_right(self._targets, offset) - 1
+        if at < 0:
+            return self._before_all(Exact(self._sources[0])) if len(self) else Beyond()
+        end = self._end(at)
+        if offset < end.target:
+            return Exact(self._sources[at] + offset - self._targets[at])
+        if at + 1 < len(self):
+            return self._behind(at, self._sources[at + 1], at_once=False)
+        return Exact(self._head) if offset == end.target else Beyond()
+
+    def _before_all(self, first: Exact) -> Place:
+        begin = self._begin(0)
+        return first if begin.number == self._origin.number else Between(self._origin, begin)
+
+    def _behind(self, at: int, following: int, *, at_once: bool) -> Place:
+        """The place of what lies between a segment's end and the next one's begin, where ``following`` is."""
+        end, begin = self._end(at), self._begin(at + 1)
+        if end.number == begin.number:
+            return Exact(following)
+        if at_once and begin.target - end.target == begin.number - end.number:
+            return Exact(end.target)
+        return Between(end, begin)
+
+    def _begin(self, at: int) -> Position:
+        return Position(self._sources[at], self._targets[at], self._numbers[at])
+
+    def _end(self, at: int) -> Position:
+        length = self._lengths[at]
+        return Position(self._sources[at] + length, self._targets[at] + length, self._numbers[at] + length)
+
+    def _continues(self, segment: Segment) -> bool:
+        """Whether every offset up to it, on both sides, is a record: then there is no hole, told or not."""
+        if not len(self):
+            return False
+        end = self._end(len(self) - 1)
+        records = segment.number - end.number
+        return segment.source - end.source == records == segment.target - end.target
+
+    def _cut(self, segment: Segment) -> None:
+        keep = min(bisect_left(self._sources, segment.source), bisect_left(self._targets, segment.target))
+        for column in (self._sources, self._targets, self._lengths, self._numbers):
+            del column[keep:]
+        if keep:
+            room = min(segment.source - self._sources[-1], segment.target - self._targets[-1])
+            self._lengths[-1] = min(self._lengths[-1], room)
+
+    def _thin(self) -> None:
+        """Give up every other one of the older half, but the first."""
+        half = len(self) // 2
+        for column in (self._sources, self._targets, self._lengths, self._numbers):
+            del column[1:half:2]

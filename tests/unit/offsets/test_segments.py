@@ -1,0 +1,128 @@
+"""The map against a copy that is known record by record: what it says exactly is right, whatever it has forgotten."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, Segment, SegmentMap
+
+
+@dataclass
+class Copy:
+    """Every record's source and target offset, and the map of them."""
+
+    limit: int
+    places: SegmentMap = field(init=False)
+    sources: list[int] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+    source_end: int = 0
+    target_end: int = 0
+
+    def __post_init__(self) -> None:
+        self.places = SegmentMap(self.limit)
+
+    def run(self, source_hole: int, target_hole: int, length: int, *, told: bool) -> None:
+        """Copy records behind a hole; a crash may keep the map from being told."""
+        segment = Segment(self.source_end + source_hole, self.target_end + target_hole, length, len(self.sources))
+        self.sources += range(segment.source, segment.source + length)
+        self.targets += range(segment.target, segment.target + length)
+        self.source_end, self.target_end = segment.source + length, segment.target + length
+        if told:
+            self.places.add(segment, self.source_end)
+
+    def lose(self, records: int) -> None:
+        """The target loses its end; the source's same records are copied again, in one go."""
+        cut = len(self.sources) - records
+        again = self.sources[cut:]
+        self.target_end = self.targets[cut] if again else self.target_end
+        del self.sources[cut:], self.targets[cut:]
+        for source in again:
+            self.source_end = source
+            self.run(0, 0, 1, told=True)
+
+    def target_of(self, source: int) -> int:
+        """The target offset of the first record that is not before ``source``."""
+        at = bisect_left(self.sources, source)
+        return self.targets[at] if at < len(self.targets) else self.target_end
+
+    def source_of(self, target: int) -> int:
+        """The other way round."""
+        at = bisect_left(self.targets, target)
+        return self.sources[at] if at < len(self.sources) else self.source_end
+
+
+RUN = st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(1, 5), st.booleans())
+
+
+@given(
+    runs=st.lists(RUN, min_size=1, max_size=60), limit=st.integers(4, 20), shared=st.booleans(), lost=st.integers(0, 12)
+)
+def test_what_is_exact_is_right(runs: list[tuple[int, int, int, bool]], limit: int, shared: bool, lost: int) -> None:
+    """In both directions; what is not known is bounded on both sides, and the bounds are right."""
+    copy = Copy(limit)
+    for number, (source_hole, target_hole, length, told) in enumerate(runs):
+        if number == len(runs) // 2:
+            copy.lose(min(lost, len(copy.sources)))
+        copy.run(source_hole, target_hole if shared else 0, length, told=told or number == len(runs) - 1)
+    assert len(copy.places) <= limit
+    for source in range(copy.source_end + 1):
+        _agrees(copy.places.to_target(source), copy.target_of(source), "target")
+    for target in range(copy.target_end + 1):
+        _agrees(copy.places.to_source(target), copy.source_of(target), "source")
+
+
+def _agrees(place: Place, truth: int, side: str) -> None:
+    match place:
+        case Exact(offset):
+            assert offset == truth
+        case Between(after, before):
+            assert getattr(after, side) <= truth <= getattr(before, side)
+        case Beyond():
+            raise AssertionError("everything was told in the end")
+
+
+def test_every_edge() -> None:
+    """Below the first record, in a hole, at the head, behind it."""
+    places = SegmentMap()
+    assert isinstance(places.to_target(0), Beyond)
+    places.add(Segment(100, 0, 10, 0), 115)
+    assert [places.to_target(each) for each in (0, 100, 105, 110, 115)] == [Exact(each) for each in (0, 0, 5, 10, 10)]
+    assert isinstance(places.to_target(116), Beyond)
+    places.add(Segment(120, 10, 1, 10), 121)
+    assert [places.to_target(each) for each in (109, 112, 119, 120, 121)] == [
+        Exact(each) for each in (9, 10, 10, 10, 11)
+    ]
+    places.reached(130)
+    assert places.to_target(130) == Exact(11)
+    assert [places.to_source(each) for each in (0, 9, 10, 11)] == [Exact(each) for each in (100, 109, 120, 130)]
+
+
+def test_a_log_without_holes_is_one_segment() -> None:
+    """Also where a crash kept some of it from being told."""
+    places = SegmentMap()
+    for first in (0, 10, 30, 40):
+        places.add(Segment(first, first, 10, first), first + 10)
+    assert list(places) == [Segment(0, 0, 50, 0)]
+
+
+def test_what_both_logs_have_deleted_is_forgotten() -> None:
+    """A segment whose records one side has deleted can't be asked for on the other either."""
+    places = SegmentMap()
+    for number in range(10):
+        places.add(Segment(3 * number, 2 * number, 2, 2 * number), 3 * number + 3)
+    places.forget_below(7, 5)
+    assert next(iter(places)) == Segment(6, 4, 2, 4)
+
+
+def test_memory_is_bounded_by_the_limit() -> None:
+    """A hole behind every record, a hundred thousand times; the newest half stays exact."""
+    places = SegmentMap(1000)
+    for number in range(100_000):
+        places.add(Segment(2 * number, number, 1, number), 2 * number + 2)
+    assert len(places) <= 1000
+    assert all(places.to_target(2 * number) == Exact(number) for number in range(99_600, 100_000))
+    assert isinstance(places.to_target(1_001), Between)
