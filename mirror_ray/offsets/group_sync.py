@@ -1,0 +1,59 @@
+"""Whether a group's offset on the target is to be written. Pure.
+
+MM2 writes whatever is missing or lower (``MirrorCheckpointTask``): a group that goes on on the target, and stands for a
+moment behind its translated offset, is thrown forward over records that it has not read. Here an offset is replaced by
+its own successor alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is known of one group and one partition, as target offsets."""
+
+    #: Committed on the target; None: nothing.
+    committed: int | None
+    #: What was written last by us, or by MM2 before us: the newest checkpoint that was committed; None: never.
+    written: int | None
+    #: Where the group stands on the source.
+    translated: int
+    #: Whether its source offset was seen to go back since ``written``.
+    went_back: bool
+    #: Whether it has members on the target.
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Nothing is written; ``reason`` is for people, None where all is as it should be."""
+
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Commit this."""
+
+    offset: int
+
+
+def decide(group: Standing) -> Keep | Write:
+    """What to do about a group's offset on the target.
+
+    Guarantees: what somebody else committed there is never replaced, and a group goes back only after its source offset
+    was seen to.
+    """
+    if group.committed == group.translated:
+        return Keep()
+    if group.active:
+        return Keep("the group is active on the target")
+    if group.committed is None:
+        return Write(group.translated)
+    if group.committed != group.written:
+        return Keep(f"offset {group.committed} on the target was committed there by somebody else")
+    if group.translated < group.committed and not group.went_back:
+        return Keep(f"it stands at {group.committed} on the target, and was not seen to go back on the source")
+    return Write(group.translated)
