@@ -19,6 +19,8 @@ class Outgoing:
     source_first: int
     #: Source position once it is acknowledged; holes that follow it on the source move it on.
     source_next: int
+    #: Its records as runs without a hole on the source: (first offset, number of records).
+    runs: tuple[tuple[int, int], ...]
     #: The source's leader epoch at that position.
     source_epoch: int
     max_timestamp: int

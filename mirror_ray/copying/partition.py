@@ -28,6 +28,7 @@ from mirror_ray.copying.passing import Passing
 from mirror_ray.copying.pipeline import Pipeline
 from mirror_ray.copying.prepare import Piece, pieces_of
 from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog, copied_since, to_be_scanned
+from mirror_ray.copying.segment_log import SegmentLog
 from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
@@ -74,6 +75,8 @@ class PartitionCopy:
     source_end: int = -1
     high_watermark: int = -1
     progress: Progress = field(default_factory=Progress)
+    #: Which source offset is which target offset, as acknowledged since the assignment.
+    segments: SegmentLog = field(init=False)
     #: While records of the source are passed over, since the target holds them already.
     _passing: Passing | None = None
     #: Below this source offset each record is a batch of its own: one of them was refused.
@@ -81,6 +84,7 @@ class PartitionCopy:
 
     def __post_init__(self) -> None:
         self.pipeline = Pipeline(self.budget)
+        self.segments = SegmentLog(self.assignment)
         self.acknowledged = self.assignment.anchor
         self._fetch_from(self.acknowledged)
 
@@ -121,6 +125,7 @@ class PartitionCopy:
         self.state = "copying"
         self._over("target_missing", "target_recreated", "target_truncated", "target_foreign")
         if self._passing is None:
+            self.segments.begin(self.acknowledged)
             self._over("copy_lost")
 
     def _pass_over(self, ours: int, log: TargetLog, contents: Contents | None) -> None:
@@ -229,6 +234,7 @@ class PartitionCopy:
                 count=batch.count,
                 source_first=piece.source_first,
                 source_next=piece.source_next,
+                runs=piece.runs,
                 source_epoch=epoch,
                 max_timestamp=batch.max_timestamp,
                 size_bytes=len(batch.view),
@@ -259,6 +265,7 @@ class PartitionCopy:
         self._passing = None
         self.wants_contents = False
         self.acknowledged = anchor
+        self.segments.begin(anchor)
         self._over("copy_lost")
 
     def _cleaned(self) -> None:
@@ -268,6 +275,7 @@ class PartitionCopy:
             if self._passing is not None:
                 self.acknowledged = self._passing.anchor(anchor.source_offset, anchor.source_epoch)
                 self._passing = None
+                self.segments.begin(self.acknowledged)
             self._fetch_from(self.acknowledged)
         elif self.wants_contents:
             why = "the source holds none of the records that were copied last"
@@ -365,6 +373,7 @@ class PartitionCopy:
         committed = self.pipeline.committed()
         for done in committed:
             self.progress.add(done)
+            self.segments.add(done.runs, done.target_offset, done.sequence)
         last = committed[-1]
         self.acknowledged = self._pair(
             last.source_next, last.target_offset + last.count, last.next_sequence, last.source_epoch

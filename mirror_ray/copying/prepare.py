@@ -21,6 +21,8 @@ class Piece(NamedTuple):
     source_first: int
     #: Where the source goes on behind it.
     source_next: int
+    #: Its records as runs without a hole on the source: (first offset, number of records).
+    runs: tuple[tuple[int, int], ...]
 
 
 def pieces_of(batch: Batch, position: int, assignment: Assignment, *, singly: bool) -> Sequence[Piece]:
@@ -36,7 +38,8 @@ def pieces_of(batch: Batch, position: int, assignment: Assignment, *, singly: bo
         batch = compress_batch(batch, codec)
     leave_out = [(first, end) for first, end in assignment.skip if first < batch.next_offset and end > position]
     if not (leave_out or singly) and needs_repack(batch, position, assignment.max_message_bytes) is None:
-        return (Piece(batch, batch.base_offset, batch.next_offset),)
+        runs = ((batch.base_offset, batch.count),)
+        return (Piece(batch, batch.base_offset, batch.next_offset, runs),)
     try:
         repacked = repack(
             batch,
@@ -48,4 +51,4 @@ def pieces_of(batch: Batch, position: int, assignment: Assignment, *, singly: bo
     except RecordTooLargeError as error:
         source = assignment.partition.source
         raise Troubled(troubled.record_refused(source, error.offset, str(error))) from error
-    return [Piece(piece.batch, piece.source_first, piece.next_source_offset) for piece in repacked]
+    return [Piece(piece.batch, piece.source_first, piece.next_source_offset, piece.runs) for piece in repacked]

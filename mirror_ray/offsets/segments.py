@@ -14,18 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mirror_ray.model.anchor import SEQUENCE_MODULUS
+from mirror_ray.model.segment import Segment
+
 #: Segments kept of a partition, of 32 bytes each.
 DEFAULT_LIMIT = 1 << 14
-
-
-class Segment(NamedTuple):
-    """Source records ``source`` to ``source + length - 1`` are target records from ``target`` on."""
-
-    source: int
-    target: int
-    length: int
-    #: Records copied before it; in a remote topic that one flow alone writes these count its offsets.
-    number: int
 
 
 class Position(NamedTuple):
@@ -88,6 +81,7 @@ class SegmentMap:
         What lies at or behind it on either side was lost by the target, or is copied anew, and is forgotten.
         """
         self._cut(segment)
+        segment = segment._replace(number=self._counted_on(segment.number))
         if self._continues(segment):
             self._lengths[-1] = segment.source + segment.length - self._sources[-1]
         else:
@@ -160,6 +154,13 @@ class SegmentMap:
     def _end(self, at: int) -> Position:
         length = self._lengths[at]
         return Position(self._sources[at] + length, self._targets[at] + length, self._numbers[at] + length)
+
+    def _counted_on(self, number: int) -> int:
+        """Numbers are told as sequences, which wrap."""
+        if not len(self):
+            return number
+        before = self._end(len(self) - 1).number
+        return before + (number - before) % SEQUENCE_MODULUS
 
     def _continues(self, segment: Segment) -> bool:
         """Whether every offset up to it, on both sides, is a record: then there is no hole, told or not."""

@@ -6,15 +6,13 @@ Sources: ``Heartbeat``, ``Checkpoint`` and ``OffsetSync`` in ``org.apache.kafka.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Final, Self
 
-from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.records.fields import FieldReader, pack, string
 
 _VERSION: Final = 0
-_LONGEST_STRING_BYTES: Final = 0x7FFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +29,7 @@ class Heartbeat:
         Raises:
             ValueError: A string or number does not fit the format.
         """
-        return _string(self.source_alias) + _string(self.target_alias), _pack(">hq", _VERSION, self.timestamp_ms)
+        return string(self.source_alias) + string(self.target_alias), pack(">hq", _VERSION, self.timestamp_ms)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
@@ -40,11 +38,11 @@ class Heartbeat:
         Raises:
             CorruptRecordError: The bytes are no heartbeat.
         """
-        keys = _Reader("heartbeat key", key)
+        keys = FieldReader("heartbeat key", key)
         source, target = keys.string(), keys.string()
         keys.end()
-        values = _Reader("heartbeat value", value)
-        values.version()
+        values = FieldReader("heartbeat value", value)
+        values.version(_VERSION)
         timestamp_ms = values.int64()
         values.end()
         return cls(source_alias=source, target_alias=target, timestamp_ms=timestamp_ms)
@@ -69,8 +67,8 @@ class Checkpoint:
         Raises:
             ValueError: A string or number does not fit the format.
         """
-        key = _string(self.group) + _string(self.partition.topic) + _pack(">i", self.partition.partition)
-        value = _pack(">hqq", _VERSION, self.upstream_offset, self.downstream_offset) + _string(self.metadata)
+        key = string(self.group) + string(self.partition.topic) + pack(">i", self.partition.partition)
+        value = pack(">hqq", _VERSION, self.upstream_offset, self.downstream_offset) + string(self.metadata)
         return key, value
 
     @classmethod
@@ -80,11 +78,11 @@ class Checkpoint:
         Raises:
             CorruptRecordError: The bytes are no checkpoint.
         """
-        keys = _Reader("checkpoint key", key)
+        keys = FieldReader("checkpoint key", key)
         group, partition = keys.string(), TopicPartition(keys.string(), keys.int32())
         keys.end()
-        values = _Reader("checkpoint value", value)
-        values.version()
+        values = FieldReader("checkpoint value", value)
+        values.version(_VERSION)
         upstream, downstream, metadata = values.int64(), values.int64(), values.string()
         values.end()
         return cls(
@@ -113,8 +111,8 @@ class OffsetSync:
         Raises:
             ValueError: A string or number does not fit the format.
         """
-        key = _string(self.partition.topic) + _pack(">i", self.partition.partition)
-        return key, _pack(">qq", self.upstream_offset, self.downstream_offset)
+        key = string(self.partition.topic) + pack(">i", self.partition.partition)
+        return key, pack(">qq", self.upstream_offset, self.downstream_offset)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
@@ -123,77 +121,10 @@ class OffsetSync:
         Raises:
             CorruptRecordError: The bytes are no offset sync.
         """
-        keys = _Reader("offset sync key", key)
+        keys = FieldReader("offset sync key", key)
         partition = TopicPartition(keys.string(), keys.int32())
         keys.end()
-        values = _Reader("offset sync value", value)
+        values = FieldReader("offset sync value", value)
         upstream, downstream = values.int64(), values.int64()
         values.end()
         return cls(partition=partition, upstream_offset=upstream, downstream_offset=downstream)
-
-
-def _pack(layout: str, *numbers: int) -> bytes:
-    try:
-        return struct.pack(layout, *numbers)
-    except struct.error as error:
-        raise ValueError(f"{numbers} do not fit the format: {error}") from error
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    if len(data) > _LONGEST_STRING_BYTES:
-        raise ValueError(
-            f"a string of {len(data)} bytes ({text[:40]!r}...) is over {_LONGEST_STRING_BYTES}, Kafka's longest"
-        )
-    return len(data).to_bytes(2, "big") + data
-
-
-class _Reader:
-    """Takes one field after the other from a key or value."""
-
-    def __init__(self, what: str, data: bytes | None) -> None:
-        if data is None:
-            raise CorruptRecordError(f"{what}: it is null")
-        self._what = what
-        self._data = data
-        self._position = 0
-
-    def string(self) -> str:
-        length = self._number(2)
-        if length < 0:
-            raise self._error(f"its string length is {length}")
-        raw = self._take(length)
-        try:
-            return raw.decode()
-        except UnicodeDecodeError as error:
-            raise self._error(f"its string is not UTF-8 ({error.reason})") from error
-
-    def version(self) -> None:
-        version = self._number(2)
-        if version != _VERSION:
-            raise self._error(f"its version is {version}, only {_VERSION} is known")
-
-    def int32(self) -> int:
-        return self._number(4)
-
-    def int64(self) -> int:
-        return self._number(8)
-
-    def end(self) -> None:
-        left = len(self._data) - self._position
-        if left:
-            raise self._error(f"{left} bytes follow its end")
-
-    def _number(self, size: int) -> int:
-        return int.from_bytes(self._take(size), "big", signed=True)
-
-    def _take(self, size: int) -> bytes:
-        stop = self._position + size
-        if stop > len(self._data):
-            raise self._error(f"it ends after {len(self._data)} bytes, {stop} are needed")
-        piece = self._data[self._position : stop]
-        self._position = stop
-        return piece
-
-    def _error(self, problem: str) -> CorruptRecordError:
-        return CorruptRecordError(f"{self._what}: {problem}: {self._data[:40].hex(' ')}")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, Segment, SegmentMap
+from mirror_ray.model.segment import Segment
+from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap
 
 
 @dataclass

@@ -1,0 +1,41 @@
+"""Runs of records whose places on both sides are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror_ray.model.names import TopicId, TopicPartition
+
+
+class Segment(NamedTuple):
+    """Source records ``source`` to ``source + length - 1`` are target records from ``target`` on, without a hole."""
+
+    source: int
+    target: int
+    length: int
+    #: Records of the flow that lie before it on the target, as the producer's sequences count them: modulo 2^31.
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentBlock:
+    """What one replicator tells of one partition, in the order of the copy, with one record of the segments topic.
+
+    It is told again, longer, until it is full: the newest one of the same ``key`` replaces the others.
+    """
+
+    source: TopicPartition
+    source_topic_id: TopicId
+    target_topic_id: TopicId
+    #: Of the assignment.
+    epoch: int
+    #: Not empty. The first one of an assignment has no records: it is the pair that copying began at.
+    segments: tuple[Segment, ...]
+    #: The source position that was reached: what lies between the last record and it was no record to copy.
+    source_next: int
+
+    @property
+    def key(self) -> tuple[TopicPartition, TopicId, TopicId, int, int]:
+        """Tells blocks apart."""
+        return self.source, self.source_topic_id, self.target_topic_id, self.epoch, self.segments[0].source

@@ -1,0 +1,64 @@
+"""The record of a flow's segments topic: one block of one partition's segments.
+
+Integers are columns, so that the producer's compression makes little of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror_ray.model.errors import CorruptRecordError
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.segment import Segment, SegmentBlock
+from mirror_ray.records.fields import FieldReader, pack, string
+
+_VERSION: Final = 0
+
+
+def encode_key(block: SegmentBlock) -> bytes:
+    """The key: of all versions of the block the newest one is kept."""
+    source = block.source
+    return (
+        pack(">h", _VERSION)
+        + string(source.topic)
+        + string(block.source_topic_id)
+        + string(block.target_topic_id)
+        + pack(">iqq", source.partition, block.epoch, block.segments[0].source)
+    )
+
+
+def encode_value(block: SegmentBlock) -> bytes:
+    """The value."""
+    count = len(block.segments)
+    head = pack(">hqi", _VERSION, block.source_next, count)
+    columns = zip(*block.segments, strict=True)
+    return head + b"".join(pack(f">{count}q", *column) for column in columns)
+
+
+def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
+    """Read a record that is not a tombstone.
+
+    Raises:
+        CorruptRecordError: The bytes are no block.
+    """
+    keys = FieldReader("segment block key", key)
+    keys.version(_VERSION)
+    topic, source_id, target_id = keys.string(), TopicId(keys.string()), TopicId(keys.string())
+    partition, epoch, first = keys.int32(), keys.int64(), keys.int64()
+    keys.end()
+    values = FieldReader("segment block value", value)
+    values.version(_VERSION)
+    source_next, count = values.int64(), values.int32()
+    columns = [values.int64s(count) for _ in Segment._fields]
+    values.end()
+    segments = tuple(map(Segment, *columns))
+    if not segments or segments[0].source != first:
+        raise CorruptRecordError(f"segment block of {topic}-{partition}: it does not begin at offset {first}")
+    return SegmentBlock(
+        source=TopicPartition(topic, partition),
+        source_topic_id=source_id,
+        target_topic_id=target_id,
+        epoch=epoch,
+        segments=segments,
+        source_next=source_next,
+    )
