@@ -79,6 +79,8 @@ class CopyEngine:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
                 await self._drained(copies)
+        for name in {copy.assignment.partition.flow for copy in copies} & self._flows.keys():
+            await self._flows[name].tell([copy for copy in copies if copy.assignment.partition.flow == name])
         for copy in copies:
             # It may have been assigned anew while it was drained.
             if self._find(copy.assignment.partition) is copy:

@@ -6,6 +6,7 @@ What becomes of a partition after whatever happens to it is decided in ``lifecyc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 
@@ -19,20 +20,25 @@ from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.sender import TRANSIENT, Sender
 from mirror_ray.copying.state_reader import StateReader
 from mirror_ray.copying.survey import Survey
+from mirror_ray.copying.telling import Telling
 from mirror_ray.copying.troubled import Troubled, recreated
 from mirror_ray.copying.workers import Workers
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.internal_writer import InternalWriter
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import NO_TOPIC_ID, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.policy import load_policy
 
 log = logging.getLogger(__name__)
 
 _TROUBLE_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
+_TELL_S = 2.0
 #: A shared remote topic grows without us: an idle copy's anchor follows its end, so that ours is soon found behind it.
 _SHARED_REFRESH_S = 60.0
 
@@ -64,7 +70,7 @@ class FlowCopier:
         self._wake = asyncio.Event()
         self._workers = Workers(self._new_fetcher, self._new_sender)
         self._life = Lifecycle(
-            self._workers, now_s=self._loop.time, wake=self._wake.set, on_changed=on_changed, on_event=on_event
+            self._workers, now_s=self._loop.time, wake=self._wake.set, on_changed=self._copy_changed, on_event=on_event
         )
         name = settings.name
         self._targets, self._sources = (
@@ -79,6 +85,7 @@ class FlowCopier:
             on_outdated=self._outdated,
             on_lease=self._lease_changed,
         )
+        self._telling = _telling(settings, source, target, on_event)
         self._task = asyncio.create_task(self._run(), name=f"flow {name}")
 
     def assign(self, assignment: Assignment) -> bool:
@@ -121,14 +128,29 @@ class FlowCopier:
         self._life.remove(copy)
         self._lease.drop(copy.assignment.partition.source)
 
+    async def tell(self, copies: Iterable[PartitionCopy]) -> None:
+        """Tell what is known of the offsets of copies that are about to be removed, if that can be done soon."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TELL_S):
+                await self._telling.flush(copies)
+
     async def close(self) -> None:
         """Stop every loop. Partitions should have been drained before."""
         self._task.cancel()
         await asyncio.gather(
-            self._task, self._lease.close(), self._targets.close(), self._sources.close(), return_exceptions=True
+            self._task,
+            self._lease.close(),
+            self._targets.close(),
+            self._sources.close(),
+            self._telling.close(),
+            return_exceptions=True,
         )
         await self._workers.close()
         await asyncio.gather(self._source.close(), self._target.close())
+
+    def _copy_changed(self, copy: PartitionCopy) -> None:
+        self._telling.changed(copy)
+        self._on_changed(copy)
 
     # ---- called by the reader of the state topic
 
@@ -343,6 +365,18 @@ class FlowCopier:
             on_stopped=self._life.stop,
             on_lost=self._life.lost,
         )
+
+
+def _telling(settings: FlowSettings, source: Cluster, target: Cluster, on_event: Callable[[str, str], None]) -> Telling:
+    name, syncs = settings.name, settings.offset_syncs
+    there, alias = (source, name.target) if syncs.location == "source" else (target, name.source)
+    topic = load_policy(settings.policy, name.source).offset_syncs_topic(alias)
+    return Telling(
+        str(name),
+        InternalWriter(target, segments_topic(name.source)),
+        InternalWriter(there, topic) if syncs.enabled else None,
+        on_event=on_event,
+    )
 
 
 def _topic_error(cluster: Cluster, partition: TopicPartition) -> str | None:

@@ -6,7 +6,7 @@ The passing path never comes here. A record's key, value and headers stay one ra
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mirror_ray.model.errors import CorruptBatchError
@@ -175,7 +175,7 @@ def _legacy_records(view: memoryview, limit_bytes: int) -> Iterator[Record]:
         magic, attributes = message[0], message[1]
         timestamp, key, value = _legacy_fields(offset, message)
         if not attributes & CODEC_MASK:
-            yield Record(offset, timestamp, _tail(key, value))
+            yield Record(offset, timestamp, record_tail(key, value))
             continue
         if value is None or attributes & CODEC_MASK >= len(CODECS):
             raise CorruptBatchError(
@@ -196,7 +196,7 @@ def _wrapped_records(wrapper_offset: int, magic: int, append_time: int | None, v
                 f"compressed message at source offset {wrapper_offset}: what it holds does not fit it"
             )
         timestamp, key, value = _legacy_fields(base + offset, message)
-        yield Record(base + offset, timestamp if append_time is None else append_time, _tail(key, value))
+        yield Record(base + offset, timestamp if append_time is None else append_time, record_tail(key, value))
 
 
 def _legacy_fields(offset: int, message: memoryview) -> tuple[int, memoryview | None, memoryview | None]:
@@ -218,12 +218,15 @@ def _int32_prefixed(data: memoryview, position: int) -> tuple[memoryview | None,
     return (None, start) if length < 0 else (data[start : start + length], start + length)
 
 
-def _tail(key: memoryview | None, value: memoryview | None) -> bytes:
-    """Key and value as a v2 record without headers has them."""
-    return _prefixed(key) + _prefixed(value) + b"\x00"
+def record_tail(
+    key: memoryview | bytes | None, value: memoryview | bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()
+) -> bytes:
+    """Key, value and headers as a v2 record has them: a ``Record.tail``."""
+    encoded = b"".join(_prefixed(name) + _prefixed(content) for name, content in headers)
+    return _prefixed(key) + _prefixed(value) + write_varint(len(headers)) + encoded
 
 
-def _prefixed(data: memoryview | None) -> bytes:
+def _prefixed(data: memoryview | bytes | None) -> bytes:
     return b"\x01" if data is None else write_varint(len(data)) + data
 
 

@@ -294,6 +294,7 @@ class Engine:
                 *flow._targets._tasks,
                 *flow._sources._tasks,
                 flow._lease._task,
+                flow._telling._task,
                 *(f._task for f in flow._workers._fetchers.values()),
                 *(s._task for s in flow._workers._senders.values()),
             ]

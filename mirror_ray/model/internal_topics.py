@@ -1,0 +1,8 @@
+"""Names of the topics that mirror-ray keeps for itself. MM2's default exclusion leaves such names alone."""
+
+from __future__ import annotations
+
+
+def segments_topic(source_alias: str) -> str:
+    """On the target: which source offset of a flow's partitions is which target offset."""
+    return f"mm2-ray-segments.{source_alias}.internal"
