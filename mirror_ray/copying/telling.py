@@ -74,7 +74,7 @@ class Telling:
             syncs: list[InternalRecord] = []
             for copy in copies:
                 blocks = copy.segments.take(copy.acknowledged.source_offset)
-                self._blocks |= {encode_key(block): block for block in blocks}
+                self._blocks |= {encode_key(block.key): block for block in blocks}
                 syncs += self._new_syncs(copy, blocks)
             while len(self._blocks) > _WAITING_BLOCKS:
                 del self._blocks[next(iter(self._blocks))]

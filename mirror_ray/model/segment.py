@@ -18,6 +18,18 @@ class Segment(NamedTuple):
     number: int
 
 
+class BlockKey(NamedTuple):
+    """Tells blocks apart."""
+
+    source: TopicPartition
+    source_topic_id: TopicId
+    target_topic_id: TopicId
+    #: Of the assignment.
+    epoch: int
+    #: Source offset of its first segment.
+    first: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentBlock:
     """What one replicator tells of one partition, in the order of the copy, with one record of the segments topic.
@@ -36,6 +48,6 @@ class SegmentBlock:
     source_next: int
 
     @property
-    def key(self) -> tuple[TopicPartition, TopicId, TopicId, int, int]:
-        """Tells blocks apart."""
-        return self.source, self.source_topic_id, self.target_topic_id, self.epoch, self.segments[0].source
+    def key(self) -> BlockKey:
+        """The same for all versions of the block."""
+        return BlockKey(self.source, self.source_topic_id, self.target_topic_id, self.epoch, self.segments[0].source)

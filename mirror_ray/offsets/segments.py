@@ -75,6 +75,24 @@ class SegmentMap:
     def __iter__(self) -> Iterator[Segment]:
         return map(Segment, self._sources, self._targets, self._lengths, self._numbers)
 
+    @property
+    def first_source(self) -> int | None:
+        """Source offset of the first segment."""
+        return self._sources[0] if len(self) else None
+
+    @property
+    def last_source(self) -> int | None:
+        """Source offset of the last segment."""
+        return self._sources[-1] if len(self) else None
+
+    @property
+    def head(self) -> Position:
+        """What has been reached on both sides; all 0 while nothing is known."""
+        if not len(self):
+            return Position(0, 0, 0)
+        end = self._end(len(self) - 1)
+        return Position(self._head, end.target, end.number)
+
     def add(self, segment: Segment, source_next: int) -> None:
         """What was acknowledged next, and the source position that was reached with it.
 
@@ -98,11 +116,11 @@ class SegmentMap:
         self._head = max(self._head, source_next)
 
     def forget_below(self, source_start: int, target_start: int) -> None:
-        """Both logs begin there or later: segments that end before either begin are of no use."""
+        """The logs begin there or later: segments whose records neither has any more are of no use."""
         keep = 0
         while keep < len(self):
             end = self._end(keep)
-            if end.source > source_start and end.target > target_start:
+            if end.source > source_start or end.target > target_start:
                 break
             keep += 1
         for column in (self._sources, self._targets, self._lengths, self._numbers):

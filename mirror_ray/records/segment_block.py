@@ -9,21 +9,20 @@ from typing import Final
 
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.model.segment import Segment, SegmentBlock
+from mirror_ray.model.segment import BlockKey, Segment, SegmentBlock
 from mirror_ray.records.fields import FieldReader, pack, string
 
 _VERSION: Final = 0
 
 
-def encode_key(block: SegmentBlock) -> bytes:
-    """The key: of all versions of the block the newest one is kept."""
-    source = block.source
+def encode_key(key: BlockKey) -> bytes:
+    """The key: of all versions of the block the newest one is kept, and a tombstone deletes it."""
     return (
         pack(">h", _VERSION)
-        + string(source.topic)
-        + string(block.source_topic_id)
-        + string(block.target_topic_id)
-        + pack(">iqq", source.partition, block.epoch, block.segments[0].source)
+        + string(key.source.topic)
+        + string(key.source_topic_id)
+        + string(key.target_topic_id)
+        + pack(">iqq", key.source.partition, key.epoch, key.first)
     )
 
 

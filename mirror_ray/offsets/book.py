@@ -1,0 +1,95 @@
+"""The maps of all partitions of a flow, as the segments topic tells of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.segment import BlockKey, SegmentBlock
+from mirror_ray.offsets.segments import DEFAULT_LIMIT, SegmentMap
+
+#: Blocks kept of a partition in the topic: twice what the map keeps in memory.
+_BLOCKS = 128
+
+
+@dataclass(slots=True)
+class Page:
+    """One partition: the topics that are copied from and to, and where their records lie."""
+
+    source_topic_id: TopicId
+    target_topic_id: TopicId
+    epoch: int
+    places: SegmentMap
+    #: Blocks in the topic, oldest first; the last one may grow.
+    blocks: dict[BlockKey, None] = field(default_factory=dict)
+    #: Grows with every change, so that what was derived from it can be kept until then.
+    version: int = 0
+
+
+class SegmentBook:
+    """Takes blocks in the order of the topic.
+
+    Guarantees: what a replicator tells late, after the partition was given to another one, changes nothing.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._pages: dict[TopicPartition, Page] = {}
+        self._superfluous: list[BlockKey] = []
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._pages)
+
+    def find(self, source: TopicPartition) -> Page | None:
+        """What is known of a source partition."""
+        return self._pages.get(source)
+
+    def apply(self, block: SegmentBlock) -> None:
+        """Take the next block."""
+        page = self._pages.get(block.source)
+        if page is not None and block.epoch < page.epoch:
+            self._superfluous.append(block.key)
+            return
+        if page is None or (page.source_topic_id, page.target_topic_id) != (
+            block.source_topic_id,
+            block.target_topic_id,
+        ):
+            if page is not None:
+                self._superfluous += page.blocks
+            page = Page(block.source_topic_id, block.target_topic_id, block.epoch, SegmentMap(self._limit))
+            self._pages[block.source] = page
+        # Of a block that has grown only what is new, and the segment that may have, is to be looked at.
+        known = page.places.last_source if block.key in page.blocks else None
+        page.epoch = block.epoch
+        page.version += 1
+        page.blocks[block.key] = None
+        for segment in block.segments:
+            if known is None or segment.source >= known:
+                page.places.add(segment, segment.source)
+        page.places.reached(block.source_next)
+
+    def superfluous(self) -> list[BlockKey]:
+        """Blocks to be deleted from the topic; each is named once. The newest are all kept, ever fewer of the old."""
+        for page in self._pages.values():
+            if len(page.blocks) > _BLOCKS:
+                older = list(page.blocks)[1 : len(page.blocks) // 2 : 2]
+                self._superfluous += older
+                for key in older:
+                    del page.blocks[key]
+        gone, self._superfluous = self._superfluous, []
+        return gone
+
+    def forget_below(self, source: TopicPartition, source_start: int, target_start: int) -> None:
+        """The logs of a partition begin there, or later."""
+        page = self._pages.get(source)
+        if page is None:
+            return
+        page.places.forget_below(source_start, target_start)
+        first = page.places.first_source
+        keys = list(page.blocks)
+        for key, following in zip(keys, keys[1:], strict=False):
+            if first is None or following.first > first:
+                break
+            del page.blocks[key]
+            self._superfluous.append(key)

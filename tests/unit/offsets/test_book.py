@@ -1,0 +1,147 @@
+"""The book against a copy that several replicators told of, with what is told twice, late or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.copying.segment_log import SegmentLog
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.segment import SegmentBlock
+from mirror_ray.offsets.book import SegmentBook
+from mirror_ray.offsets.segments import Between, Exact
+
+SOURCE = TopicPartition("orders", 3)
+
+
+def _log(epoch: int, source_id: str = "s") -> SegmentLog:
+    return SegmentLog(
+        Assignment(
+            partition=FlowPartition(FlowName("A", "B"), "orders", 3),
+            source_topic_id=TopicId(source_id),
+            target=TopicPartition("A.orders", 3),
+            target_topic_id=TopicId("t"),
+            producer_id=1,
+            producer_epoch=0,
+            anchor=Anchor(0, 0),
+            epoch=epoch,
+            max_message_bytes=1 << 20,
+        )
+    )
+
+
+OWNER = st.tuples(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.booleans()), max_size=30),
+    st.sampled_from(["stops", "crashes", "late"]),
+)
+
+
+@given(owners=st.lists(OWNER, min_size=1, max_size=5), again=st.randoms(use_true_random=False))
+def test_what_is_exact_is_right_whoever_told_it(
+    owners: list[tuple[list[tuple[int, int, bool]], str]], again: object
+) -> None:
+    """Blocks are told again and again while they grow; a crash keeps the last from being told, or lets it come late."""
+    truth: dict[int, int] = {}
+    told: list[SegmentBlock] = []
+    late: list[SegmentBlock] = []
+    source = target = 0
+    for epoch, (steps, end) in enumerate(owners, 1):
+        log = _log(epoch)
+        log.begin(Anchor(source, target))
+        told += log.take(source)
+        told += late
+        late = []
+        for hole, count, take in steps:
+            source += hole
+            log.add([(source, count)], target, target)
+            truth |= {source + each: target + each for each in range(count)}
+            source, target = source + count, target + count
+            if take:
+                told += log.take(source)
+        if end == "stops":
+            told += log.take(source)
+        elif end == "late":
+            late = log.take(source)
+    last = _log(len(owners) + 1)
+    last.begin(Anchor(source, target))
+    told += last.take(source)
+    for order in (told, list(_compacted(told)), [block for block in told for _ in range(2)]):
+        book = SegmentBook()
+        for block in order:
+            book.apply(block)
+        page = book.find(SOURCE)
+        assert page is not None
+        assert page.places.head.source == source
+        for offset in range(source):
+            following = min((each for each in truth if each >= offset), default=None)
+            place = page.places.to_target(offset)
+            expected = target if following is None else truth[following]
+            if isinstance(place, Exact):
+                assert place.offset == expected
+            else:
+                assert isinstance(place, Between)
+                assert place.after.target <= expected <= place.before.target
+
+
+def _compacted(blocks: list[SegmentBlock]) -> Iterator[SegmentBlock]:
+    """The newest version of each, where it lies."""
+    newest = {block.key: number for number, block in enumerate(blocks)}
+    return (block for number, block in enumerate(blocks) if newest[block.key] == number)
+
+
+def test_a_recreated_topic_is_another_one() -> None:
+    """Its offsets have nothing to do with the old ones', whose blocks are to be deleted."""
+    book, old, new = SegmentBook(), _log(1), _log(2, "recreated")
+    for log in (old, new):
+        log.begin(Anchor(0, 0))
+        log.add([(5 if log is old else 0, 10)], 0, 0)
+        for block in log.take(20):
+            book.apply(block)
+    page = book.find(SOURCE)
+    assert page is not None
+    assert page.places.to_target(5) == Exact(5)
+    assert [key.source_topic_id for key in book.superfluous()] == ["s"]
+    assert book.superfluous() == []
+
+
+def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
+    """A hole behind every record: what the newest blocks tell is exact, also after everything was read anew."""
+    book, log, topic = SegmentBook(), _log(1), dict[object, SegmentBlock]()
+    log.begin(Anchor(0, 0))
+    for number in range(200_000):
+        log.add([(2 * number, 1)], number, number)
+        if number % 500 == 499:
+            for block in log.take(2 * number + 2):
+                book.apply(block)
+                topic[block.key] = block
+            for key in book.superfluous():
+                del topic[key]
+    assert len(topic) <= 130
+    again = SegmentBook()
+    for block in topic.values():
+        again.apply(block)
+    for each in (book, again):
+        page = each.find(SOURCE)
+        assert page is not None
+        assert all(page.places.to_target(2 * number) == Exact(number) for number in range(195_000, 200_000))
+        assert len(page.places) <= 1 << 14
+
+
+def test_what_both_logs_have_deleted_is_deleted() -> None:
+    """Blocks in front of both logs' starts."""
+    book, log = SegmentBook(), _log(1)
+    log.begin(Anchor(0, 0))
+    for number in range(2_000):
+        log.add([(2 * number, 1)], number, number)
+    for block in log.take(4_000):
+        book.apply(block)
+    book.forget_below(SOURCE, 3_000, 1_400)
+    gone = book.superfluous()
+    assert [key.first for key in gone] == [0, 512, 1024, 1536, 2048]
+    page = book.find(SOURCE)
+    assert page is not None
+    assert page.places.to_target(2_900) == Exact(1_450)
