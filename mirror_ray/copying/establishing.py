@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.recovery import Contents, TargetLog
-from mirror_ray.copying.tails import read_between, read_tails
+from mirror_ray.copying.tails import read_tails
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE, error_info
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel, LogEnd
+from mirror_ray.kafka.reading import read_between
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.records.batch import Batch
@@ -100,13 +101,14 @@ async def _look_closely(target: Cluster, copy: PartitionCopy, look: Look) -> Loo
         stranger: Batch | None = None
         contents = Contents()
         start = max(anchor.target_offset, earliest.offset)
-        async for batch in read_between(target, partition, assignment.target_topic_id, start, end):
-            if batch.producer_id == assignment.producer_id:
-                newest = batch
-                if copy.wants_contents:
-                    contents.add(batch)
-            elif stranger is None and batch.base_offset >= assignment.foreign_to:
-                stranger = batch
+        async for batches, _ in read_between(target, partition, assignment.target_topic_id, start, end):
+            for batch in batches:
+                if batch.producer_id == assignment.producer_id:
+                    newest = batch
+                    if copy.wants_contents:
+                        contents.add(batch)
+                elif stranger is None and batch.base_offset >= assignment.foreign_to:
+                    stranger = batch
     except (OSError, TimeoutError, MirrorError) as error:
         return Refused("NETWORK_EXCEPTION", f"reading what it holds: {error}")
     # Where nobody else writes, the last batch counts, whoever wrote it.

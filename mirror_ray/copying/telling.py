@@ -49,7 +49,7 @@ class Telling:
         self._changed.add(copy)
 
     async def flush(self, copies: Iterable[PartitionCopy]) -> None:
-        """Tell at once what there is of these, which will not be changed any more, as far as the topics can be written."""
+        """Tell at once what there is of these, which will not change any more, if the topics can be written."""
         gone = set(copies)
         await self._tell(gone)
         self._changed -= gone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import BlockKey, SegmentBlock
@@ -88,7 +89,7 @@ class SegmentBook:
         page.places.forget_below(source_start, target_start)
         first = page.places.first_source
         keys = list(page.blocks)
-        for key, following in zip(keys, keys[1:], strict=False):
+        for key, following in pairwise(keys):
             if first is None or following.first > first:
                 break
             del page.blocks[key]

@@ -111,9 +111,14 @@ def produce(
     assert not errors, errors[0]
 
 
+def exists(config: ConfluentConfig, topic: str) -> bool:
+    """Whether there is such a topic."""
+    return topic in AdminClient(dict(config)).list_topics(timeout=_TIMEOUT_S).topics
+
+
 def append(config: ConfluentConfig, topic: str, messages: Sequence[Message], *, replication_factor: int = 1) -> int:
     """Write ``messages`` to a compacted topic of one partition, made if it is missing; the first one's offset."""
-    if topic not in AdminClient(dict(config)).list_topics(timeout=_TIMEOUT_S).topics:
+    if not exists(config, topic):
         create_topic(config, topic, replication_factor=replication_factor, topic_config={"cleanup.policy": "compact"})
     offsets: list[int] = []
     producer = Producer({**_producer_config(config, "none", {})})
@@ -167,9 +172,17 @@ def read_all(
     config: ConfluentConfig, topic: str, *, isolation_level: str = "read_committed"
 ) -> dict[int, list[Record]]:
     """Every record of ``topic`` from its start to its end (the last stable offset), by partition, in order."""
+    placed = read_placed(config, topic, isolation_level=isolation_level)
+    return {partition: [record for _, record in records] for partition, records in placed.items()}
+
+
+def read_placed(
+    config: ConfluentConfig, topic: str, *, isolation_level: str = "read_committed"
+) -> dict[int, list[tuple[int, Record]]]:
+    """As ``read_all``, each record with its offset."""
     consumer = _consumer(config, isolation_level)
     try:
-        records: dict[int, list[Record]] = {partition: [] for partition in _partitions(consumer, topic)}
+        records: dict[int, list[tuple[int, Record]]] = {partition: [] for partition in _partitions(consumer, topic)}
         consumer.assign([TopicPartition(topic, partition, 0) for partition in records])
         unfinished = set(records)
         while unfinished:
@@ -177,7 +190,7 @@ def read_all(
             for message in got:
                 error = message.error()
                 if error is None:
-                    records[message.partition() or 0].append(_record(message))
+                    records[message.partition() or 0].append((message.offset() or 0, _record(message)))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     unfinished.discard(message.partition())
                 else:

@@ -1,0 +1,85 @@
+"""Reading a piece of one partition, outside any fetch session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+
+from mirror_ray.kafka import fetch
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.errors import protocol_error
+from mirror_ray.kafka.metadata import topic_id_bytes
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.records.batch import Batch, iter_batches, verify
+
+#: Session id 0 and epoch -1: a fetch outside any session (KIP-227).
+_NO_SESSION = (0, -1)
+#: A broker answers at least one batch whole, however large, and the rest as far as they fit.
+_PARAMETERS = fetch.FetchParameters(
+    max_wait_ms=0, min_bytes=0, max_bytes=16 << 20, max_partition_bytes=1 << 20, read_committed=False, rack=""
+)
+_COMMITTED = replace(_PARAMETERS, read_committed=True)
+#: A new leader may not show yet what its predecessor has committed.
+_NOTHING_YET_S = 0.01
+
+#: (producer id, first offset) of transactions that were aborted.
+Aborted = Sequence[tuple[int, int]]
+
+
+async def read_between(
+    cluster: Cluster,
+    partition: TopicPartition,
+    topic_id: TopicId,
+    start: int,
+    end: int,
+    *,
+    read_committed: bool = False,
+    purpose: str = "tails",
+) -> AsyncIterator[tuple[list[Batch], Aborted]]:
+    """Every batch of the partition that holds offsets from ``start`` to ``end``, which must be there.
+
+    They come as they were fetched, with the aborted transactions that reach into them where ``read_committed`` asks.
+
+    Raises:
+        OSError, TimeoutError: The leader can't be reached.
+        KafkaProtocolError: It answered with an error.
+        CorruptBatchError: A batch does not fit its checksum.
+    """
+    connection = await cluster.connect(cluster.metadata.leader(partition), purpose)
+    parameters = _COMMITTED if read_committed else _PARAMETERS
+    offset = start
+    while offset < end:
+        ((_, fetched),) = await fetch_at(connection, {partition: topic_id}, {partition: offset}, parameters)
+        if fetched.error_code:
+            raise protocol_error(fetched.error_code, f"read {partition} from {offset}")
+        if not len(fetched.records):
+            await asyncio.sleep(_NOTHING_YET_S)
+            continue
+        found = iter_batches(fetched.records)
+        batches = [batch for batch in found if batch.base_offset < end]
+        for batch in batches:
+            verify(batch)
+        yield batches, fetched.aborted
+        offset = found[-1].next_offset
+
+
+async def fetch_at(
+    connection: Connection,
+    ids: Mapping[TopicPartition, TopicId],
+    offsets: Mapping[TopicPartition, int],
+    parameters: fetch.FetchParameters = _PARAMETERS,
+) -> list[tuple[TopicPartition, fetch.FetchedPartition]]:
+    """Fetch once from these offsets.
+
+    Raises:
+        ConnectionError: The connection was lost.
+    """
+    version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
+    by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
+    keys = {fetch.PartitionKey(topic_id_bytes(ids[p]) if by_id else p.topic.encode(), p.partition): p for p in offsets}
+    wanted = {key: fetch.FetchPosition(offsets[partition]) for key, partition in keys.items()}
+    body = fetch.encode_fetch(version, parameters, _NO_SESSION, wanted, [])
+    answer = await connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
+    return [(keys[fetched.key], fetched) for fetched in fetch.decode_fetch(version, answer).partitions]

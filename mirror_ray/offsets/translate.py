@@ -1,0 +1,108 @@
+"""Where a position on one side is on the other. Pure but for ``Translator``, which reads the source where it must."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap
+
+_GAPS_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """A position on the other side, or why there is none."""
+
+    #: None: there is none yet, or at all.
+    offset: int | None
+    #: Otherwise ``offset`` is before the place, never behind it: records are read again, and none is left out.
+    exact: bool = True
+    reason: str | None = None
+
+
+class LogBounds(NamedTuple):
+    """Where a log begins and ends, as its readers see it."""
+
+    start: int
+    end: int
+
+
+def within(found: Translation, there: LogBounds) -> Translation:
+    """Bring a translation into the log that it is for: what retention took can't be read, what is lost is not there."""
+    if found.offset is None:
+        return found
+    if found.offset > there.end:
+        return Translation(
+            offset=None, reason=f"it would be {found.offset}, and the log ends at {there.end}: its end was lost"
+        )
+    if found.offset < there.start:
+        return Translation(offset=there.start, exact=found.exact, reason=found.reason)
+    return found
+
+
+#: Reads what lies in a gap of a source partition: its map, or why it can't be told.
+ReadGap = Callable[[TopicPartition, Page, Between], Awaitable[SegmentMap | str]]
+
+
+class Translator:
+    """Answers from the book, and reads the source for what the book has forgotten."""
+
+    def __init__(self, book: SegmentBook, read_gap: ReadGap) -> None:
+        self._book = book
+        self._read_gap = read_gap
+        self._gaps: OrderedDict[tuple[TopicPartition, TopicId, Between], SegmentMap | str] = OrderedDict()
+
+    async def to_target(self, source: TopicPartition, offset: int) -> Translation:
+        """Where the source position ``offset`` is on the target: the place of the first record not before it."""
+        page = self._book.find(source)
+        if page is None:
+            return Translation(offset=None, reason="nothing was copied of it yet")
+        place = page.places.to_target(offset)
+        if isinstance(place, Between):
+            return await self._looked_into(source, page, place, lambda places: places.to_target(offset), "target")
+        reached = page.places.head.source
+        return _answer(place, f"it stands at {offset} on the source, the copy at {reached}")
+
+    async def to_source(self, source: TopicPartition, offset: int) -> Translation:
+        """Where position ``offset`` of the remote partition is on the source partition ``source``."""
+        page = self._book.find(source)
+        if page is None:
+            return Translation(offset=None, reason="nothing was copied of it yet")
+        place = page.places.to_source(offset)
+        if isinstance(place, Between):
+            return await self._looked_into(source, page, place, lambda places: places.to_source(offset), "source")
+        reached = page.places.head.target
+        return _answer(place, f"it stands at {offset} on the target, behind all that was copied, up to {reached}")
+
+    async def _looked_into(
+        self, source: TopicPartition, page: Page, gap: Between, ask: Callable[[SegmentMap], Place], side: str
+    ) -> Translation:
+        key = (source, page.source_topic_id, gap)
+        found = self._gaps.get(key)
+        if found is None:
+            try:
+                found = await self._read_gap(source, page, gap)
+            except (OSError, MirrorError) as error:
+                return _below(gap, side, f"the source can't be read: {error}")
+            self._gaps[key] = found
+            while len(self._gaps) > _GAPS_KEPT:
+                self._gaps.popitem(last=False)
+        if isinstance(found, str):
+            return _below(gap, side, found)
+        place = ask(found)
+        return Translation(offset=place.offset if isinstance(place, Exact) else getattr(gap.before, side))
+
+
+def _answer(place: Exact | Beyond, beyond: str) -> Translation:
+    return Translation(offset=place.offset) if isinstance(place, Exact) else Translation(offset=None, reason=beyond)
+
+
+def _below(gap: Between, side: str, why: str) -> Translation:
+    offset: int = getattr(gap.after, side)
+    return Translation(offset=offset, exact=False, reason=why)
