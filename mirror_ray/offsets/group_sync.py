@@ -16,14 +16,12 @@ class Standing:
 
     #: Committed on the target; None: nothing.
     committed: int | None
-    #: What was written last by us, or by MM2 before us: the newest checkpoint that was committed; None: never.
-    written: int | None
+    #: What we may have written last, or MM2 before us: the offset meant to be written, then the one before it.
+    written: tuple[int, ...]
     #: Where the group stands on the source.
     translated: int
-    #: Whether its source offset was seen to go back since ``written``.
+    #: Whether its source offset was seen to go back since the last write.
     went_back: bool
-    #: Whether it has members on the target.
-    active: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +39,18 @@ class Write:
 
 
 def decide(group: Standing) -> Keep | Write:
-    """What to do about a group's offset on the target.
+    """What to do about a group's offset on the target. Whether it is active there, its coordinator says.
 
     Guarantees: what somebody else committed there is never replaced, and a group goes back only after its source offset
     was seen to.
     """
     if group.committed == group.translated:
         return Keep()
-    if group.active:
-        return Keep("the group is active on the target")
     if group.committed is None:
         return Write(group.translated)
-    if group.committed != group.written:
+    if group.committed not in group.written:
         return Keep(f"offset {group.committed} on the target was committed there by somebody else")
-    if group.translated < group.committed and not group.went_back:
+    meant = group.written[0] == group.translated
+    if group.translated < group.committed and not (group.went_back or meant):
         return Keep(f"it stands at {group.committed} on the target, and was not seen to go back on the source")
     return Write(group.translated)
