@@ -90,7 +90,7 @@ class Cluster:
         Raises:
             ClusterUnreachableError: No broker answers; names each one's error.
         """
-        connection = await self._any_connection()
+        connection = await self.any_connection()
         version = connection.best_version(_METADATA_KEY, *_METADATA_VERSIONS)
         module: Any = load_entity_module("metadata", version, EntityType.request)
         with_id = {"topic_id": None} if version >= 10 else {}
@@ -127,6 +127,17 @@ class Cluster:
             opening.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._connections[key] = opening
         return await asyncio.shield(opening)
+
+    async def any_connection(self) -> Connection:
+        """An open connection to some broker: the last one used so, else brokers known, else the bootstrap servers.
+
+        Raises:
+            ClusterUnreachableError: No broker answers; names each one's error.
+        """
+        async with self._bootstrapping:
+            if self._bootstrapped is None or self._bootstrapped.closed:
+                self._bootstrapped = await self._bootstrap()
+            return self._bootstrapped
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: IsolationLevel
@@ -178,7 +189,7 @@ class Cluster:
             await asyncio.sleep(_PRODUCER_ID_RETRY_S)
 
     async def _ask_for_producer_id(self) -> Any:
-        connection = await self._any_connection()
+        connection = await self.any_connection()
         version = connection.best_version(_INIT_PRODUCER_ID_KEY, *_INIT_PRODUCER_ID_VERSIONS)
         schema: Any = load_request_schema(_INIT_PRODUCER_ID_KEY, version)
         timeout = i32Timedelta.parse(dt.timedelta(milliseconds=self.settings.request_timeout_ms))
@@ -222,13 +233,6 @@ class Cluster:
             send_buffer_bytes=send_buffer_bytes,
             user_timeout_ms=self._user_timeout_ms,
         )
-
-    async def _any_connection(self) -> Connection:
-        """An open connection to some broker: the last one used so, else brokers known, else the bootstrap servers."""
-        async with self._bootstrapping:
-            if self._bootstrapped is None or self._bootstrapped.closed:
-                self._bootstrapped = await self._bootstrap()
-            return self._bootstrapped
 
     async def _bootstrap(self) -> Connection:
         if self._closed:

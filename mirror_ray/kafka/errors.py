@@ -50,6 +50,7 @@ _TABLE = {
     for error in ErrorCode
 }
 
+UNKNOWN_SERVER_ERROR = int(ErrorCode.unknown_server_error.value)
 OFFSET_OUT_OF_RANGE = int(ErrorCode.offset_out_of_range.value)
 #: A new leader does not know yet what is committed (KIP-207).
 OFFSET_NOT_AVAILABLE = int(ErrorCode.offset_not_available.value)

@@ -15,7 +15,7 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_uvarint(buffer: memoryview, at: int) -> tuple[int, int]:
+def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
     """Decode an unsigned varint; returns it and the place behind it.
 
     Raises:
@@ -39,14 +39,14 @@ def compact_text(text: bytes) -> bytes:
     return uvarint(len(text) + 1) + text
 
 
-def skip_tags(buffer: memoryview, at: int) -> int:
+def skip_tags(buffer: bytes | memoryview, at: int) -> int:
     """The place behind a block of tagged fields."""
     return at + 1 if buffer[at] == 0 else read_tags(buffer, at)[1]
 
 
-def read_tags(buffer: memoryview, at: int) -> tuple[dict[int, memoryview], int]:
+def read_tags(buffer: bytes | memoryview, at: int) -> tuple[dict[int, bytes | memoryview], int]:
     """Tagged fields by their number, and the place behind them."""
-    fields: dict[int, memoryview] = {}
+    fields: dict[int, bytes | memoryview] = {}
     count, at = read_uvarint(buffer, at)
     for _ in range(count):
         tag, at = read_uvarint(buffer, at)
