@@ -46,6 +46,11 @@ class SegmentBook:
         """What is known of a source partition."""
         return self._pages.get(source)
 
+    def clear(self) -> None:
+        """Forget all: the topic is another one."""
+        self._pages.clear()
+        self._superfluous.clear()
+
     def apply(self, block: SegmentBlock) -> None:
         """Take the next block."""
         page = self._pages.get(block.source)

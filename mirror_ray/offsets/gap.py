@@ -37,13 +37,8 @@ class GapReader:
                 for source, count in _runs(batch, self._gap.after.source, self._gap.before.source):
                     self._put(source, count)
 
-    def places(self) -> SegmentMap | None:
-        """The map of the gap; None when its records can't be told apart from others: see ``why``."""
-        return self._places if self.why is None else None
-
-    @property
-    def why(self) -> str | None:
-        """Why the source does not say what is where."""
+    def finish(self) -> SegmentMap | str:
+        """The map of the gap, or why the source does not say what is where."""
         after, before = self._gap.after, self._gap.before
         copied = before.number - after.number
         if self._records != copied:
@@ -53,7 +48,7 @@ class GapReader:
             )
         if before.target - after.target != copied:
             return f"others wrote between target offsets {after.target} and {before.target}"
-        return None
+        return self._places
 
     def _put(self, source: int, count: int) -> None:
         after = self._gap.after

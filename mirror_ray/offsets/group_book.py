@@ -61,12 +61,14 @@ class GroupBook:
         groups: Every group's partitions.
         untranslated: What has no exact place yet.
         unsynced: What has a place, and is not known to stand there on the target.
+        unsaid: What may have a checkpoint to be emitted.
     """
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[TopicPartition, Entry]] = {}
         self.untranslated: set[GroupPartition] = set()
         self.unsynced: set[GroupPartition] = set()
+        self.unsaid: set[GroupPartition] = set()
 
     def entry(self, key: GroupPartition) -> Entry:
         """The entry of a key that is in one of the sets."""
@@ -109,6 +111,7 @@ class GroupBook:
             return
         if found.offset is not None and (entry.translation is None or entry.translation.offset != found.offset):
             self.unsynced.add(key)
+            self.unsaid.add(key)
         entry.translation, entry.version, entry.reason = found, version, found.reason
         if found.offset is not None and found.exact:
             self.untranslated.discard(key)
@@ -135,6 +138,7 @@ class GroupBook:
         )
         if isinstance(act, Write):
             entry.written = (act.offset,) if on_target is None else (act.offset, on_target)
+            self.unsaid.add(key)
             return act
         entry.reason = act.reason or entry.translation.reason
         if act == Keep():
@@ -152,6 +156,7 @@ class GroupBook:
             entry.reason = error
             if error == ACTIVE:
                 entry.written = entry.written[1:]
+                self.unsaid.add(key)
 
     def active(self, group: str) -> None:
         """The group has members on the target: its offsets there are its own business."""
@@ -159,8 +164,13 @@ class GroupBook:
             if GroupPartition(group, partition) in self.unsynced:
                 entry.reason = ACTIVE
 
+    def to_commit(self, key: GroupPartition) -> tuple[int, str]:
+        """Offset and metadata that ``compare`` wants to be committed."""
+        entry = self.entry(key)
+        return entry.written[0], entry.source.metadata if entry.source else ""
+
     def checkpoint(self, key: GroupPartition, remote: TopicPartition) -> Checkpoint | None:
-        """The checkpoint that has to be emitted now, if any."""
+        """The checkpoint of a key that is ``unsaid``; None: there is none, or it was emitted already."""
         entry = self.entry(key)
         if entry.source is None or entry.translation is None or entry.translation.offset is None:
             return None
@@ -173,10 +183,12 @@ class GroupBook:
         )
         return checkpoint if (checkpoint, entry.written) != (entry.checkpoint, entry.told) else None
 
-    def emitted(self, key: GroupPartition, checkpoint: Checkpoint, written: tuple[int, ...]) -> None:
-        """It is in the topic, with that header."""
-        entry = self.entry(key)
-        entry.checkpoint, entry.told = checkpoint, written
+    def said(self, key: GroupPartition, checkpoint: Checkpoint | None, written: tuple[int, ...]) -> None:
+        """It is in the topic, with that header; None: there was none to be emitted."""
+        if checkpoint is not None:
+            entry = self.entry(key)
+            entry.checkpoint, entry.told = checkpoint, written
+        self.unsaid.discard(key)
 
     def forget(self, groups: Collection[str]) -> None:
         """Groups that are gone on the source; on the target they stay as they are."""

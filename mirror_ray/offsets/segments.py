@@ -86,6 +86,11 @@ class SegmentMap:
         return self._sources[-1] if len(self) else None
 
     @property
+    def empty(self) -> bool:
+        """Whether no record was copied yet."""
+        return self.head.number == 0
+
+    @property
     def head(self) -> Position:
         """What has been reached on both sides; all 0 while nothing is known."""
         if not len(self):

@@ -13,6 +13,8 @@ from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap
 
 _GAPS_KEPT = 256
+#: As in MM2, which emits no checkpoint before it has copied a record.
+_NOTHING = "no record of the partition was copied yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +63,8 @@ class Translator:
     async def to_target(self, source: TopicPartition, offset: int) -> Translation:
         """Where the source position ``offset`` is on the target: the place of the first record not before it."""
         page = self._book.find(source)
-        if page is None:
-            return Translation(offset=None, reason="nothing was copied of it yet")
+        if page is None or page.places.empty:
+            return Translation(offset=None, reason=_NOTHING)
         place = page.places.to_target(offset)
         if isinstance(place, Between):
             return await self._looked_into(source, page, place, lambda places: places.to_target(offset), "target")
@@ -72,8 +74,8 @@ class Translator:
     async def to_source(self, source: TopicPartition, offset: int) -> Translation:
         """Where position ``offset`` of the remote partition is on the source partition ``source``."""
         page = self._book.find(source)
-        if page is None:
-            return Translation(offset=None, reason="nothing was copied of it yet")
+        if page is None or page.places.empty:
+            return Translation(offset=None, reason=_NOTHING)
         place = page.places.to_source(offset)
         if isinstance(place, Between):
             return await self._looked_into(source, page, place, lambda places: places.to_source(offset), "source")

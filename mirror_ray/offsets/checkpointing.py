@@ -1,0 +1,260 @@
+"""Carries a flow's consumer groups over: reads where they stand, says where that is, and puts them there.
+
+A round reads all groups' offsets on the source (what has not changed costs next to nothing), translates what is new,
+emits checkpoints, and commits on the target what ``group_sync`` allows. Every round begins where the last one ended, so
+one that breaks off is made up for by the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.errors import ErrorInfo
+from mirror_ray.kafka.group_offsets import ACTIVE as GROUP_ACTIVE
+from mirror_ray.kafka.group_offsets import OffsetReader, commit_offsets
+from mirror_ray.kafka.groups import GroupListing, list_groups
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.offsets import EARLIEST, LATEST
+from mirror_ray.model.errors import CorruptRecordError
+from mirror_ray.model.filters import GroupFilter
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.policy import load_policy
+from mirror_ray.offsets.group_book import (
+    ACTIVE,
+    WRITTEN_HEADER,
+    Committed,
+    GroupBook,
+    GroupPartition,
+    decode_written,
+    encode_written,
+)
+from mirror_ray.offsets.maps import FlowMaps, Route
+from mirror_ray.offsets.translate import LogBounds, Translation, within
+from mirror_ray.records.internal import Checkpoint
+
+log = logging.getLogger(__name__)
+
+#: So often every group's offset on the target is compared anew: somebody may have deleted it, or it expired.
+_RECHECK_S: Final = 60.0
+#: States of groups without members; "" where the broker does not say.
+_WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
+_NOT_COPIED: Final = "this flow does not copy the topic"
+
+
+@dataclass(slots=True)
+class _Clock:
+    """When what was done last, in monotonic seconds."""
+
+    listed_s: float = float("-inf")
+    synced_s: float = float("-inf")
+    compared_s: float = float("-inf")
+
+
+@dataclass(slots=True)
+class _Side:
+    """Groups on one of the clusters."""
+
+    coordinators: Coordinators
+    reader: OffsetReader = field(init=False)
+    listing: GroupListing | None = None
+
+    def __post_init__(self) -> None:
+        self.reader = OffsetReader(self.coordinators)
+
+
+class GroupCarrier:
+    """One flow's groups, or of them those that ``mine`` accepts. Call ``begin`` once, then ``round`` again and again.
+
+    Attributes:
+        book: Where every group stands.
+        problems: What could not be asked in the last round, by group; "" stands for the cluster.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        source: Cluster,
+        target: Cluster,
+        maps: FlowMaps,
+        *,
+        mine: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self.book = GroupBook()
+        self.problems: dict[str, str] = {}
+        self._flow, self._maps, self._mine = flow, maps, mine
+        self._target = target
+        self._filter = GroupFilter(flow.groups.include, flow.groups.exclude)
+        self._there, self._here = _Side(Coordinators(source)), _Side(Coordinators(target))
+        topic = load_policy(flow.policy, flow.name.source).checkpoints_topic(flow.name.source)
+        self._reader, self._writer = InternalReader(target, topic), InternalWriter(target, topic)
+        self._clock = _Clock()
+        self._on_target: dict[str, dict[TopicPartition, int]] = {}
+        self._wanted: list[str] = []
+        self._without_offsets: dict[str, str] = {}
+
+    async def begin(self) -> None:
+        """Read the maps, and the checkpoints of an earlier life.
+
+        Raises:
+            OSError, MirrorError: They can't be read now.
+        """
+        await self._maps.ready()
+        complete = False
+        while not complete:
+            _, records, complete = await self._reader.read()
+            for record in records:
+                if record.value is None:
+                    continue
+                try:
+                    checkpoint = Checkpoint.decode(record.key, record.value)
+                except CorruptRecordError as error:
+                    log.warning("topic %s, offset %d: %s", self._reader.topic, record.offset, error)
+                    continue
+                partition = self._maps.source_of(checkpoint.partition)
+                if partition is not None and self._mine(checkpoint.group):
+                    self.book.remember(partition, checkpoint, decode_written(checkpoint, record.headers))
+
+    async def round(self) -> None:
+        """One round. What could not be done is done by a later one.
+
+        Raises:
+            OSError, MirrorError: A cluster, or the checkpoints topic, can't be used now.
+        """
+        self.problems.clear()
+        await self._read_source()
+        await self._translate()
+        now_s = time.monotonic()
+        writes: dict[str, dict[TopicPartition, GroupPartition]] = {}
+        groups = self._flow.groups
+        if groups.sync_offsets_enabled and now_s - self._clock.synced_s >= groups.sync_offsets_interval_s:
+            self._clock.synced_s = now_s
+            writes = await self._compare(now_s)
+        await self._emit()
+        await self._write(writes)
+
+    async def _read_source(self) -> None:
+        side, now_s = self._there, time.monotonic()
+        if side.listing is None or now_s - self._clock.listed_s >= self._flow.groups.refresh_interval_s:
+            self._clock.listed_s = now_s
+            side.listing = listing = await list_groups(side.coordinators, side.listing)
+            wanted = {
+                name: listed
+                for name, listed in (listing.groups | listing.unknown).items()
+                if self._filter.should_replicate_group(name) and self._mine(name)
+            }
+            self._without_offsets = {name: why for name, each in wanted.items() if (why := each.why_without_offsets)}
+            self._wanted = [name for name in wanted if name not in self._without_offsets]
+            self.book.forget(self.book.groups.keys() - set(self._wanted))
+            if listing.silent:
+                self.problems[""] = "; ".join(f"broker {broker}: {why}" for broker, why in listing.silent.items())
+        read = await side.reader.read(self._wanted)
+        self.problems |= {group: f"its offsets on the source: {error}" for group, error in read.failed.items()}
+        for group, found in read.changed.items():
+            offsets = {
+                p: Committed(each.offset, each.metadata) for p, each in found.offsets.items() if each.offset >= 0
+            }
+            self.book.committed(group, offsets)
+
+    async def _translate(self) -> None:
+        routes = {key.partition: self._maps.route(key.partition) for key in self.book.untranslated}
+        versions = {partition: route.version for partition, route in routes.items() if route is not None}
+        found: list[tuple[GroupPartition, int, Translation]] = []
+        for key, offset in self.book.to_translate(versions):
+            route = routes[key.partition]
+            place = Translation(offset=None, reason=_NOT_COPIED) if route is None else await route.translate(offset)
+            found.append((key, offset, place))
+        bounds = await self._bounds({routes[key.partition] for key, _, place in found if place.offset is not None})
+        for key, offset, place in found:
+            route = routes[key.partition]
+            if route is None or place.offset is None:
+                self.book.translated(key, offset, route.version if route else 0, place)
+            elif route.remote in bounds:
+                self.book.translated(key, offset, route.version, within(place, bounds[route.remote]))
+
+    async def _bounds(self, routes: Collection[Route | None]) -> dict[TopicPartition, LogBounds]:
+        """Where the remote logs begin and end; those that can't be asked now are left out."""
+        partitions = {route.remote for route in routes if route is not None}
+        if not partitions:
+            return {}
+        starts, ends = await asyncio.gather(
+            self._target.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
+            self._target.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
+        )
+        return {
+            each: LogBounds(starts[each].offset, ends[each].offset)
+            for each in partitions
+            if not (starts[each].error_code or ends[each].error_code)
+        }
+
+    async def _compare(self, now_s: float) -> dict[str, dict[TopicPartition, GroupPartition]]:
+        """What is to be committed on the target: by group, the remote partitions and what they are of."""
+        if now_s - self._clock.compared_s >= _RECHECK_S:
+            self._clock.compared_s = now_s
+            self.book.look_again()
+        by_group: dict[str, list[GroupPartition]] = defaultdict(list)
+        for key in self.book.unsynced:
+            by_group[key.group].append(key)
+        if not by_group:
+            return {}
+        side = self._here
+        side.listing = await list_groups(side.coordinators, side.listing)
+        for name in [name for name in by_group if self._has_members(side.listing, name)]:
+            self.book.active(name)
+            del by_group[name]
+        read = await side.reader.read(list(by_group))
+        self.problems |= {group: f"its offsets on the target: {error}" for group, error in read.failed.items()}
+        for group, found in read.changed.items():
+            self._on_target[group] = {p: each.offset for p, each in found.offsets.items() if each.offset >= 0}
+        writes: dict[str, dict[TopicPartition, GroupPartition]] = defaultdict(dict)
+        for group in by_group.keys() - read.failed.keys():
+            for key in by_group[group]:
+                route = self._maps.route(key.partition)
+                if route is not None and self.book.compare(key, self._on_target.get(group, {}).get(route.remote)):
+                    writes[group][route.remote] = key
+        return writes
+
+    def _has_members(self, listing: GroupListing, group: str) -> bool:
+        listed = listing.groups.get(group) or listing.unknown.get(group)
+        return listed is not None and (listed.state not in _WITHOUT_MEMBERS or listed.kind == "share")
+
+    async def _emit(self) -> None:
+        """Emit the checkpoints that are due, before anything is committed by them."""
+        due: list[tuple[GroupPartition, Checkpoint | None, tuple[int, ...]]] = []
+        records = []
+        for key in self.book.unsaid:
+            route, written = self._maps.route(key.partition), self.book.entry(key).written
+            checkpoint = self.book.checkpoint(key, route.remote) if route is not None else None
+            due.append((key, checkpoint, written))
+            if checkpoint is not None:
+                encoded, value = checkpoint.encode()
+                records.append(InternalRecord(encoded, value, ((WRITTEN_HEADER, encode_written(written)),)))
+        if records:
+            await self._writer.append(records)
+        for key, checkpoint, written in due:
+            self.book.said(key, checkpoint, written)
+
+    async def _write(self, writes: Mapping[str, Mapping[TopicPartition, GroupPartition]]) -> None:
+        commits = {
+            group: {remote: self.book.to_commit(key) for remote, key in keys.items()} for group, keys in writes.items()
+        }
+        if not commits:
+            return
+        for group, answers in (await commit_offsets(self._here.coordinators, commits)).items():
+            for remote, error in answers.items():
+                self.book.wrote(writes[group][remote], _reason(error))
+
+
+def _reason(error: ErrorInfo | None) -> str | None:
+    if error is None:
+        return None
+    return ACTIVE if error == GROUP_ACTIVE else f"its commit on the target was refused: {error.name}"

@@ -1,0 +1,166 @@
+"""A flow's map as the replicators tell it, and the map of the flow that comes back, followed as they grow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.reading import read_between
+from mirror_ray.model.errors import CorruptRecordError, MirrorError
+from mirror_ray.model.internal_topics import segments_topic
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.gap import GapReader
+from mirror_ray.offsets.segments import Between, SegmentMap
+from mirror_ray.offsets.translate import Translation, Translator
+from mirror_ray.records.segment_block import decode_block, encode_key
+from mirror_ray.topics.selection import replication_rules
+
+log = logging.getLogger(__name__)
+
+_WAIT_MS = 500
+_RETRY_S = 1.0
+#: A gap of a thinned map is some thousand segments wide; one that takes longer to read is not read to its end.
+_GAP_S = 30.0
+
+
+class FollowedMap:
+    """The map of one flow, from its segments topic on ``target``; its records are on ``source``.
+
+    Attributes:
+        book: What was told so far.
+        translator: Answers from it.
+        ready: Set once the topic was read to its end.
+    """
+
+    def __init__(
+        self,
+        source_alias: str,
+        source: Cluster,
+        target: Cluster,
+        *,
+        read_committed: bool,
+        on_problem: Callable[[str], None],
+    ) -> None:
+        self.book = SegmentBook()
+        self.translator = Translator(self.book, self._read_gap)
+        self.ready = asyncio.Event()
+        self._source = source
+        self._read_committed = read_committed
+        self._on_problem = on_problem
+        self._reader = InternalReader(target, segments_topic(source_alias))
+        self._writer = InternalWriter(target, segments_topic(source_alias))
+        self._task = asyncio.create_task(self._follow(), name=f"following {self._reader.topic}")
+
+    async def close(self) -> None:
+        """Stop following."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def delete_superfluous(self) -> None:
+        """Delete blocks that are not needed any more from the topic.
+
+        Raises:
+            OSError, MirrorError: It can't be written; they stay.
+        """
+        gone = [InternalRecord(encode_key(key), None) for key in self.book.superfluous()]
+        if gone:
+            await self._writer.append(gone)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                anew, records, complete = await self._reader.read(_WAIT_MS)
+            except (OSError, MirrorError) as error:
+                log.info("%s: %s", self._reader.topic, error)
+                self._on_problem(f"topic {self._reader.topic} can't be read: {error}")
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if anew:
+                self.book.clear()
+            for record in records:
+                if record.value is not None:
+                    try:
+                        self.book.apply(decode_block(record.key, record.value))
+                    except CorruptRecordError as error:
+                        self._on_problem(f"topic {self._reader.topic}, offset {record.offset}: {error}")
+            if complete:
+                self.ready.set()
+
+    async def _read_gap(self, source: TopicPartition, page: Page, gap: Between) -> SegmentMap | str:
+        reader = GapReader(gap, read_committed=self._read_committed)
+        if self._source.metadata.leader(source) < 0:
+            await self._source.refresh([source.topic])
+        try:
+            async with asyncio.timeout(_GAP_S):
+                async for batches, aborted in read_between(
+                    self._source,
+                    source,
+                    page.source_topic_id,
+                    gap.after.source,
+                    gap.before.source,
+                    read_committed=self._read_committed,
+                    purpose="gaps",
+                ):
+                    reader.take(batches, aborted)
+        except TimeoutError:
+            return f"source offsets {gap.after.source} to {gap.before.source} can't be read within {_GAP_S:g} s"
+        return reader.finish()
+
+
+class Route(NamedTuple):
+    """Where a source partition is on the target, and by which version of which map."""
+
+    remote: TopicPartition
+    version: int
+    translate: Callable[[int], Awaitable[Translation]]
+
+
+class FlowMaps:
+    """Both maps that a flow's groups need: its own, and for topics that came from the target that of the way back."""
+
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, on_problem: Callable[[str], None]) -> None:
+        self._rules = replication_rules(flow)
+        self._target_alias = flow.name.target
+        committed = flow.fetch.isolation_level == "read_committed"
+        self.own = FollowedMap(flow.name.source, source, target, read_committed=committed, on_problem=on_problem)
+        self._back = FollowedMap(flow.name.target, target, source, read_committed=committed, on_problem=on_problem)
+
+    async def ready(self) -> None:
+        """Wait until both topics were read to their ends; a missing one is empty."""
+        await asyncio.gather(self.own.ready.wait(), self._back.ready.wait())
+
+    async def close(self) -> None:
+        """Stop following."""
+        await asyncio.gather(self.own.close(), self._back.close())
+
+    def route(self, partition: TopicPartition) -> Route | None:
+        """The way of a source partition; None: the flow does not copy it."""
+        topic, number = partition.topic, partition.partition
+        back = self._rules.policy.topic_source(topic) == self._target_alias
+        upstream = self._rules.policy.upstream_topic(topic) if back else None
+        if upstream is not None and upstream != topic:
+            original = TopicPartition(upstream, number)
+            page = self._back.book.find(original)
+            return Route(original, page.version if page else 0, partial(self._back.translator.to_source, original))
+        if not self._rules.should_replicate_topic(topic):
+            return None
+        page = self.own.book.find(partition)
+        remote = TopicPartition(self._rules.remote_topic(topic), number)
+        return Route(remote, page.version if page else 0, partial(self.own.translator.to_target, partition))
+
+    def source_of(self, remote: TopicPartition) -> TopicPartition | None:
+        """The source partition of a partition named in a checkpoint."""
+        policy, source = self._rules.policy, self._rules.flow.source
+        if policy.topic_source(remote.topic) == source:
+            upstream = policy.upstream_topic(remote.topic)
+            return TopicPartition(upstream, remote.partition) if upstream is not None else None
+        # A topic of the target's own: on the source it is a remote topic.
+        return TopicPartition(policy.format_remote_topic(self._target_alias, remote.topic), remote.partition)
