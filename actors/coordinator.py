@@ -22,9 +22,10 @@ from pydantic import BaseModel, SecretStr
 
 from actors.claims import Claims
 from actors.flow import FlowController
+from actors.groups import GroupWatch
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
-from actors.ports import FlowPortFactory, HeartbeatPort, MemoryPort, SpawnPort, Timing
+from actors.ports import CheckpointPort, FlowPortFactory, HeartbeatPort, MemoryPort, SpawnPort, Timing
 from actors.view import SystemView
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.observed import Observed
@@ -32,6 +33,7 @@ from mirror_ray.coordination.state import Pause
 from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.trouble import TroublePolicy
+from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import (
     Event,
     GapStatus,
@@ -40,6 +42,7 @@ from mirror_ray.observe.status import (
     SystemStatus,
     TopicStatus,
 )
+from mirror_ray.offsets.translate import Translation
 
 _T = TypeVar("_T")
 
@@ -57,6 +60,7 @@ class Outside:
     spawner: SpawnPort
     flow_port: FlowPortFactory
     heartbeat: Callable[[MirrorSettings], HeartbeatPort]
+    checkpoint: Callable[[MirrorSettings], CheckpointPort]
     memory: MemoryPort
     node: str
     timing: Timing = field(default_factory=Timing)
@@ -93,6 +97,7 @@ class Coordinator:
         self._tasks: list[asyncio.Task[None]] = []
         self._heartbeat: HeartbeatPort | None = None
         self._heartbeat_ages: dict[str, float | None] = {}
+        self._groups = GroupWatch(outside.checkpoint, self._events.append)
         self._looked_s = outside.clock()
         self._placement = Placement(
             self._flows, self._observed, timing=outside.timing, emit=self._emit, wake=self._wake.set
@@ -112,7 +117,8 @@ class Coordinator:
         async with self._apply_lock:
             if self._tasks:
                 return
-            self._tasks = [asyncio.create_task(self._loop()), asyncio.create_task(self._watch_heartbeat())]
+            loops = (self._loop(), self._watch_heartbeat(), self._groups.watch())
+            self._tasks = [asyncio.create_task(each) for each in loops]
             blob = await self._outside.memory.load()
             if blob is not None:
                 settings, replicators, self._started_ms = pickle.loads(blob)  # noqa: S301 - our own, from Ray's store
@@ -147,6 +153,7 @@ class Coordinator:
                 self._begin_flow(settings, flow)
         if self.settings != settings:
             self._heartbeat = self._outside.heartbeat(settings)
+            self._groups.configure(settings)
         self.settings = settings
         self._wake.set()
 
@@ -268,6 +275,17 @@ class Coordinator:
         """What partitions went on without, of one flow or of all, by topic, partition and time."""
         return self._view.gaps(self._chosen(flow))
 
+    async def groups(self, flow: str | None = None) -> tuple[GroupStatus, ...]:
+        """Every consumer group that is carried over, of one flow or of all."""
+        if flow is not None:
+            self._find(flow)
+        return tuple(await self._groups.groups(flow))
+
+    async def translate(self, flow: str, topic: str, partition: int, offset: int, back: bool = False) -> Translation:
+        """Where position ``offset`` of a source partition is on the target; ``back``: the other way round."""
+        self._find(flow)
+        return await self._groups.translate(flow, topic, partition, offset, back=back)
+
     async def health(self) -> str:
         """Answers once the coordinator runs; the system's name."""
         return self.name
@@ -328,7 +346,8 @@ class Coordinator:
         if not drained:
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
         heartbeat, self.settings, self._heartbeat = self._heartbeat, None, None
-        stopping = [self._pool.shut_down(_END_S)] + ([heartbeat.stop()] if heartbeat is not None else [])
+        stopping = [self._pool.shut_down(_END_S), self._groups.stop()]
+        stopping += [heartbeat.stop()] if heartbeat is not None else []
         await _within(2 * _END_S, asyncio.gather(*stopping))
         return drained
 

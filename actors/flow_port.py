@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, get_args
@@ -20,8 +21,11 @@ from mirror_ray.kafka.state import StateStore, transactional_id
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
+from mirror_ray.topics.internal import offset_topics
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, plan_remote_topic
 from mirror_ray.topics.selection import config_filter, replication_rules
+
+_log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -63,7 +67,17 @@ class KafkaFlowPort:
         documents, _, _ = await asyncio.gather(
             self._in_thread(self._store.open), self._source.refresh(None), self._target.refresh(None)
         )
+        await self._in_thread(self._create_offset_topics)
         return documents
+
+    def _create_offset_topics(self) -> None:
+        """As MM2, go on where one can't be created: whoever writes to it says so."""
+        for topic in offset_topics(self._flow):
+            admin = self._source_admin if topic.side == "source" else self._target_admin
+            try:
+                admin.ensure_compacted_topic(topic.name, 1, topic.replication_factor, topic.segment_bytes)
+            except MirrorError as error:
+                _log.warning("flow %s: %s", self._flow.name, error)
 
     async def observe(self) -> tuple[Cluster, Cluster]:
         """See ``FlowPort``."""

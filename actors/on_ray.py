@@ -8,6 +8,7 @@ import ray
 
 import actors.coordinator
 import actors.replicator
+from actors.checkpoint_handles import RayCheckpoint
 from actors.flow_port import KafkaFlowPort
 from actors.handles import RayHeartbeat, RayMemory, RaySpawner
 from mirror_ray.config.settings import MirrorSettings
@@ -22,6 +23,7 @@ class Coordinator(actors.coordinator.Coordinator):
             spawner=RaySpawner(name),
             flow_port=KafkaFlowPort,
             heartbeat=lambda settings: RayHeartbeat(name, settings),
+            checkpoint=lambda settings: RayCheckpoint(name, settings),
             memory=RayMemory(name),
             node=_node(),
         )

@@ -16,6 +16,8 @@ from mirror_ray.coordination.state import Document
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.observe.groups import CheckpointReport, GroupStatus
+from mirror_ray.offsets.translate import Translation
 
 Codec = Literal["gzip", "snappy", "lz4", "zstd"]
 
@@ -219,6 +221,26 @@ class HeartbeatPort(Protocol):
 
     async def stop(self) -> None:
         """Stop emitting and end the process."""
+        ...
+
+
+class CheckpointPort(Protocol):
+    """The checkpoint actors, as one. A MirrorError of any method: one of them has ended, and is started again."""
+
+    async def report(self) -> CheckpointReport:
+        """What happened since the last report."""
+        ...
+
+    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
+        """Every group, of one flow or of all."""
+        ...
+
+    async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
+        """Where a position is on the other side."""
+        ...
+
+    async def stop(self) -> None:
+        """End the processes."""
         ...
 
 

@@ -12,12 +12,14 @@ from typing import Any
 import ray
 from ray.actor import ActorHandle
 
+from actors.checkpoint import Checkpoint
 from actors.coordinator import fingerprint
 from actors.heartbeat import Heartbeat
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import (
     DEFAULT_NAME,
     NAMESPACE,
+    checkpoint_name,
     coordinator_name,
     heartbeat_name,
     replicator_name,
@@ -84,6 +86,14 @@ def spawn_heartbeat(name: str, settings: MirrorSettings) -> ActorHandle[Any]:
     heartbeat: Any = ray.remote(Heartbeat)
     options = {**_detached(heartbeat_name(name)), "num_cpus": 0, "max_restarts": 0}
     handle: ActorHandle[Any] = heartbeat.options(**options).remote(settings)
+    return handle
+
+
+def spawn_checkpoint(name: str, number: int) -> ActorHandle[Any]:
+    """Create checkpoint actor ``number``, or find it. The coordinator replaces it when it dies."""
+    checkpoint: Any = ray.remote(Checkpoint)
+    options = {**_detached(checkpoint_name(name, number)), "num_cpus": 0, "max_restarts": 0}
+    handle: ActorHandle[Any] = checkpoint.options(**options).remote(number)
     return handle
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from mirror_ray.model.errors import MirrorError, NoAnswerError
 from mirror_ray.model.trouble import TroublePolicy
+from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import (
     Event,
     FlowStatus,
@@ -16,6 +17,7 @@ from mirror_ray.observe.status import (
     SystemStatus,
     TopicStatus,
 )
+from mirror_ray.offsets.translate import Translation
 
 _T = TypeVar("_T")
 
@@ -111,6 +113,18 @@ class Mirror:
     def gaps(self, flow: str | None = None) -> Listing[GapStatus]:
         """What partitions went on without, of one flow (``A->B``) or of all."""
         return Listing(self._ask("gaps", flow))
+
+    def groups(self, flow: str | None = None) -> Listing[GroupStatus]:
+        """Every consumer group that is carried over, of one flow (``A->B``) or of all."""
+        return Listing(self._ask("groups", flow))
+
+    def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool = False) -> Translation:
+        """Where position ``offset`` of a source partition is on the target.
+
+        ``back``: where position ``offset`` of its remote partition is on the source. ``topic`` is the source's.
+        """
+        found: Translation = self._ask("translate", flow, topic, partition, offset, back)
+        return found
 
     def resolve(self, flow: str, topic: str, partition: int | None = None, *, by: TroublePolicy) -> tuple[str, ...]:
         """Answer the trouble of a topic or of one partition, once; ``docs/operations.md`` says what each answer does.

@@ -116,20 +116,20 @@ class TopicSettings(Settings):
 
 
 class GroupSettings(Settings):
-    """Which consumer groups are carried over (MM2's MirrorCheckpointConfig). Used from the checkpoint actor on."""
+    """Which consumer groups are carried over (MM2's MirrorCheckpointConfig)."""
 
     include: tuple[str, ...] = (".*",)
     exclude: tuple[str, ...] = ("console-consumer-.*", "connect-.*", "__.*")
     emit_checkpoints_enabled: bool = True
-    emit_checkpoints_interval_s: float = 5.0
+    emit_checkpoints_interval_s: float = 2.0
     sync_offsets_enabled: bool = True
-    sync_offsets_interval_s: float = 5.0
+    sync_offsets_interval_s: float = 2.0
     refresh_interval_s: float = 5.0
     checkpoints_replication_factor: int | None = None
 
 
 class OffsetSyncSettings(Settings):
-    """MM2's offset-syncs topic. Used from the checkpoint actor on."""
+    """MM2's offset-syncs topic."""
 
     enabled: bool = True
     location: Literal["source", "target"] = "source"
@@ -227,6 +227,8 @@ class ReplicatorSettings(Settings):
     #: Partitions of a replicator that nobody can see dead are given to others after so long. One that could not read
     #: a flow's state topic for half of it sends nothing for that flow until it can.
     lease_ms: int = Field(default=DEFAULT_LEASE_MS, ge=1000)
+    #: Processes that share the consumer groups. One carries some thousand groups in seconds.
+    checkpoint_actors: int = Field(default=1, ge=1)
 
 
 class MirrorSettings(ReplicatorSettings):

@@ -18,6 +18,11 @@ def heartbeat_name(system: str) -> str:
     return f"{system}:heartbeat"
 
 
+def checkpoint_name(system: str, number: int) -> str:
+    """Ray actor name of the system's checkpoint actor ``number``, from 0."""
+    return f"{system}:checkpoint:{number}"
+
+
 def replicator_name(system: str, number: int) -> str:
     """Ray actor name of replicator ``number``; also its id in reports and ``replicators -o json``."""
     return f"{system}:replicator:{number}"
@@ -25,13 +30,21 @@ def replicator_name(system: str, number: int) -> str:
 
 def replicator_number(system: str, actor_name: str) -> int | None:
     """The number in a replicator's actor name; None where the name is not a replicator of this system."""
-    prefix = replicator_name(system, 0)[:-1]
-    number = actor_name.removeprefix(prefix)
-    return int(number) if number != actor_name and number.isdecimal() else None
+    return _number(replicator_name(system, 0)[:-1], actor_name)
+
+
+def checkpoint_number(system: str, actor_name: str) -> int | None:
+    """The same of a checkpoint actor."""
+    return _number(checkpoint_name(system, 0)[:-1], actor_name)
 
 
 def is_actor_of(system: str, actor_name: str) -> bool:
     """Whether an actor name is one of this system's."""
     return actor_name in (coordinator_name(system), heartbeat_name(system)) or (
-        replicator_number(system, actor_name) is not None
+        replicator_number(system, actor_name) is not None or checkpoint_number(system, actor_name) is not None
     )
+
+
+def _number(prefix: str, actor_name: str) -> int | None:
+    number = actor_name.removeprefix(prefix)
+    return int(number) if number != actor_name and number.isdecimal() else None

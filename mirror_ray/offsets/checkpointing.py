@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,8 +30,10 @@ from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.policy import load_policy
+from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.offsets.group_book import (
     ACTIVE,
+    WRITER_HEADER,
     WRITTEN_HEADER,
     Committed,
     GroupBook,
@@ -38,6 +41,7 @@ from mirror_ray.offsets.group_book import (
     decode_written,
     encode_written,
 )
+from mirror_ray.offsets.group_view import group_statuses
 from mirror_ray.offsets.maps import FlowMaps, Route
 from mirror_ray.offsets.translate import LogBounds, Translation, within
 from mirror_ray.records.internal import Checkpoint
@@ -98,31 +102,19 @@ class GroupCarrier:
         topic = load_policy(flow.policy, flow.name.source).checkpoints_topic(flow.name.source)
         self._reader, self._writer = InternalReader(target, topic), InternalWriter(target, topic)
         self._clock = _Clock()
+        self._id = uuid.uuid4().bytes
         self._on_target: dict[str, dict[TopicPartition, int]] = {}
         self._wanted: list[str] = []
         self._without_offsets: dict[str, str] = {}
 
     async def begin(self) -> None:
-        """Read the maps, and the checkpoints of an earlier life.
+        """Read the maps, and the checkpoints of earlier lives.
 
         Raises:
             OSError, MirrorError: They can't be read now.
         """
         await self._maps.ready()
-        complete = False
-        while not complete:
-            _, records, complete = await self._reader.read()
-            for record in records:
-                if record.value is None:
-                    continue
-                try:
-                    checkpoint = Checkpoint.decode(record.key, record.value)
-                except CorruptRecordError as error:
-                    log.warning("topic %s, offset %d: %s", self._reader.topic, record.offset, error)
-                    continue
-                partition = self._maps.source_of(checkpoint.partition)
-                if partition is not None and self._mine(checkpoint.group):
-                    self.book.remember(partition, checkpoint, decode_written(checkpoint, record.headers))
+        await self._learn()
 
     async def round(self) -> None:
         """One round. What could not be done is done by a later one.
@@ -131,6 +123,7 @@ class GroupCarrier:
             OSError, MirrorError: A cluster, or the checkpoints topic, can't be used now.
         """
         self.problems.clear()
+        await self._learn()
         await self._read_source()
         await self._translate()
         now_s = time.monotonic()
@@ -141,6 +134,42 @@ class GroupCarrier:
             writes = await self._compare(now_s)
         await self._emit()
         await self._write(writes)
+
+    def statuses(self) -> Iterator[GroupStatus]:
+        """Yield where every group stands, by name."""
+        listing = self._there.listing
+        listed = {} if listing is None else listing.groups | listing.unknown
+
+        def remote(partition: TopicPartition) -> TopicPartition | None:
+            route = self._maps.route(partition)
+            return route.remote if route is not None else None
+
+        return group_statuses(
+            self._flow.name,
+            self.book,
+            remote,
+            {name: (each.kind, each.state) for name, each in listed.items()},
+            self._without_offsets,
+            synced=self._flow.groups.sync_offsets_enabled,
+        )
+
+    async def _learn(self) -> None:
+        """Read what was said in the checkpoints topic: by earlier lives, by MM2, and by whoever else carries groups."""
+        complete = False
+        while not complete:
+            _, records, complete = await self._reader.read()
+            for record in records:
+                headers = dict(record.headers)
+                if record.value is None or headers.get(WRITER_HEADER) == self._id:
+                    continue
+                try:
+                    checkpoint = Checkpoint.decode(record.key, record.value)
+                except CorruptRecordError as error:
+                    log.warning("topic %s, offset %d: %s", self._reader.topic, record.offset, error)
+                    continue
+                partition = self._maps.source_of(checkpoint.partition)
+                if partition is not None and self._mine(checkpoint.group):
+                    self.book.remember(partition, checkpoint, decode_written(checkpoint, record.headers))
 
     async def _read_source(self) -> None:
         side, now_s = self._there, time.monotonic()
@@ -237,7 +266,8 @@ class GroupCarrier:
             due.append((key, checkpoint, written))
             if checkpoint is not None:
                 encoded, value = checkpoint.encode()
-                records.append(InternalRecord(encoded, value, ((WRITTEN_HEADER, encode_written(written)),)))
+                headers = ((WRITTEN_HEADER, encode_written(written)), (WRITER_HEADER, self._id))
+                records.append(InternalRecord(encoded, value, headers))
         if records:
             await self._writer.append(records)
         for key, checkpoint, written in due:

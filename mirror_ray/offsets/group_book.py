@@ -17,6 +17,8 @@ from mirror_ray.offsets.translate import Translation
 from mirror_ray.records.internal import Checkpoint
 
 WRITTEN_HEADER: Final = b"mirror-ray.written"
+#: Tells our own checkpoints from those of others.
+WRITER_HEADER: Final = b"mirror-ray.writer"
 
 ACTIVE: Final = "the group is active on the target"
 
@@ -75,7 +77,7 @@ class GroupBook:
         return self.groups[key.group][key.partition]
 
     def remember(self, partition: TopicPartition, checkpoint: Checkpoint, written: tuple[int, ...]) -> None:
-        """Take a checkpoint of an earlier life, ours or MM2's; ``partition`` is the source's."""
+        """Take a checkpoint that somebody else emitted: an earlier life of ours, or MM2; by source partition."""
         entry = self.groups.setdefault(checkpoint.group, {}).setdefault(partition, Entry())
         entry.checkpoint, entry.written, entry.told = checkpoint, written, written
 

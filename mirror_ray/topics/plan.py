@@ -9,7 +9,7 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.model.topics import NewRemoteTopic
 from mirror_ray.topics.remote import RemoteTopicPlan, SharedRemote
 
-ResourceType = Literal["TOPIC", "CLUSTER", "TRANSACTIONAL_ID"]
+ResourceType = Literal["TOPIC", "CLUSTER", "TRANSACTIONAL_ID", "GROUP"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.topics import ConfigValue, NewRemoteTopic, TopicSummary, effective_replication_factor
+from mirror_ray.topics.internal import offset_topics
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, Plan, Right
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_shared, plan_remote_topic
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
@@ -158,6 +159,7 @@ def _internal_topics(flow: FlowSettings, target: _Site) -> tuple[NewRemoteTopic,
     wanted: list[tuple[str, int | None]] = []
     if flow.enabled:
         wanted.append((state_topic(flow.name.source), None))
+    wanted += [(each.name, each.replication_factor) for each in offset_topics(flow) if each.side == "target"]
     if flow.heartbeats.emit_enabled:
         wanted.append((_heartbeats_topic(flow), flow.heartbeats.replication_factor))
     return tuple(
@@ -260,6 +262,7 @@ def _draft(
         source=tuple(topic.source_topic for topic in topics),
         remote=tuple(topic.remote_topic for topic in topics),
         state=state_topic(flow.name.source) if flow.enabled else None,
+        offsets=offset_topics(flow),
         transactional_id=transactional_id(flow.name) if flow.enabled else None,
         heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,
         creation_refused=any(
@@ -273,6 +276,8 @@ def _rights(draft: _Draft, sites: Mapping[str, _Site]) -> tuple[Right, ...]:
     topics = draft.topics
     source, target = sites[topics.flow.source], sites[topics.flow.target]
     own = [name for name in (topics.state, topics.heartbeats) if name is not None]
-    on_source = source.admin.authorized_operations(topics.source)
+    own += [each.name for each in topics.offsets if each.side == "target"]
+    there = [each.name for each in topics.offsets if each.side == "source" and each.name in source.topics]
+    on_source = source.admin.authorized_operations([*topics.source, *there])
     on_target = target.admin.authorized_operations([name for name in (*topics.remote, *own) if name in target.topics])
     return flow_rights(topics, on_source.topics, on_target.topics, on_target.cluster)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror_ray.model.names import FlowName
+from mirror_ray.topics.internal import InternalTopic
 from mirror_ray.topics.plan import Right
 
 Granted = Mapping[str, frozenset[str] | None]
@@ -15,6 +16,7 @@ SOURCE_TOPIC: Final = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 #: READ and DESCRIBE too: how far a copy has come is read from the remote topic itself.
 REMOTE_TOPIC: Final = ("WRITE", "READ", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
 INTERNAL_TOPIC: Final = ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")
+OFFSET_SYNCS_TOPIC: Final = ("WRITE", "DESCRIBE")
 HEARTBEATS_TOPIC: Final = ("WRITE", "DESCRIBE")
 CLUSTER: Final = ("CREATE", "IDEMPOTENT_WRITE")
 TRANSACTIONAL_ID: Final = ("WRITE", "DESCRIBE")
@@ -37,6 +39,8 @@ class FlowTopics:
     state: str | None = None
     #: Under which the state is written; None where the flow copies nothing.
     transactional_id: str | None = None
+    #: Topics of offsets, on either side.
+    offsets: tuple[InternalTopic, ...] = ()
     #: None where the flow emits no heartbeats.
     heartbeats: str | None = None
     #: Whether the target refused to create one of them for want of a right.
@@ -66,6 +70,13 @@ def flow_rights(
         rights.append(
             _topic_right(flow.target, topics.state, (topics.state,), INTERNAL_TOPIC, target, why="to keep positions")
         )
+    for topic in topics.offsets:
+        cluster, granted = (flow.source, source) if topic.side == "source" else (flow.target, target)
+        operations = OFFSET_SYNCS_TOPIC if topic.side == "source" else INTERNAL_TOPIC
+        rights.append(_topic_right(cluster, topic.name, (topic.name,), operations, granted, why=topic.why))
+    if topics.offsets:
+        rights.append(_group_right(flow.source, "DESCRIBE", "to see where consumer groups stand"))
+        rights.append(_group_right(flow.target, "READ", "to set consumer groups' offsets"))
     if topics.transactional_id is not None:
         rights.append(_transactional_right(flow.target, topics.transactional_id))
     if topics.heartbeats is not None:
@@ -129,6 +140,10 @@ def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] 
         missing=tuple(missing),
         checked=granted is not None,
     )
+
+
+def _group_right(cluster: str, operation: str, why: str) -> Right:
+    return Right(cluster=cluster, resource_type="GROUP", resource="*", operations=(operation,), why=why, checked=False)
 
 
 def _transactional_right(cluster: str, transactional_id: str) -> Right:

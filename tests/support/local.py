@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Self, TypeVar
 
+from actors.checkpoint import Checkpoint
 from actors.coordinator import Coordinator, Outside
 from actors.flow_port import KafkaFlowPort
 from actors.ports import ReplicatorPort, Timing
@@ -13,7 +14,9 @@ from actors.replicator import Replicator
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.copying.engine import CopyEngine
+from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.observe.status import GapStatus, PartitionStatus
+from mirror_ray.offsets.translate import Translation
 from tests.support.waiting import wait_until_async
 
 #: On a machine that is busy otherwise.
@@ -66,10 +69,42 @@ class Silence:
         """See ``MemoryPort``."""
 
 
-class LocalSystem:
-    """An async context manager: starts the flows of ``settings``, and takes the system down at the end."""
+class LocalCheckpoint(Checkpoint):
+    """The checkpoint actor in this process."""
 
     def __init__(self, settings: MirrorSettings) -> None:
+        super().__init__()
+        self._wanted = settings
+
+    async def report(self) -> CheckpointReport:
+        """See ``CheckpointPort``."""
+        await self.configure(self._wanted)
+        return await super().report()
+
+
+class NoCheckpoint(Silence):
+    """Carries no group over."""
+
+    async def report(self) -> CheckpointReport:
+        """See ``CheckpointPort``."""
+        return CheckpointReport(events=(), flows={})
+
+    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
+        """See ``CheckpointPort``."""
+        return ()
+
+    async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
+        """See ``CheckpointPort``."""
+        raise NotImplementedError(flow, topic, partition, offset, back)
+
+
+class LocalSystem:
+    """An async context manager: starts the flows of ``settings``, and takes the system down at the end.
+
+    ``groups``: consumer groups are carried over.
+    """
+
+    def __init__(self, settings: MirrorSettings, *, groups: bool = False) -> None:
         self.settings = settings
         self.coordinator = Coordinator(
             "local",
@@ -77,6 +112,7 @@ class LocalSystem:
                 spawner=LocalSpawner(),
                 flow_port=KafkaFlowPort,
                 heartbeat=lambda _settings: Silence(),
+                checkpoint=LocalCheckpoint if groups else lambda _settings: NoCheckpoint(),
                 memory=Silence(),
                 node="here",
                 timing=Timing(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),

@@ -14,12 +14,10 @@ from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.checkpointing import GroupCarrier
-from mirror_ray.offsets.group_book import ACTIVE, GroupPartition
 from mirror_ray.offsets.maps import FlowMaps
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
 from tests.support.kafka import Message, create_topic, exists, produce, produce_transactions, read_placed
-from tests.support.waiting import wait_until
 
 EVERY_ROUND = GroupSettings(include=(), emit_checkpoints_interval_s=0, sync_offsets_interval_s=0, refresh_interval_s=0)
 

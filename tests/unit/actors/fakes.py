@@ -26,6 +26,8 @@ from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorR
 from mirror_ray.model.errors import ClusterUnreachableError, StateFencedError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.trouble import Trouble
+from mirror_ray.observe.groups import CheckpointReport, GroupStatus
+from mirror_ray.offsets.translate import Translation
 
 FLOW = FlowName("A", "B")
 #: Shorter than settings allow.
@@ -324,6 +326,25 @@ class FakeHeartbeat:
         self.log.append("stop heartbeat")
 
 
+class FakeCheckpoint:
+    """Carries nothing."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    async def report(self) -> CheckpointReport:
+        return CheckpointReport(events=(), flows={})
+
+    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
+        return ()
+
+    async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
+        return Translation(offset=None, reason="nothing")
+
+    async def stop(self) -> None:
+        self.log.append("stop checkpoint")
+
+
 @dataclass
 class FakeMemory:
     """Survives a coordinator."""
@@ -361,6 +382,7 @@ class World:
                     self.kafka, flow.name, lambda topic: self.naming(flow.name, topic)
                 ),
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
+                checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
                 memory=self.memory,
                 node="here",
                 timing=self.timing,

@@ -1,0 +1,72 @@
+"""Snapshots of consumer groups on their way: frozen values that travel between processes and become JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: synced: the group stands on the target where it stands on the source.
+#: active: it has members on the target.
+#: behind: it will be synced as soon as the copy has come so far.
+#: kept: it stands elsewhere on the target, and the reason says why it is left there.
+#: uncopied: the flow does not copy the topic.
+#: translated: the configuration has no offsets written to the target.
+GroupState = Literal["synced", "translated", "uncopied", "behind", "active", "kept"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartitionStatus:
+    """One group, one partition."""
+
+    topic: str
+    partition: int
+    #: On the target; "" where the flow does not copy the topic.
+    remote_topic: str
+    #: Committed on the source.
+    source_offset: int
+    #: Where that is on the target; None: there is no such place yet.
+    target_offset: int | None
+    #: Whether it is the very place; else some records before it.
+    exact: bool
+    state: GroupState
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """One group of a flow."""
+
+    flow: str
+    group: str
+    #: As the source's brokers call it: ``classic``, ``consumer``, ``share``, ``streams``; "" before Kafka 3.8.
+    kind: str
+    #: On the source: ``Stable``, ``Empty`` and so on.
+    source_state: str
+    state: GroupState
+    reason: str | None
+    partitions: tuple[GroupPartitionStatus, ...]
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.flow}  {self.group}  {self.state}{why}  {len(self.partitions)} partitions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowGroups:
+    """How one flow's rounds go."""
+
+    groups: int
+    #: Group and partition pairs that have no exact place yet, and that are not known to stand there on the target.
+    untranslated: int
+    unsynced: int
+    round_s: float | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointReport:
+    """What a checkpoint actor tells the coordinator."""
+
+    #: (time in ms, level, subject, text), oldest first.
+    events: tuple[tuple[int, str, str, str], ...]
+    flows: dict[str, FlowGroups]

@@ -1,0 +1,84 @@
+"""What is shown of a flow's consumer groups. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.observe.groups import GroupPartitionStatus, GroupState, GroupStatus
+from mirror_ray.offsets.group_book import ACTIVE, Entry, GroupBook, GroupPartition
+
+#: The first one of a group's partitions' states in this order is the group's.
+_BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopied", "translated", "synced")
+
+
+def group_statuses(
+    flow: FlowName,
+    book: GroupBook,
+    remote: Callable[[TopicPartition], TopicPartition | None],
+    listed: Mapping[str, tuple[str, str]],
+    without_offsets: Mapping[str, str],
+    *,
+    synced: bool,
+) -> Iterator[GroupStatus]:
+    """Yield every group's status, by name.
+
+    Args:
+        flow: The flow.
+        book: Where its groups stand.
+        remote: A source partition's name on the target; None: the flow does not copy it.
+        listed: Kind and state of each group on the source.
+        without_offsets: Why a group has nothing to be carried over.
+        synced: Whether offsets are written to the target at all.
+    """
+    for group in sorted({*book.groups, *without_offsets}):
+        entries = {p: entry for p, entry in book.groups.get(group, {}).items() if entry.source is not None}
+        why = without_offsets.get(group)
+        if not entries and why is None:
+            continue
+        partitions = tuple(
+            _partition(book, GroupPartition(group, each), entries[each], remote(each), synced=synced)
+            for each in sorted(entries)
+        )
+        states = {each.state for each in partitions}
+        state: GroupState = "kept" if why else next(each for each in _BY_WEIGHT if each in states)
+        kind, source_state = listed.get(group, ("", ""))
+        reasons = (each.reason for each in partitions if each.state == state)
+        yield GroupStatus(
+            flow=str(flow),
+            group=group,
+            kind=kind,
+            source_state=source_state,
+            state=state,
+            reason=why or next((each for each in reasons if each), None),
+            partitions=partitions,
+        )
+
+
+def _partition(
+    book: GroupBook, key: GroupPartition, entry: Entry, remote: TopicPartition | None, *, synced: bool
+) -> GroupPartitionStatus:
+    found = entry.translation
+    return GroupPartitionStatus(
+        topic=key.partition.topic,
+        partition=key.partition.partition,
+        remote_topic=remote.topic if remote else "",
+        source_offset=entry.source.offset if entry.source else -1,
+        target_offset=found.offset if found else None,
+        exact=found is None or found.exact,
+        state="uncopied" if remote is None else _state(book, key, entry, synced=synced),
+        reason=entry.reason,
+    )
+
+
+def _state(book: GroupBook, key: GroupPartition, entry: Entry, *, synced: bool) -> GroupState:
+    if entry.translation is None or entry.translation.offset is None:
+        return "behind"
+    if not synced:
+        return "translated"
+    if key not in book.unsynced:
+        return "synced"
+    if entry.reason == ACTIVE:
+        return "active"
+    return "kept" if entry.reason and entry.reason != entry.translation.reason else "behind"
