@@ -157,8 +157,9 @@ class Coordinators:
             self.forget(unanswered)
             return True
         for group in groups:
-            answer = answers.setdefault(group, _left_out(connection))
-            if _may_pass(answer) and not _is_loading(answer):
+            if group not in answers:
+                answers[group] = _left_out(connection)
+            elif _has_moved(answers[group]):
                 self.forget([group])
         return False
 
@@ -173,8 +174,8 @@ def _may_pass(answer: object) -> bool:
     return isinstance(answer, GroupError) and answer.error.code in _ASK_AGAIN
 
 
-def _is_loading(answer: object) -> bool:
-    return isinstance(answer, GroupError) and answer.error.code == COORDINATOR_LOAD_IN_PROGRESS
+def _has_moved(answer: object) -> bool:
+    return isinstance(answer, GroupError) and answer.error.code in _ASK_AGAIN - {COORDINATOR_LOAD_IN_PROGRESS}
 
 
 def _left_out(connection: Connection) -> GroupError:

@@ -54,6 +54,7 @@ def _decode(version: int, states: dict[str, FetchedState], expected: dict[str, b
     return decode_offset_fetch(version, memoryview(encode_fetched(version, states)), list(states), expected)[0]
 
 
+@settings(max_examples=40)
 @given(VERSIONS, st.lists(NAMES, min_size=1, max_size=5, unique=True))
 def test_request_is_the_same_as_kios(version: int, groups: list[str]) -> None:
     """All topics, committed offsets only, asked by no member; one group per request before version 8."""
@@ -101,6 +102,7 @@ def test_only_what_is_equal_is_taken_for_unchanged(
             assert each.offsets == _offsets(new)
 
 
+@settings(max_examples=40)
 @given(VERSIONS, STATES, st.data())
 def test_response_that_breaks_off_is_refused(version: int, state: FetchedState, data: st.DataObject) -> None:
     """No beginning of a response is read as a response."""
@@ -110,6 +112,7 @@ def test_response_that_breaks_off_is_refused(version: int, state: FetchedState, 
         decode_offset_fetch(version, memoryview(part), ["g"], {})
 
 
+@settings(max_examples=40)
 @given(st.sampled_from([8, 9]), NAMES, COMMITS)
 def test_commit_is_the_same_as_kios(version: int, group: str, offsets: dict[TopicPartition, tuple[int, str]]) -> None:
     """A simple consumer's: generation -1, no member id, no leader epochs; partitions by topic."""
@@ -128,6 +131,7 @@ def test_commit_is_the_same_as_kios(version: int, group: str, offsets: dict[Topi
     assert encode_offset_commit(group, offsets.items()) == written(request)
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(NAMES, st.dictionaries(INDEXES, ERRORS, max_size=4), max_size=3))
 def test_commits_answer_says_what_kio_wrote(codes: dict[str, dict[int, int]]) -> None:
     """An error code for each partition."""
