@@ -75,15 +75,13 @@ class Coordinators:
         wanted = list(groups)
         if fresh:
             self.forget(wanted)
-        unknown = [group for group in wanted if group not in self._brokers]
-        errors: dict[str, GroupError] = {}
+        # Others may forget a group while we wait: what was found counts for us.
+        found: dict[str, int | GroupError] = {g: self._brokers[g] for g in wanted if g in self._brokers}
+        unknown = [group for group in wanted if group not in found]
         for at in range(0, len(unknown), _KEYS_PER_REQUEST):
-            for group, found in (await self._find_unknown(unknown[at : at + _KEYS_PER_REQUEST])).items():
-                if isinstance(found, GroupError):
-                    errors[group] = found
-                else:
-                    self._brokers[group] = found
-        return {group: errors.get(group) or self._brokers[group] for group in wanted}
+            found |= (answers := await self._find_unknown(unknown[at : at + _KEYS_PER_REQUEST]))
+            self._brokers |= {group: broker for group, broker in answers.items() if isinstance(broker, int)}
+        return found
 
     async def _find_unknown(self, groups: Sequence[str]) -> dict[str, int | GroupError]:
         connection = await self.cluster.any_connection()

@@ -76,7 +76,7 @@ class OffsetReader:
     A group is compared as the bytes that the broker says of it, so one that has not changed costs next to nothing. All
     groups that a reader is asked for are kept so, about 20 bytes for each of their partitions.
 
-    What a caller without DESCRIBE on a topic is not to see, brokers leave out without a word.
+    One reading at a time. What a caller without DESCRIBE on a topic is not to see, brokers leave out without a word.
     """
 
     def __init__(self, coordinators: Coordinators) -> None:
@@ -156,7 +156,7 @@ async def commit_offsets(coordinators: Coordinators, commits: Mapping[str, ToCom
         COORDINATOR_NOT_AVAILABLE or REQUEST_TIMED_OUT it may be committed all the same: read before writing again.
 
     Raises:
-        ClusterUnreachableError: No broker answers.
+        ClusterUnreachableError: No broker answers any more; what was sent before may be committed.
         KafkaProtocolError: A coordinator speaks no version that we know.
     """
 

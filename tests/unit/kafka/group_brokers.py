@@ -107,6 +107,8 @@ class GroupBrokers:
     find_version: int = 6
     list_version: int = 5
     trouble: Callable[[int, int, str], int] = lambda _broker, _api, _group: 0
+    #: Called when a coordinator is looked up.
+    found: Callable[[], None] = lambda: None
     #: Topics that are refused before their coordinator is asked.
     missing: set[str] = field(default_factory=set)
     #: How often each group was asked for, by API.
@@ -161,6 +163,7 @@ class _Connection:
     async def request(self, entity: Any) -> Any:
         if type(entity).__name__ == "ListGroupsRequest":
             return self._listed()
+        self._brokers.found()
         if self._brokers.find_version < 4:
             return self._coordinator(entity.key)
         return SimpleNamespace(coordinators=[self._coordinator(key) for key in entity.coordinator_keys])

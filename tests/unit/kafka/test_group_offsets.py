@@ -150,6 +150,15 @@ async def test_refusals_are_named_and_not_repeated(brokers: GroupBrokers) -> Non
     assert done.changed["g1"].errors == {TopicPartition("orders", 1): error_info(29)}
 
 
+async def test_group_that_is_forgotten_meanwhile_is_found_all_the_same(brokers: GroupBrokers) -> None:
+    """A reading, a listing and a commit share the coordinators; none trips over what another one forgets."""
+    coordinators = brokers.coordinators_of()
+    await coordinators.find(GROUPS[:5])
+    finding = asyncio.create_task(coordinators.find(GROUPS))
+    brokers.found = lambda: coordinators.forget(GROUPS)
+    assert await finding == brokers.coordinators
+
+
 async def test_group_without_a_coordinator_fails_when_patience_is_over(brokers: GroupBrokers) -> None:
     """COORDINATOR_NOT_AVAILABLE of FindCoordinator, as while a partition of __consumer_offsets has no leader."""
     del brokers.coordinators["g0"]
