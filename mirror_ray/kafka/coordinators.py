@@ -75,15 +75,13 @@ class Coordinators:
         wanted = list(groups)
         if fresh:
             self.forget(wanted)
-        unknown = [group for group in wanted if group not in self._brokers]
-        errors: dict[str, GroupError] = {}
+        # Others may forget a group while we wait: what was found counts for us.
+        found: dict[str, int | GroupError] = {g: self._brokers[g] for g in wanted if g in self._brokers}
+        unknown = [group for group in wanted if group not in found]
         for at in range(0, len(unknown), _KEYS_PER_REQUEST):
-            for group, found in (await self._find_unknown(unknown[at : at + _KEYS_PER_REQUEST])).items():
-                if isinstance(found, GroupError):
-                    errors[group] = found
-                else:
-                    self._brokers[group] = found
-        return {group: errors.get(group) or self._brokers[group] for group in wanted}
+            found |= (answers := await self._find_unknown(unknown[at : at + _KEYS_PER_REQUEST]))
+            self._brokers |= {group: broker for group, broker in answers.items() if isinstance(broker, int)}
+        return found
 
     async def _find_unknown(self, groups: Sequence[str]) -> dict[str, int | GroupError]:
         connection = await self.cluster.any_connection()
@@ -157,8 +155,9 @@ class Coordinators:
             self.forget(unanswered)
             return True
         for group in groups:
-            answer = answers.setdefault(group, _left_out(connection))
-            if _may_pass(answer) and not _is_loading(answer):
+            if group not in answers:
+                answers[group] = _left_out(connection)
+            elif _has_moved(answers[group]):
                 self.forget([group])
         return False
 
@@ -173,8 +172,8 @@ def _may_pass(answer: object) -> bool:
     return isinstance(answer, GroupError) and answer.error.code in _ASK_AGAIN
 
 
-def _is_loading(answer: object) -> bool:
-    return isinstance(answer, GroupError) and answer.error.code == COORDINATOR_LOAD_IN_PROGRESS
+def _has_moved(answer: object) -> bool:
+    return isinstance(answer, GroupError) and answer.error.code in _ASK_AGAIN - {COORDINATOR_LOAD_IN_PROGRESS}
 
 
 def _left_out(connection: Connection) -> GroupError:

@@ -57,6 +57,7 @@ OFFSET_NOT_AVAILABLE = int(ErrorCode.offset_not_available.value)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition.value)
 LEADER_NOT_AVAILABLE = int(ErrorCode.leader_not_available.value)
 NETWORK_EXCEPTION = int(ErrorCode.network_exception.value)
+REQUEST_TIMED_OUT = int(ErrorCode.request_timed_out.value)
 UNKNOWN_LEADER_EPOCH = int(ErrorCode.unknown_leader_epoch.value)
 #: The broker does not know, or not in this state, the fetch session that a request belongs to (KIP-227).
 FETCH_SESSION_ERRORS = frozenset(

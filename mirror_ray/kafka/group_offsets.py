@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from mirror_ray.kafka.connection import Answer, Connection
 from mirror_ray.kafka.coordinators import (
     COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
     NOT_COORDINATOR,
     Coordinators,
     GroupError,
     throttled,
 )
-from mirror_ray.kafka.errors import NETWORK_EXCEPTION, UNKNOWN_SERVER_ERROR, ErrorInfo, error_info
+from mirror_ray.kafka.errors import NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR, ErrorInfo, error_info
 from mirror_ray.kafka.group_codec import (
     FIRST_MANY_GROUPS_VERSION,
     OFFSET_COMMIT_KEY,
@@ -42,8 +43,10 @@ _GROUPS_UNDER_WAY = 2000
 _COMMITS_UNDER_WAY = 200
 #: A commit becomes one batch of ``__consumer_offsets``, which holds 1 MiB: so many with the longest names fit.
 _PARTITIONS_PER_COMMIT = 1000
-#: Said before anything of the commit was written.
-_NOTHING_WRITTEN = frozenset({COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR})
+#: Said by a broker that wrote nothing, and which will be over or lead to another one.
+_ASK_AGAIN = frozenset({COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR})
+#: After these a commit may be written, or is.
+_PERHAPS_WRITTEN = frozenset({0, NETWORK_EXCEPTION, COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT})
 
 #: Offset and metadata to commit, by partition.
 ToCommit = Mapping[TopicPartition, tuple[int, str]]
@@ -73,7 +76,7 @@ class OffsetReader:
     A group is compared as the bytes that the broker says of it, so one that has not changed costs next to nothing. All
     groups that a reader is asked for are kept so, about 20 bytes for each of their partitions.
 
-    What a caller without DESCRIBE on a topic is not to see, brokers leave out without a word.
+    One reading at a time. What a caller without DESCRIBE on a topic is not to see, brokers leave out without a word.
     """
 
     def __init__(self, coordinators: Coordinators) -> None:
@@ -153,7 +156,7 @@ async def commit_offsets(coordinators: Coordinators, commits: Mapping[str, ToCom
         COORDINATOR_NOT_AVAILABLE or REQUEST_TIMED_OUT it may be committed all the same: read before writing again.
 
     Raises:
-        ClusterUnreachableError: No broker answers.
+        ClusterUnreachableError: No broker answers any more; what was sent before may be committed.
         KafkaProtocolError: A coordinator speaks no version that we know.
     """
 
@@ -205,8 +208,8 @@ async def _take_commit(
             throttled(connection, throttle_ms)
             codes |= {partition: said.get(partition, UNKNOWN_SERVER_ERROR) for partition in partitions}
     reasons = set(codes.values())
-    if len(reasons) == 1 and reasons <= _NOTHING_WRITTEN:
-        answers[group] = GroupError(error_info(reasons.pop()))
+    if (passing := reasons & _ASK_AGAIN) and not reasons & _PERHAPS_WRITTEN:
+        answers[group] = GroupError(error_info(passing.pop()))
     else:
         answers[group] = {partition: error_info(code) if code else None for partition, code in codes.items()}
 
