@@ -29,6 +29,9 @@ _EVENTS_KEPT = 1000
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 10.0
 #: A round may take as much time as the pause after it: then half a core is used, whatever the number of groups.
 _MOST_SHARE = 0.5
+#: Until the last acknowledgements are in the segments topic.
+_TOLD_S = 1.5
+_LOOK_S = 0.05
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +46,10 @@ class _Flow:
     task: asyncio.Task[None] = field(init=False)
     #: Seconds that the last round took; None before the first.
     round_s: float | None = None
+    #: Rounds that were begun, and that succeeded.
+    begun: int = 0
+    done: int = 0
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
     problem: str | None = None
 
 
@@ -94,6 +101,24 @@ class Checkpoint:
         translator = each.maps.own.translator
         return await (translator.to_source(place, offset) if back else translator.to_target(place, offset))
 
+    async def settle(self, deadline_s: float) -> bool:
+        """Carry over at once what can be; whether every flow had its round by the deadline.
+
+        A replicator tells within about a second what it has copied, so the round begins after that.
+        """
+        await asyncio.sleep(_TOLD_S)
+        carrying = [flow for flow in self._flows.values() if flow.settings.groups.emit_checkpoints_enabled]
+        after = {id(flow): flow.begun for flow in carrying}
+        try:
+            async with asyncio.timeout(deadline_s):
+                for flow in carrying:
+                    while flow.done <= after[id(flow)]:
+                        flow.wake.set()
+                        await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            return False
+        return True
+
     async def stop(self) -> None:
         """Stop everything. A round that is cut off is made up for by the next life."""
         async with self._configuring:
@@ -131,7 +156,10 @@ class Checkpoint:
                     await flow.carrier.begin()
                     begun = True
                 if flow.settings.groups.emit_checkpoints_enabled:
+                    flow.begun += 1
+                    number = flow.begun
                     await flow.carrier.round()
+                    flow.done = number
                 if self._number == 0:
                     await flow.maps.own.delete_superfluous()
             except Exception as error:  # noqa: BLE001 - the next round tries again, whatever it was
@@ -142,8 +170,15 @@ class Checkpoint:
             flow.round_s = time.monotonic() - began_s
             self._recovered(flow)
             pause_s = _FIRST_PAUSE_S
-            interval_s = flow.settings.groups.emit_checkpoints_interval_s
-            await asyncio.sleep(max(interval_s - flow.round_s, flow.round_s * (1 / _MOST_SHARE - 1)))
+            await self._pause(flow, flow.round_s)
+
+    @staticmethod
+    async def _pause(flow: _Flow, round_s: float) -> None:
+        flow.wake.clear()
+        interval_s = flow.settings.groups.emit_checkpoints_interval_s
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(interval_s - round_s, round_s * (1 / _MOST_SHARE - 1))):
+                await flow.wake.wait()
 
     def _failed(self, flow: _Flow, error: Exception) -> None:
         unforeseen = not isinstance(error, OSError | MirrorError)

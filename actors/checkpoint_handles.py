@@ -44,6 +44,10 @@ class RayCheckpoint:
         found: list[Sequence[GroupStatus]] = await self._ask_all("groups", flow)
         return sorted((status for each in found for status in each), key=lambda each: (each.flow, each.group))
 
+    async def settle(self, deadline_s: float) -> bool:
+        """See ``CheckpointPort``."""
+        return all(await self._ask_all("settle", deadline_s))
+
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
         """See ``CheckpointPort``."""
         first = (await self._started())[0]

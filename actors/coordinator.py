@@ -251,6 +251,7 @@ class Coordinator:
             node=self._outside.node,
             pid=os.getpid(),
             heartbeat_ages=self._heartbeat_ages,
+            groups=self._groups.flows,
             now_s=self._outside.clock(),
             now_ms=self._outside.wall_ms(),
         )
@@ -280,6 +281,10 @@ class Coordinator:
         if flow is not None:
             self._find(flow)
         return tuple(await self._groups.groups(flow))
+
+    async def settle_groups(self, deadline_s: float = 20.0) -> bool:
+        """Carry consumer groups over at once, as far as the copy has come; whether that was done by the deadline."""
+        return await self._groups.settle(deadline_s)
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, back: bool = False) -> Translation:
         """Where position ``offset`` of a source partition is on the target; ``back``: the other way round."""

@@ -55,6 +55,10 @@ class GroupWatch:
         """Every group, of one flow or of all."""
         return await self._running().groups(flow)
 
+    async def settle(self, deadline_s: float) -> bool:
+        """Carry over at once what can be; whether that was done by the deadline."""
+        return await self._running().settle(deadline_s)
+
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
         """Where a position is on the other side."""
         return await self._running().translate(flow, topic, partition, offset, back=back)

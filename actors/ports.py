@@ -235,6 +235,10 @@ class CheckpointPort(Protocol):
         """Every group, of one flow or of all."""
         ...
 
+    async def settle(self, deadline_s: float) -> bool:
+        """Carry over at once what can be; whether that was done by the deadline."""
+        ...
+
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
         """Where a position is on the other side."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from actors.flow import FlowController
 from actors.placement import Placement
@@ -14,6 +14,7 @@ from mirror_ray.coordination import snapshot
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus, SystemStatus, TopicStatus
 
 #: States of partitions that should be copying and don't yet.
@@ -46,6 +47,7 @@ class SystemView:
         node: str,
         pid: int,
         heartbeat_ages: Mapping[str, float | None],
+        groups: Mapping[str, FlowGroups],
         now_s: float,
         now_ms: int,
     ) -> SystemStatus:
@@ -54,7 +56,9 @@ class SystemView:
             name=self._name,
             started_ms=started_ms,
             flows=tuple(
-                self._flow(flow, heartbeat_ages.get(str(flow.name)), now_s, now_ms)
+                _with_groups(
+                    self._flow(flow, heartbeat_ages.get(str(flow.name)), now_s, now_ms), groups.get(str(flow.name))
+                )
                 for flow in (settings.flows if settings else ())
             ),
             replicators=self._pool.statuses(),
@@ -182,3 +186,9 @@ def _why_waiting(flow: FlowController, partition: TopicPartition) -> str:
     if flow.ledger.lease_ms(partition):
         return "until the lease of the replicator that had it has run out"
     return "no replicator has it yet"
+
+
+def _with_groups(flow: FlowStatus, groups: FlowGroups | None) -> FlowStatus:
+    problem = groups.problem if groups is not None else None
+    problems = (*flow.problems, f"consumer groups wait: {problem}") if problem else flow.problems
+    return replace(flow, groups=groups, problems=problems)

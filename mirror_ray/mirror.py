@@ -118,6 +118,11 @@ class Mirror:
         """Every consumer group that is carried over, of one flow (``A->B``) or of all."""
         return Listing(self._ask("groups", flow))
 
+    def settle_groups(self, deadline_s: float = 20.0) -> bool:
+        """Carry consumer groups over at once, as far as the copy has come; whether that was done by the deadline."""
+        settled: bool = self._ask("settle_groups", deadline_s)
+        return settled
+
     def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool = False) -> Translation:
         """Where position ``offset`` of a source partition is on the target.
 

@@ -50,8 +50,8 @@ LAG: Columns = (
     ("TOPIC", lambda row: row["topic"]),
     ("PARTITION", lambda row: str(row["partition"])),
     ("STATE", lambda row: row["state"]),
-    ("SOURCE END", lambda row: _offset(row["source_end"])),
-    ("POSITION", lambda row: _offset(row["position"])),
+    ("SOURCE END", lambda row: offset(row["source_end"])),
+    ("POSITION", lambda row: offset(row["position"])),
     ("LAG", lambda row: count(row["lag_records"])),
     ("BYTES", lambda row: size(row["lag_bytes"])),
     ("BEHIND", lambda row: duration(row["lag_seconds"])),
@@ -108,8 +108,9 @@ def status_lines(status: SystemStatus) -> list[str]:
     return [f"{flow.flow}: {problem}" for flow in status.flows for problem in flow.problems]
 
 
-def _offset(value: int) -> str:
-    return "-" if value < 0 else str(value)
+def offset(value: int | None) -> str:
+    """An offset, or ``-`` for none."""
+    return "-" if value is None or value < 0 else str(value)
 
 
 def _date(time_ms: int) -> str:

@@ -24,7 +24,10 @@ def up(
     *,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return at once; `down` ends it.")] = False,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="End, with exit 0, when every flow's lag is 0.")
+        bool,
+        typer.Option(
+            "--until-caught-up", help="End, with exit 0, when every flow's lag is 0 and its groups are carried over."
+        ),
     ] = False,
     for_s: SecondsOption = None,
     replicators: Annotated[
@@ -93,6 +96,8 @@ def _announce(settings: MirrorSettings, name: str, *, joined: bool) -> None:
 def _run(system: Mirror, *, joined: bool, until_caught_up: bool, for_s: float | None) -> None:
     try:
         verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
+        if verdict is not None and verdict.state == "caught_up" and not system.settle_groups():
+            say("consumer groups could not be carried over in time: `mirror-ray groups` says why", "red")
     except NotRunningError:
         say(f"{system.name} has been stopped")
         return

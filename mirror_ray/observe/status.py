@@ -8,6 +8,7 @@ from typing import Literal
 
 from mirror_ray.model.assignment import PartitionState
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
+from mirror_ray.observe.groups import FlowGroups
 
 #: ``idle``: a flow that is not enabled and only emits heartbeats. ``degraded``: some of its partitions don't copy.
 FlowState = Literal["starting", "running", "degraded", "paused", "unreachable", "idle"]
@@ -118,6 +119,8 @@ class FlowStatus:
     discovered: bool
     #: One sentence each: what does not run and what to do.
     problems: tuple[str, ...] = ()
+    #: How its consumer groups are carried over; None: they are not, or it is not known yet.
+    groups: FlowGroups | None = None
 
     def __str__(self) -> str:
         line = (

@@ -93,6 +93,10 @@ class NoCheckpoint(Silence):
         """See ``CheckpointPort``."""
         return ()
 
+    async def settle(self, deadline_s: float) -> bool:
+        """See ``CheckpointPort``."""
+        return deadline_s > 0
+
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
         """See ``CheckpointPort``."""
         raise NotImplementedError(flow, topic, partition, offset, back)

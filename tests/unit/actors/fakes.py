@@ -338,6 +338,9 @@ class FakeCheckpoint:
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
         return ()
 
+    async def settle(self, deadline_s: float) -> bool:
+        return True
+
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
         return Translation(offset=None, reason="nothing")
 
