@@ -86,7 +86,8 @@ class InternalTopicReader:
         try:
             end = self._begin()
             while self._position < end:
-                yield self._next()
+                if records := self._next():
+                    yield records
         except KafkaException as failure:
             raise mirror_error(self.cluster, f"read topic {self.topic}", failure) from failure
 

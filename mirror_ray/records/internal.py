@@ -96,6 +96,15 @@ class Checkpoint:
         )
 
 
+def checkpoint_group(key: bytes | None) -> str:
+    """The group that a checkpoint's key begins with: a topic of many groups is searched without decoding all of it.
+
+    Raises:
+        CorruptRecordError: The bytes are no checkpoint's key.
+    """
+    return _Reader("checkpoint key", key).string()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSync:
     """The source record at ``upstream_offset`` is the target record at ``downstream_offset``.
