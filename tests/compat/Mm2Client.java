@@ -8,11 +8,17 @@ import java.io.PrintStream;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -29,22 +35,29 @@ import org.apache.kafka.tools.consumer.ConsoleConsumerOptions;
 public final class Mm2Client {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration TIMEOUT = Duration.ofSeconds(30);
+    /** Each reading of checkpoints waits half a second for a fetch that finds nothing: they wait side by side. */
+    private static final ExecutorService POOL = Executors.newCachedThreadPool();
 
     public static void main(String[] args) throws Exception {
         JsonNode questions = JSON.readTree(new File(args[0]));
         ObjectNode answers = JSON.createObjectNode();
+        List<Future<ObjectNode>> asked = new ArrayList<>();
+        for (JsonNode client : questions.get("clients")) {
+            asked.add(POOL.submit(() -> asked(client)));
+        }
         ArrayNode records = answers.putArray("records");
         for (JsonNode record : questions.get("records")) {
             records.add(reencoded(record));
-        }
-        ArrayNode clients = answers.putArray("clients");
-        for (JsonNode client : questions.get("clients")) {
-            clients.add(asked(client));
         }
         ArrayNode printed = answers.putArray("printed");
         for (JsonNode topic : questions.get("printed")) {
             printed.add(print(topic));
         }
+        ArrayNode clients = answers.putArray("clients");
+        for (Future<ObjectNode> each : asked) {
+            clients.add(each.get());
+        }
+        POOL.shutdown();
         JSON.writeValue(new File(args[1]), answers);
     }
 
@@ -52,49 +65,53 @@ public final class Mm2Client {
     private static ObjectNode asked(JsonNode client) throws Exception {
         Map<String, Object> properties = new HashMap<>();
         client.get("properties").properties().forEach(each -> properties.put(each.getKey(), each.getValue().asText()));
-        ObjectNode own = JSON.createObjectNode();
-        ObjectNode utils = JSON.createObjectNode();
+        Map<String, Future<?>> own = new TreeMap<>();
+        Map<String, Future<?>> utils = new TreeMap<>();
+        ObjectNode both = JSON.createObjectNode();
         try (MirrorClient mirror = new MirrorClient(properties)) {
-            put(own, "heartbeat_topics", () -> new TreeSet<>(mirror.heartbeatTopics()));
-            put(own, "checkpoint_topics", () -> new TreeSet<>(mirror.checkpointTopics()));
-            put(own, "upstream_clusters", () -> new TreeSet<>(mirror.upstreamClusters()));
-            put(own, "remote_topics", () -> new TreeSet<>(mirror.remoteTopics()));
-            put(utils, "heartbeat_topics", () -> new TreeSet<>(RemoteClusterUtils.heartbeatTopics(properties)));
-            put(utils, "checkpoint_topics", () -> new TreeSet<>(RemoteClusterUtils.checkpointTopics(properties)));
-            put(utils, "upstream_clusters", () -> new TreeSet<>(RemoteClusterUtils.upstreamClusters(properties)));
+            own.put("heartbeat_topics", POOL.submit(() -> new TreeSet<>(mirror.heartbeatTopics())));
+            own.put("checkpoint_topics", POOL.submit(() -> new TreeSet<>(mirror.checkpointTopics())));
+            own.put("upstream_clusters", POOL.submit(() -> new TreeSet<>(mirror.upstreamClusters())));
+            own.put("remote_topics", POOL.submit(() -> new TreeSet<>(mirror.remoteTopics())));
+            utils.put("heartbeat_topics", POOL.submit(() -> new TreeSet<>(RemoteClusterUtils.heartbeatTopics(properties))));
+            utils.put("checkpoint_topics", POOL.submit(() -> new TreeSet<>(RemoteClusterUtils.checkpointTopics(properties))));
+            utils.put("upstream_clusters", POOL.submit(() -> new TreeSet<>(RemoteClusterUtils.upstreamClusters(properties))));
             for (JsonNode alias : client.get("aliases")) {
                 String name = alias.asText();
-                put(own, "remote_topics " + name, () -> new TreeSet<>(mirror.remoteTopics(name)));
-                put(own, "replication_hops " + name, () -> mirror.replicationHops(name));
-                put(utils, "replication_hops " + name, () -> RemoteClusterUtils.replicationHops(properties, name));
+                own.put("remote_topics " + name, POOL.submit(() -> new TreeSet<>(mirror.remoteTopics(name))));
+                own.put("replication_hops " + name, POOL.submit(() -> mirror.replicationHops(name)));
+                utils.put("replication_hops " + name, POOL.submit(() -> RemoteClusterUtils.replicationHops(properties, name)));
             }
             for (JsonNode each : client.get("groups")) {
                 String group = each.get(0).asText();
                 String alias = each.get(1).asText();
                 String key = "group " + group + " of " + alias;
-                put(own, key, () -> positions(mirror.remoteConsumerOffsets(group, alias, TIMEOUT)));
-                put(utils, key, () -> positions(RemoteClusterUtils.translateOffsets(properties, alias, group, TIMEOUT)));
+                own.put(key, POOL.submit(() -> positions(mirror.remoteConsumerOffsets(group, alias, TIMEOUT))));
+                utils.put(key, POOL.submit(() -> positions(RemoteClusterUtils.translateOffsets(properties, alias, group, TIMEOUT))));
             }
             for (JsonNode each : client.get("patterns")) {
                 Pattern groups = Pattern.compile(each.get(0).asText());
                 String alias = each.get(1).asText();
                 String key = "pattern " + groups + " of " + alias;
-                put(own, key, () -> groups(mirror.remoteConsumerOffsets(groups, alias, TIMEOUT)));
-                put(utils, key, () -> groups(RemoteClusterUtils.translateOffsets(properties, alias, groups, TIMEOUT)));
+                own.put(key, POOL.submit(() -> groups(mirror.remoteConsumerOffsets(groups, alias, TIMEOUT))));
+                utils.put(key, POOL.submit(() -> groups(RemoteClusterUtils.translateOffsets(properties, alias, groups, TIMEOUT))));
             }
+            both.set("client", settled(own));
+            both.set("utils", settled(utils));
         }
-        ObjectNode both = JSON.createObjectNode();
-        both.set("client", own);
-        both.set("utils", utils);
         return both;
     }
 
-    private static void put(ObjectNode answers, String key, Callable<?> question) throws Exception {
-        try {
-            answers.set(key, JSON.valueToTree(question.call()));
-        } catch (NullPointerException error) {
-            answers.put(key, error.getClass().getName());
+    private static ObjectNode settled(Map<String, Future<?>> questions) throws Exception {
+        ObjectNode answers = JSON.createObjectNode();
+        for (Map.Entry<String, Future<?>> each : questions.entrySet()) {
+            try {
+                answers.set(each.getKey(), JSON.valueToTree(each.getValue().get()));
+            } catch (ExecutionException error) {
+                answers.put(each.getKey(), error.getCause().getClass().getName());
+            }
         }
+        return answers;
     }
 
     private static Map<String, Object> groups(Map<String, Map<TopicPartition, OffsetAndMetadata>> groups) {

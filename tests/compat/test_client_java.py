@@ -231,9 +231,15 @@ def test_records_are_the_same_bytes(answers: dict[str, Any]) -> None:
 
 def test_the_console_consumer_prints_them(names: Names, answers: dict[str, Any]) -> None:
     """MM2's three formatters."""
-    beats, checkpoints, syncs = answers["printed"]
     near, far = names
+    beats, checkpoints, syncs = answers["printed"]
     assert beats == [f"Heartbeat{{sourceClusterAlias={far}, targetClusterAlias={near}, timestamp={NOW_MS}}}"]
     assert len(checkpoints) == 5
-    assert checkpoints[0].startswith("Checkpoint{consumerGroupId=app, ")
-    assert len(syncs) == 2
+    partition = f"topicPartition={near}.orders-1"
+    assert checkpoints[1] == (
+        f"Checkpoint{{consumerGroupId=app, {partition}, upstreamOffset=27, downstreamOffset=20, metadata=by hand}}"
+    )
+    assert syncs == [
+        "OffsetSync{topicPartition=orders-0, upstreamOffset=1, downstreamOffset=2}",
+        "OffsetSync{topicPartition=orders-1, upstreamOffset=3, downstreamOffset=4}",
+    ]
