@@ -115,8 +115,7 @@ class InternalTopicReader:
     def _begin(self) -> int:
         """Find the log, begin to fetch it, and answer where its committed records end."""
         partition = ClientTopicPartition(self.topic, 0)
-        if self._position < 0:
-            self._wait_until_there()
+        self._wait_until_there()
         start, end = until_answered(
             lambda timeout_s: self._consumer.get_watermark_offsets(partition, timeout=timeout_s), self._patience_s
         )

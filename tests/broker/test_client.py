@@ -6,6 +6,8 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,8 @@ from mirror_ray.model.errors import ClusterUnreachableError, NoAnswerError, Topi
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.records.internal import Checkpoint
 from tests.support.kafka import Message, create_topic, produce
+
+DOCS = Path(__file__).parents[2] / "docs" / "client.md"
 
 
 @pytest.fixture
@@ -123,3 +127,38 @@ def test_a_cluster_that_is_not_there_is_named_in_time() -> None:
             with pytest.raises(ClusterUnreachableError, match=r"backup did not answer.*127\.0\.0\.1:9.*are up"):
                 ask()
             assert time.monotonic() - began < 10
+
+
+def test_the_example_of_the_docs_runs(
+    target: DevCluster, alias: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it stands in docs/client.md, with another address and alias."""
+    first, second = TopicPartition(f"{alias}.orders", 0), TopicPartition(f"{alias}.orders", 1)
+    create_topic(target.confluent_config(), f"{alias}.orders", 2)
+    write_checkpoints(target, alias, checkpoint("orders-app", first, 3, "m"), checkpoint("orders-2", second, 4))
+    beating = HeartbeatEmitter(
+        ClusterSettings(alias="B", bootstrap_servers=(target.bootstrap,)),
+        [FlowName("far", alias)],
+        topic=f"{alias}.heartbeats",
+    )
+    beating.emit()
+    beating.close()
+    asking, from_file = (
+        part.split("```")[0].replace("primary", alias).replace("backup:9092", target.bootstrap)
+        for part in DOCS.read_text().split("```python\n")[1:]
+    )
+    exec(asking, {})
+    printed = capsys.readouterr().out
+    assert "hops: 1 -1\n" in printed
+    assert f"far->{alias}: " in printed
+    assert f"{alias}.orders-0: 3 m\n" in printed
+    assert "orders-2 1\n" in printed
+    (tmp_path / "mm2.properties").write_text(
+        f"clusters = {alias}, backup\n{alias}.bootstrap.servers = a:1\nbackup.bootstrap.servers = {target.bootstrap}\n"
+        f"{alias}->backup.enabled = true\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(from_file, scope)
+    with scope["client"] as client:
+        assert client.remote_consumer_offsets("orders-app", alias) == {first: OffsetAndMetadata(3, "m")}

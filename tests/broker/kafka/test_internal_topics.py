@@ -6,15 +6,16 @@ import time
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader, latest
+from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader
 from mirror_ray.model.errors import ClusterUnreachableError, TopicMissingError
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
-from tests.support.kafka import Message, produce
+from tests.support.kafka import Message, create_topic, produce
 from tests.support.waiting import wait_until
 
 COMPACTED = {"cleanup.policy": "compact"}
@@ -115,16 +116,23 @@ def test_a_log_that_begins_late_is_read_from_there(
             assert read(reader) == as_records(messages, 0)[start:]
 
 
-def test_the_latest_record_of_each_key(target: DevCluster, settings: ClusterSettings, make_topic: TopicMaker) -> None:
-    """A tombstone deletes its key, and a record without a key is none."""
+def test_a_topic_that_is_created_anew_is_read_from_its_beginning(
+    target: DevCluster, settings: ClusterSettings, make_topic: TopicMaker
+) -> None:
+    """A topic that is deleted meanwhile is named; one that is shorter than what was read begins again."""
     topic = make_topic(target)
-    produce(
-        target.confluent_config(),
-        topic,
-        [Message(b"1", b"a"), Message(b"1", b"b"), Message(b"2", b"a"), Message(None, b"b"), Message(b"3")],
-    )
-    with InternalTopicReader(settings, topic) as reader:
-        assert latest(reader.to_end()) == {b"a": InternalRecord(2, b"a", b"2")}
+    config = target.confluent_config()
+    produce(config, topic, numbered(0, 3))
+    admin = AdminClient(config)
+    with InternalTopicReader(settings, topic, patience_s=1) as reader:
+        assert len(read(reader)) == 3
+        admin.delete_topics([topic])[topic].result(30)
+        wait_until(lambda: topic not in admin.list_topics(timeout=30).topics, 30, f"{topic} is gone")
+        with pytest.raises(TopicMissingError, match=topic):
+            read(reader)
+        create_topic(config, topic)
+        produce(config, topic, numbered(7, 2))
+        assert read(reader) == as_records(numbered(7, 2), 0)
 
 
 def test_a_topic_that_is_missing_is_named_and_not_created(settings: ClusterSettings, unique_topic: str) -> None:
