@@ -15,6 +15,10 @@ from mirror_ray.model.names import TopicPartition
 
 _VERSION: Final = 0
 _LONGEST_STRING_BYTES: Final = 0x7FFF
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_INT64_TWICE: Final = struct.Struct(">qq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Heartbeat:
         keys.end()
         values = _Reader("heartbeat value", value)
         values.version()
-        timestamp_ms = values.int64()
+        (timestamp_ms,) = values.numbers(_INT64)
         values.end()
         return cls(source_alias=source, target_alias=target, timestamp_ms=timestamp_ms)
 
@@ -81,11 +85,12 @@ class Checkpoint:
             CorruptRecordError: The bytes are no checkpoint.
         """
         keys = _Reader("checkpoint key", key)
-        group, partition = keys.string(), TopicPartition(keys.string(), keys.int32())
+        group, partition = keys.string(), keys.partition()
         keys.end()
         values = _Reader("checkpoint value", value)
         values.version()
-        upstream, downstream, metadata = values.int64(), values.int64(), values.string()
+        upstream, downstream = values.numbers(_INT64_TWICE)
+        metadata = values.string()
         values.end()
         return cls(
             group=group,
@@ -133,10 +138,10 @@ class OffsetSync:
             CorruptRecordError: The bytes are no offset sync.
         """
         keys = _Reader("offset sync key", key)
-        partition = TopicPartition(keys.string(), keys.int32())
+        partition = keys.partition()
         keys.end()
         values = _Reader("offset sync value", value)
-        upstream, downstream = values.int64(), values.int64()
+        upstream, downstream = values.numbers(_INT64_TWICE)
         values.end()
         return cls(partition=partition, upstream_offset=upstream, downstream_offset=downstream)
 
@@ -160,6 +165,8 @@ def _string(text: str) -> bytes:
 class _Reader:
     """Takes one field after the other from a key or value."""
 
+    __slots__ = ("_data", "_position", "_what")
+
     def __init__(self, what: str, data: bytes | None) -> None:
         if data is None:
             raise CorruptRecordError(f"{what}: it is null")
@@ -168,41 +175,43 @@ class _Reader:
         self._position = 0
 
     def string(self) -> str:
-        length = self._number(2)
+        (length,) = self.numbers(_INT16)
         if length < 0:
             raise self._error(f"its string length is {length}")
-        raw = self._take(length)
+        start = self._position
+        self._position = start + length
+        raw = self._data[start : self._position]
+        if len(raw) < length:
+            raise self._too_short(self._position)
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
             raise self._error(f"its string is not UTF-8 ({error.reason})") from error
 
+    def partition(self) -> TopicPartition:
+        topic = self.string()
+        return TopicPartition(topic, *self.numbers(_INT32))
+
     def version(self) -> None:
-        version = self._number(2)
+        (version,) = self.numbers(_INT16)
         if version != _VERSION:
             raise self._error(f"its version is {version}, only {_VERSION} is known")
 
-    def int32(self) -> int:
-        return self._number(4)
-
-    def int64(self) -> int:
-        return self._number(8)
+    def numbers(self, layout: struct.Struct) -> tuple[int, ...]:
+        try:
+            numbers = layout.unpack_from(self._data, self._position)
+        except struct.error:
+            raise self._too_short(self._position + layout.size) from None
+        self._position += layout.size
+        return numbers
 
     def end(self) -> None:
         left = len(self._data) - self._position
         if left:
             raise self._error(f"{left} bytes follow its end")
 
-    def _number(self, size: int) -> int:
-        return int.from_bytes(self._take(size), "big", signed=True)
-
-    def _take(self, size: int) -> bytes:
-        stop = self._position + size
-        if stop > len(self._data):
-            raise self._error(f"it ends after {len(self._data)} bytes, {stop} are needed")
-        piece = self._data[self._position : stop]
-        self._position = stop
-        return piece
+    def _too_short(self, needed: int) -> CorruptRecordError:
+        return self._error(f"it ends after {len(self._data)} bytes, {needed} are needed")
 
     def _error(self, problem: str) -> CorruptRecordError:
         return CorruptRecordError(f"{self._what}: {problem}: {self._data[:40].hex(' ')}")
