@@ -44,7 +44,7 @@ RECORDS: list[Internal] = [
     Heartbeat(source_alias="A", target_alias="B", timestamp_ms=NOW_MS),
     Heartbeat(source_alias="", target_alias="ß->ü", timestamp_ms=-1),
 ]
-#: mm2's bytes for the first of each kind, computed from its schemas.
+#: MM2's bytes for the first of each kind, computed from its schemas.
 VECTORS = {
     0: ("0002743100000002", "000000000000006400000000000000c8"),
     2: ("0001670004412e743100000002", "0000000000000000006400000000000000c80000"),
@@ -139,15 +139,12 @@ def fill(cluster: DevCluster, names: Names) -> None:
     }
     for topic, records in written.items():
         create_topic(config, topic, topic_config=COMPACTED)
-        messages = [Message(key=key, value=value) for key, value in (each.encode() for each in records)]
-        produce(config, topic, messages)
+        # Headers of ours are nothing to MM2.
+        headers = (("mirror-ray.written", b"\0"),)
+        produce(config, topic, [Message(value, key, headers) for key, value in (each.encode() for each in records)])
     gone_key, gone_value = checkpoint("app", orders, 0, 1).encode()
     create_topic(config, f"{far}.checkpoints.internal", topic_config=COMPACTED)
-    produce(
-        config,
-        f"{far}.checkpoints.internal",
-        [Message(key=gone_key, value=gone_value), Message(key=gone_key, value=None)],
-    )
+    produce(config, f"{far}.checkpoints.internal", [Message(gone_value, gone_key), Message(None, gone_key)])
 
 
 def questions_of_clients(cluster: DevCluster, names: Names) -> list[dict[str, Any]]:
