@@ -187,12 +187,12 @@ class MirrorClient:
 
         def in_time(batches: Iterable[Sequence[InternalRecord]]) -> Iterator[Sequence[InternalRecord]]:
             for batch in batches:
-                yield batch
                 if time.monotonic() > deadline:
                     raise NoAnswerError(
-                        f"cluster {self.cluster.alias}: topic {topic} was read up to offset {batch[-1].offset} only, "
-                        f"before the time was over: allow a longer timeout"
+                        f"cluster {self.cluster.alias}: the time was over when topic {topic} was read up to offset "
+                        f"{batch[0].offset}: allow a longer timeout"
                     )
+                yield batch
 
         with InternalTopicReader(self.cluster, topic, patience_s=max(0.1, deadline - time.monotonic())) as reader:
             return latest(in_time(reader.to_end())).values()
@@ -219,12 +219,12 @@ def _decoded(
 ) -> list[_T]:
     """What the records say. Others that somebody wrote there are left out, and logged, as MM2's client does it."""
     found: list[_T] = []
-    foreign: list[str] = []
+    foreign, first = 0, ""
     for record in records:
         try:
             found.append(decode(record.key, record.value))
         except CorruptRecordError as error:
-            foreign.append(f"offset {record.offset}: {error}")
+            foreign, first = foreign + 1, first or f"offset {record.offset}: {error}"
     if foreign:
-        _LOG.warning("topic %s: %d records are skipped, first %s", topic, len(foreign), foreign[0])
+        _LOG.warning("topic %s: %d records are skipped, first %s", topic, foreign, first)
     return found
