@@ -53,6 +53,7 @@ class InternalTopicReader:
         self._patience_s = patience_s
         #: Offset of the next record to hand out; -1: not begun.
         self._position = -1
+        #: What the client said last, where nothing has come since.
         self._trouble: KafkaError | None = None
         self._consumer = Consumer(
             client_config(cluster, f"mirror-ray-read-{topic}")
@@ -155,25 +156,23 @@ class InternalTopicReader:
     def _take(self, timeout_s: float) -> Sequence[InternalRecord]:
         """Wait for one message, and take all that came with it."""
         first = self._consumer.poll(timeout_s)
-        if first is None:
-            return ()
         records = []
-        for message in (first, *self._consumer.consume(_MOST_RECORDS, 0)):
+        for message in () if first is None else (first, *self._consumer.consume(_MOST_RECORDS, 0)):
             if (error := message.error()) is not None:
                 self._heed(error, message.offset() or 0)
                 continue
             records.append(_record(message))
             self._position = records[-1].offset + 1
-        if records:
             self._trouble = None
+        # What came before a refusal is handed out first.
+        if not records and self._trouble is not None and self._trouble.code() in _HOPELESS:
+            raise KafkaException(self._trouble)
         return records
 
     def _heed(self, error: KafkaError, offset: int) -> None:
         """Note an end of the log, or what keeps us from reading on."""
         if error.code() == KafkaError._PARTITION_EOF:
-            self._position = offset
-        elif error.code() in _HOPELESS:
-            raise KafkaException(error)
+            self._position, self._trouble = offset, None
         else:
             self._trouble = error
             _LOG.warning("cluster %s: topic %s: %s", self.cluster.alias, self.topic, error.str())

@@ -76,7 +76,7 @@ def test_a_topic_is_read_to_its_end_and_on_from_there(
         produce(config, topic, [*first, Message(b"in another partition", b"k", partition=1)])
         assert read(reader) == as_records(first, 0)
         assert list(reader.to_end()) == []
-        assert reader.follow(0) == ()
+        assert reader.follow(0) == []
         produce(config, topic, second)
         assert follow(reader, 10) == as_records(second, 25_000)
         produce(config, topic, third)
