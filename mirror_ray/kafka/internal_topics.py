@@ -173,7 +173,8 @@ class InternalTopicReader:
         """Note an end of the log, or what keeps us from reading on."""
         if error.code() == KafkaError._PARTITION_EOF:
             self._position, self._trouble = offset, None
-        else:
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # The client looks for the coordinator of the group that we never join, and needs no right to it.
             self._trouble = error
             _LOG.warning("cluster %s: topic %s: %s", self.cluster.alias, self.topic, error.str())
 
