@@ -1,7 +1,25 @@
-"""Kafka replication between clusters by Ray actors. ``mirror_ray.attach()`` gives a handle on a running system."""
+"""Kafka replication between clusters by Ray actors.
+
+``mirror_ray.attach()`` gives a handle on a running system; ``mirror_ray.MirrorClient`` asks any cluster what the
+internal topics on it say.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from mirror_ray.attach import attach
 
+if TYPE_CHECKING:
+    from mirror_ray.client import MirrorClient
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "attach"]
+__all__ = ["MirrorClient", "__version__", "attach"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when it is first used: whoever only attaches to a system needs no Kafka client.
+    if name == "MirrorClient":
+        from mirror_ray.client import MirrorClient
+
+        return MirrorClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

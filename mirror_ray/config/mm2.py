@@ -47,7 +47,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
         entries = {key: value for key, value, _ in iterate_properties(text)}
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    properties = _resolve_references(entries, environ, problems)
+    properties = resolve_references(entries, environ, problems)
     aliases = _aliases(properties, problems)
     notes = list(_judge_keys(properties, aliases, problems))
     flows = _flow_settings(properties, aliases, problems)
@@ -61,9 +61,8 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     return Loaded(settings=settings, notes=(*notes, *_default_notes(properties, aliases)))
 
 
-def _resolve_references(
-    entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]
-) -> dict[str, Given]:
+def resolve_references(entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
+    """The values of all keys, with what config providers hold in place of references to it."""
     providers = declared_providers(entries, environ, problems)
     resolved: dict[str, Given] = {}
     for key, value in entries.items():

@@ -98,9 +98,9 @@ class ClusterAdmin:
         """
         self._describe(timeout_s)
 
-    def overview(self) -> ClusterOverview:
-        """What the cluster's metadata says, by one request."""
-        metadata = self._describe()
+    def overview(self, timeout_s: float | None = None) -> ClusterOverview:
+        """What the cluster's metadata says, by one request; ``timeout_s`` as for ``ping``."""
+        metadata = self._describe(timeout_s)
         return ClusterOverview(
             cluster_id=str(metadata.cluster_id),
             brokers=len(metadata.brokers),
@@ -111,9 +111,9 @@ class ClusterAdmin:
             },
         )
 
-    def list_topics(self) -> Mapping[str, TopicSummary]:
-        """Every topic that our principal may DESCRIBE, without topic ids."""
-        return self.overview().topics
+    def list_topics(self, timeout_s: float | None = None) -> Mapping[str, TopicSummary]:
+        """Every topic that our principal may DESCRIBE, without topic ids; ``timeout_s`` as for ``ping``."""
+        return self.overview(timeout_s).topics
 
     def describe_topics(self, names: Collection[str]) -> dict[str, TopicSummary | MirrorError]:
         """Topics with their ids; those that don't exist are left out, those that are refused are errors."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -19,7 +20,11 @@ _LOG = logging.getLogger(__name__)
 #: syslog's "emergency": what matters comes by ``error_cb`` and as exceptions.
 _LOG_LEVEL_EMERGENCY: Final = 0
 
+_T = TypeVar("_T")
+
 _REPEAT_S: Final = 60.0
+#: One call into a client; what is called again goes on where it was.
+_CALL_S: Final = 5.0
 
 _UNREACHABLE: Final = frozenset(
     {
@@ -29,6 +34,19 @@ _UNREACHABLE: Final = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._MSG_TIMED_OUT,
+    }
+)
+_TRANSIENT: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.OFFSET_NOT_AVAILABLE,
     }
 )
 REFUSED_CREDENTIALS: Final = frozenset(
@@ -104,6 +122,25 @@ def kafka_error(error: BaseException) -> KafkaError | None:
     if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
         return error.args[0]
     return None
+
+
+def until_answered(call: Callable[[float], _T], patience_s: float) -> _T:
+    """Make a client's call, which takes its timeout in seconds, again and again while brokers can't answer it.
+
+    Raises:
+        KafkaException: A failure that will not pass, or the last one when ``patience_s`` are over.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return call(max(0.1, min(_CALL_S, left)))
+        except KafkaException as failure:
+            error = kafka_error(failure)
+            again = error is not None and (error.retriable() or error.code() in _TRANSIENT)
+            if not again or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, cause: str | None = None) -> MirrorError:

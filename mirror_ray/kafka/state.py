@@ -14,12 +14,12 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error
+from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error, until_answered
+from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName
 
@@ -181,7 +181,7 @@ class StateStore:
         for index, (key, value) in enumerate(records):
             told = None if index else lambda _error, message: offsets.append(message.offset())
             producer.produce(self.topic, value=value, key=key, partition=0, on_delivery=told)
-        _repeat(producer.commit_transaction)
+        until_answered(producer.commit_transaction, _DEADLINE_S)
         return max(offsets[-1], -1) if offsets else -1
 
     def _recover(self, error: KafkaError) -> None:
@@ -191,7 +191,7 @@ class StateStore:
             return
         if not error.fatal():
             try:
-                _repeat(producer.abort_transaction)
+                until_answered(producer.abort_transaction, _DEADLINE_S)
                 return
             except KafkaException as failure:
                 aborting = kafka_error(failure)
@@ -215,93 +215,24 @@ def read_state(cluster: ClusterSettings, topic: str) -> dict[str, Document]:
         ClusterUnreachableError: The cluster did not answer within a minute.
         MirrorError: The topic doesn't exist, may not be read, or holds something else.
     """
-    consumer = Consumer(
-        client_config(cluster, f"mirror-ray-read-{topic}")
-        | {
-            # Never joined and never committed to: librdkafka only asks for a name.
-            "group.id": "mirror-ray",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 50,
-        }
-    )
     documents: dict[str, Document] = {}
-    try:
-        for message in _messages(consumer, topic):
-            _apply(documents, topic, message)
-    except KafkaException as failure:
-        raise mirror_error(cluster, f"read state topic {topic}", failure) from failure
-    finally:
-        consumer.close()
+    with InternalTopicReader(cluster, topic, patience_s=_DEADLINE_S) as reader:
+        for records in reader.to_end():
+            for record in records:
+                _apply(documents, topic, record)
     return documents
 
 
-def _messages(consumer: Consumer, topic: str) -> Iterable[Message]:
-    """All records up to the end that the log has now; the end may be made of transaction markers alone."""
-    deadline = time.monotonic() + _DEADLINE_S
-    partition = ClientTopicPartition(topic, 0, 0)
-    bounds = _repeat(lambda timeout: consumer.get_watermark_offsets(partition, timeout=timeout))
-    start, end = bounds if bounds is not None else (0, 0)
-    if end <= start:
-        return
-    consumer.assign([ClientTopicPartition(topic, 0, start)])
-    while True:
-        message = consumer.poll(1.0)
-        error = message.error() if message is not None else None
-        if time.monotonic() > deadline and (message is None or error is not None):
-            raise KafkaException(error or KafkaError(KafkaError._TIMED_OUT, "no answer to fetches"))
-        if message is None:
-            continue
-        if error is None:
-            yield message
-        elif error.code() == KafkaError._PARTITION_EOF:
-            # A new leader may know a lower high watermark for a moment than the one it reported.
-            if (message.offset() or 0) >= end:
-                return
-        elif error.code() in _HOPELESS:
-            raise KafkaException(error)
-
-
-def _repeat(call: Callable[[float], Any]) -> Any:
-    """Call again what timed out or may be repeated, until the deadline; its other errors pass."""
-    deadline = time.monotonic() + _DEADLINE_S
-    while True:
-        try:
-            return call(_CALL_S)
-        except KafkaException as failure:
-            error = kafka_error(failure)
-            again = error is not None and (error.retriable() or error.code() in _TRANSIENT)
-            if not again or time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-
-
-_TRANSIENT: Final = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-    }
-)
-
-
-def _apply(documents: dict[str, Document], topic: str, message: Message) -> None:
-    key, value = message.key(), message.value()
+def _apply(documents: dict[str, Document], topic: str, record: InternalRecord) -> None:
     try:
-        text = (key or b"").decode()
-        if value is None:
+        text = (record.key or b"").decode()
+        if record.value is None:
             documents.pop(text, None)
         else:
-            documents[text] = json.loads(value)
+            documents[text] = json.loads(record.value)
     except ValueError as error:
         raise MirrorError(
-            f"state topic {topic}, offset {message.offset()}: not written by mirror-ray ({error}); name the system's "
+            f"state topic {topic}, offset {record.offset}: not written by mirror-ray ({error}); name the system's "
             f"topics apart, or delete the record"
         ) from error
 

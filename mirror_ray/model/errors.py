@@ -5,6 +5,7 @@
     MirrorError                  exit code
     ├── ConfigError              2   the file or the command line is wrong; names the key
     ├── ClusterUnreachableError  3   no broker of a cluster answers, or it refuses the credentials
+    ├── TopicMissingError        4   a topic that is to be read is not there
     ├── KafkaProtocolError       4   a broker answered with an error code
     ├── CorruptBatchError        4   bytes that are not what their checksum says
     ├── CorruptRecordError       4   an internal record (heartbeat, checkpoint, offset sync) that does not parse
@@ -49,6 +50,10 @@ class ClusterUnreachableError(MirrorError):
     """No broker of the cluster could be reached, or it did not let us in."""
 
     exit_code: ClassVar[int] = 3
+
+
+class TopicMissingError(MirrorError):
+    """A topic that is to be read does not exist on its cluster, or we may not even see it."""
 
 
 class CorruptBatchError(MirrorError):

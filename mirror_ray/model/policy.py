@@ -183,8 +183,8 @@ class PolicyValues(Protocol):
         """All other ``replication.policy.*`` keys, for a class of the user's own."""
 
 
-def load_policy(values: PolicyValues, source_alias: str) -> ReplicationPolicy:
-    """Build the policy that a configuration names.
+def load_policy(values: PolicyValues, source_alias: str | None) -> ReplicationPolicy:
+    """Build the policy that a configuration names; ``source_alias`` None where it names no source cluster.
 
     Raises:
         ValueError: The class is a Java class other than MM2's two, can't be imported, or is no ReplicationPolicy.
@@ -199,7 +199,7 @@ def load_policy(values: PolicyValues, source_alias: str) -> ReplicationPolicy:
         **values.options,
         SEPARATOR_CONFIG: values.separator,
         INTERNAL_SEPARATOR_CONFIG: str(values.internal_topic_separator_enabled).lower(),
-        SOURCE_ALIAS_CONFIG: source_alias,
+        **({} if source_alias is None else {SOURCE_ALIAS_CONFIG: source_alias}),
     }
     try:
         # The built-in classes under their Python names take values, not the mapping.

@@ -6,8 +6,11 @@ import struct
 from typing import Final
 
 from mirror_ray.model.errors import CorruptRecordError
+from mirror_ray.model.names import TopicPartition
 
 _LONGEST_STRING_BYTES: Final = 0x7FFF
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
 
 
 def pack(layout: str, *numbers: int) -> bytes:
@@ -42,6 +45,8 @@ class FieldReader:
     Every method raises CorruptRecordError where the bytes are not what it expects.
     """
 
+    __slots__ = ("_data", "_position", "_what")
+
     def __init__(self, what: str, data: bytes | None) -> None:
         if data is None:
             raise CorruptRecordError(f"{what}: it is null")
@@ -51,34 +56,44 @@ class FieldReader:
 
     def string(self) -> str:
         """A STRING."""
-        length = self._number(2)
+        (length,) = self.numbers(_INT16)
         if length < 0:
             raise self._error(f"its string length is {length}")
-        raw = self._take(length)
+        start = self._position
+        self._position = start + length
+        raw = self._data[start : self._position]
+        if len(raw) < length:
+            raise self._too_short(self._position)
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
             raise self._error(f"its string is not UTF-8 ({error.reason})") from error
 
+    def partition(self) -> TopicPartition:
+        """A STRING and an INT32: a topic's name and a partition's number."""
+        topic = self.string()
+        return TopicPartition(topic, *self.numbers(_INT32))
+
     def version(self, known: int) -> None:
         """An INT16 that is ``known``."""
-        version = self._number(2)
+        (version,) = self.numbers(_INT16)
         if version != known:
             raise self._error(f"its version is {version}, only {known} is known")
 
-    def int32(self) -> int:
-        """An INT32."""
-        return self._number(4)
-
-    def int64(self) -> int:
-        """An INT64."""
-        return self._number(8)
+    def numbers(self, layout: struct.Struct) -> tuple[int, ...]:
+        """As many as ``layout`` has."""
+        try:
+            numbers = layout.unpack_from(self._data, self._position)
+        except struct.error:
+            raise self._too_short(self._position + layout.size) from None
+        self._position += layout.size
+        return numbers
 
     def int64s(self, count: int) -> tuple[int, ...]:
         """``count`` INT64."""
         if not 0 <= count <= len(self._data) // 8:
             raise self._error(f"it can't hold {count} numbers")
-        return struct.unpack(f">{count}q", self._take(8 * count))
+        return self.numbers(struct.Struct(f">{count}q"))
 
     def end(self) -> None:
         """Nothing follows."""
@@ -86,16 +101,8 @@ class FieldReader:
         if left:
             raise self._error(f"{left} bytes follow its end")
 
-    def _number(self, size: int) -> int:
-        return int.from_bytes(self._take(size), "big", signed=True)
-
-    def _take(self, size: int) -> bytes:
-        stop = self._position + size
-        if stop > len(self._data):
-            raise self._error(f"it ends after {len(self._data)} bytes, {stop} are needed")
-        piece = self._data[self._position : stop]
-        self._position = stop
-        return piece
+    def _too_short(self, needed: int) -> CorruptRecordError:
+        return self._error(f"it ends after {len(self._data)} bytes, {needed} are needed")
 
     def _error(self, problem: str) -> CorruptRecordError:
         return CorruptRecordError(f"{self._what}: {problem}: {self._data[:40].hex(' ')}")

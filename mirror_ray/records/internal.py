@@ -6,6 +6,7 @@ Sources: ``Heartbeat``, ``Checkpoint`` and ``OffsetSync`` in ``org.apache.kafka.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -13,6 +14,8 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.fields import FieldReader, pack, string
 
 _VERSION: Final = 0
+_INT64: Final = struct.Struct(">q")
+_INT64_TWICE: Final = struct.Struct(">qq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class Heartbeat:
         keys.end()
         values = FieldReader("heartbeat value", value)
         values.version(_VERSION)
-        timestamp_ms = values.int64()
+        (timestamp_ms,) = values.numbers(_INT64)
         values.end()
         return cls(source_alias=source, target_alias=target, timestamp_ms=timestamp_ms)
 
@@ -79,11 +82,12 @@ class Checkpoint:
             CorruptRecordError: The bytes are no checkpoint.
         """
         keys = FieldReader("checkpoint key", key)
-        group, partition = keys.string(), TopicPartition(keys.string(), keys.int32())
+        group, partition = keys.string(), keys.partition()
         keys.end()
         values = FieldReader("checkpoint value", value)
         values.version(_VERSION)
-        upstream, downstream, metadata = values.int64(), values.int64(), values.string()
+        upstream, downstream = values.numbers(_INT64_TWICE)
+        metadata = values.string()
         values.end()
         return cls(
             group=group,
@@ -92,6 +96,15 @@ class Checkpoint:
             downstream_offset=downstream,
             metadata=metadata,
         )
+
+
+def checkpoint_group(key: bytes | None) -> str:
+    """The group that a checkpoint's key begins with: a topic of many groups is searched without decoding all of it.
+
+    Raises:
+        CorruptRecordError: The bytes are no checkpoint's key.
+    """
+    return FieldReader("checkpoint key", key).string()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +135,9 @@ class OffsetSync:
             CorruptRecordError: The bytes are no offset sync.
         """
         keys = FieldReader("offset sync key", key)
-        partition = TopicPartition(keys.string(), keys.int32())
+        partition = keys.partition()
         keys.end()
         values = FieldReader("offset sync value", value)
-        upstream, downstream = values.int64(), values.int64()
+        upstream, downstream = values.numbers(_INT64_TWICE)
         values.end()
         return cls(partition=partition, upstream_offset=upstream, downstream_offset=downstream)

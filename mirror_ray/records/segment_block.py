@@ -5,6 +5,7 @@ Integers are columns, so that the producer's compression makes little of them.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from mirror_ray.model.errors import CorruptRecordError
@@ -13,6 +14,8 @@ from mirror_ray.model.segment import BlockKey, Segment, SegmentBlock
 from mirror_ray.records.fields import FieldReader, pack, string
 
 _VERSION: Final = 0
+_KEY_END: Final = struct.Struct(">iqq")
+_VALUE_HEAD: Final = struct.Struct(">qi")
 
 
 def encode_key(key: BlockKey) -> bytes:
@@ -43,11 +46,11 @@ def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
     keys = FieldReader("segment block key", key)
     keys.version(_VERSION)
     topic, source_id, target_id = keys.string(), TopicId(keys.string()), TopicId(keys.string())
-    partition, epoch, first = keys.int32(), keys.int64(), keys.int64()
+    partition, epoch, first = keys.numbers(_KEY_END)
     keys.end()
     values = FieldReader("segment block value", value)
     values.version(_VERSION)
-    source_next, count = values.int64(), values.int32()
+    source_next, count = values.numbers(_VALUE_HEAD)
     columns = [values.int64s(count) for _ in Segment._fields]
     values.end()
     segments = tuple(map(Segment, *columns))

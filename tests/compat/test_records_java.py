@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from mirror_ray.devcluster.jars import ensure_jars, java_command
 from mirror_ray.records.batch import Batch, ControlType, iter_batches, rewrite, verify
 from mirror_ray.records.decode import Record, control_type, records_of
 from mirror_ray.records.repack import compress_batch, repack
+from tests.support.java import run_java
 
 PROGRAM = Path(__file__).with_name("RecordBatches.java")
 MAX_BATCH_BYTES = 20_000
-
-
-def run_java(mode: str, directory: Path) -> None:
-    """Run Kafka's classes over the files of a directory; each ``.bin`` gets a ``.txt`` with its records."""
-    jars = Path(os.environ.get("MIRROR_RAY_TEST_JARS") or ensure_jars())
-    command = [java_command(), "-cp", f"{jars}/*", str(PROGRAM), mode, str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def batches_in(path: Path) -> list[Batch]:
@@ -64,7 +54,7 @@ def without_offset(printed: Iterable[str]) -> list[str]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of batches that Kafka's classes wrote, with what they read from them."""
     directory = tmp_path_factory.mktemp("java")
-    run_java("write", directory)
+    run_java(PROGRAM, "write", directory)
     return directory
 
 
@@ -100,7 +90,7 @@ def test_kafka_reads_what_was_rewritten(written: Path, tmp_path: Path) -> None:
         assert batch.has_delete_horizon == name.endswith("horizon")
         rewrite(batch, 1234, 0, 77)
         (tmp_path / f"{name}.bin").write_bytes(batch.view)
-    run_java("read", tmp_path)
+    run_java(PROGRAM, "read", tmp_path)
     for name in names:
         assert without_offset(expected(tmp_path / f"{name}.bin")) == without_offset(expected(written / f"{name}.bin"))
 
@@ -119,7 +109,7 @@ def test_kafka_reads_what_was_repacked(written: Path, tmp_path: Path) -> None:
         for piece in pieces:
             rewrite(piece, 1234, 0, 77)
         (tmp_path / binary.name).write_bytes(b"".join(piece.view for piece in pieces))
-    run_java("read", tmp_path)
+    run_java(PROGRAM, "read", tmp_path)
     for binary in files:
         assert without_offset(expected(tmp_path / binary.name)) == without_offset(expected(binary)), binary.name
 
@@ -129,6 +119,6 @@ def test_kafka_reads_what_was_recompressed(written: Path, tmp_path: Path) -> Non
     (batch,) = batches_in(written / "v2-none-create.bin")
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         (tmp_path / f"{codec}.bin").write_bytes(compress_batch(batch, codec).view)
-    run_java("read", tmp_path)
+    run_java(PROGRAM, "read", tmp_path)
     for binary in tmp_path.glob("*.bin"):
         assert expected(binary) == expected(written / "v2-none-create.bin"), binary.name

@@ -1,0 +1,128 @@
+"""The properties of a client of one cluster, as MM2's MirrorClient takes them, as settings and a replication policy.
+
+Source: ``org.apache.kafka.connect.mirror.MirrorClientConfig`` of Kafka 4.3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from mirror_ray.config import keys as table
+from mirror_ray.config.checks import check_security
+from mirror_ray.config.fields import FieldValues, Given
+from mirror_ray.config.keys import Key, Use, find_key, nearest
+from mirror_ray.config.mm2 import resolve_references
+from mirror_ray.config.security import take_security
+from mirror_ray.config.settings import ClusterSettings, FlowBehaviour
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.policy import SOURCE_ALIAS_CONFIG, ReplicationPolicy, load_policy
+
+_ALIAS_KEY: Final = "target.cluster.alias"
+#: MM2's default for it.
+_DEFAULT_ALIAS: Final = "target"
+
+_CLIENT_PREFIXES: Final = ("admin.", "consumer.", "producer.")
+_CONSUMER_ROWS: Final = tuple(key for key in table.CONSUMER_KEYS if key.field.startswith("cluster."))
+_CONNECTION_ROWS: Final = (*table.CLUSTER_KEYS, *_CONSUMER_ROWS)
+_POLICY_ROWS: Final = tuple(key for key in table.FLOW_KEYS if key.field.startswith("policy."))
+#: Whatever a file of MM2 may hold may stand here; what is no business of a client is left alone, as by MM2.
+_ALL_ROWS: Final = (
+    *table.DRIVER_KEYS,
+    *table.FLOW_KEYS,
+    *table.CONSUMER_KEYS,
+    *table.PRODUCER_KEYS,
+    *table.ADMIN_KEYS,
+    *table.WORKER_KEYS,
+)
+
+
+def client_settings(
+    properties: Mapping[str, object], environ: Mapping[str, str]
+) -> tuple[ClusterSettings, ReplicationPolicy]:
+    """Read ``bootstrap.servers``, security keys, ``replication.policy.*`` and ``source.cluster.alias``.
+
+    A connection key may also stand behind ``admin.`` or ``consumer.``. Config providers are resolved. The cluster's
+    name in errors is ``target.cluster.alias``.
+
+    Raises:
+        ConfigError: With one sentence for each mistake, naming its key.
+    """
+    problems: list[str] = []
+    given = resolve_references({key: _text(value) for key, value in properties.items()}, environ, problems)
+    problems.extend(_unknown(given))
+    alias = given[_ALIAS_KEY].text.strip() if _ALIAS_KEY in given else _DEFAULT_ALIAS
+    cluster = _cluster(alias, _connection(given, problems), problems)
+    policy = _policy(given, problems)
+    if problems or cluster is None or policy is None:
+        raise ConfigError(*dict.fromkeys(problems))
+    return cluster, policy
+
+
+def _text(value: object) -> str:
+    """A value as a file would hold it: programs also pass numbers, truth values and lists."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown(given: Mapping[str, Given]) -> Iterator[str]:
+    for key in given:
+        bare = next((key.removeprefix(prefix) for prefix in _CLIENT_PREFIXES if key.startswith(prefix)), key)
+        row = find_key(_ALL_ROWS, bare)
+        if row is None:
+            yield f"{key}: unknown key" + nearest(bare, (row.name for row in (*_CONNECTION_ROWS, *_POLICY_ROWS)))
+
+
+def _connection(given: Mapping[str, Given], problems: list[str]) -> dict[str, Given]:
+    """What holds for all of our clients, which share one connection setup."""
+    found = {key: value for key, value in given.items() if find_key(_CONNECTION_ROWS, key) is not None}
+    for prefix in ("admin.", "consumer."):
+        own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
+        for key, value in own.items():
+            if find_key(_CONNECTION_ROWS, key) is not None and found.setdefault(key, value).text != value.text:
+                problems.append(f"{value.key}: differs from {found[key].key}; write {key} once, for all clients")
+    return found
+
+
+def _cluster(alias: str, connection: Mapping[str, Given], problems: list[str]) -> ClusterSettings | None:
+    servers = connection.get("bootstrap.servers")
+    if servers is None or not servers.text.strip():
+        problems.append("bootstrap.servers: missing; write host:port, more of them separated by commas")
+        return None
+    for key, value in connection.items():
+        row = find_key(_CONNECTION_ROWS, key)
+        if row is not None and row.use is Use.REFUSED and value.text.strip() not in row.accepted:
+            problems.append(f"{value.key}: {row.text}")
+    fields = FieldValues()
+    fields.put("alias", alias, _ALIAS_KEY)
+    fields.take(table.CLUSTER_KEYS[:1], connection, problems)
+    take_security(fields, connection, problems)
+    fields.take(_CONSUMER_ROWS, connection, problems)
+    cluster = fields.build(ClusterSettings, problems, alias)
+    if cluster is not None:
+        problems.extend(check_security(cluster.security, partial(fields.origin, fallback="sasl.mechanism")))
+    return cluster
+
+
+def _policy(given: Mapping[str, Given], problems: list[str]) -> ReplicationPolicy | None:
+    fields = FieldValues()
+    fields.take(_POLICY_ROWS, given, problems)
+    options = {key: value.text for key, value in given.items() if _is_option(find_key(_POLICY_ROWS, key))}
+    if options:
+        fields.put("policy.options", options, "replication.policy.class")
+    behaviour = fields.build(FlowBehaviour, problems, "replication.policy.class")
+    source = given[SOURCE_ALIAS_CONFIG].text.strip() if SOURCE_ALIAS_CONFIG in given else None
+    if behaviour is None:
+        return None
+    try:
+        return load_policy(behaviour.policy, source)
+    except ValueError as error:
+        key = "separator" if not behaviour.policy.separator else "class"
+        problems.append(f"replication.policy.{key}: {error}")
+        return None
+
+
+def _is_option(row: Key | None) -> bool:
+    return row is not None and row.field == "policy.options"
