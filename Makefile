@@ -30,8 +30,18 @@ help:
 demo: $(READY)
 	@$(BIN)/mirror-ray demo $(ARGS)
 
+# The tiers that Ray or kills make heavy run alone; of the others two files at a time.
+SIDE_BY_SIDE := unit model compat broker
+ALONE := ray end_to_end chaos
+TWO := -n 2 --dist loadfile
+
 test: lint
+ifeq ($(TIER)$(ARGS),)
+	@$(BIN)/pytest $(TWO) $(addprefix tests/,$(SIDE_BY_SIDE))
+	@$(BIN)/pytest $(addprefix tests/,$(ALONE))
+else
 	@$(BIN)/pytest tests$(if $(TIER),/$(TIER)) $(ARGS)
+endif
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -42,6 +42,7 @@ from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 TCP_USER_TIMEOUT_MS = 20_000
 
 _MAX_PARTS = 1024
+_LOOK_BENEATH_S = 0.001
 #: Requests below this are copied into one piece.
 _JOINED_BYTES = 64 << 10
 _CORRELATION_ID = struct.Struct(">i")
@@ -87,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self.stall_timeout_s: float | None = None
         self._written_bytes = self._taken_bytes = 0
         self._transport: asyncio.Transport
+        self._beneath: asyncio.Transport
         self._socket: socket.socket
         self._plain = True
         self._outstanding: deque[_Outstanding] = deque()
@@ -281,6 +283,9 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionError(str(self._lost))
         if self._writable is not None:
             await asyncio.shield(self._writable)
+        # asyncio tells nobody when what lies beneath TLS has gone.
+        while self._beneath is not self._transport and self._beneath.get_write_buffer_size():  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_BENEATH_S)
 
     def _transmit(self, request: _Request) -> None:
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -404,7 +409,10 @@ class Connection(asyncio.BufferedProtocol):
         """asyncio: the transport is ready."""
         self._transport = cast(asyncio.Transport, transport)
         # The kernel's buffer is large enough; what waited here would be sent after this process was suspended.
-        self._transport.set_write_buffer_limits(high=0)
+        # asyncio's TLS takes what is at the mark for too much, and with 0 an empty buffer would stop us.
+        self._transport.set_write_buffer_limits(high=0 if self._plain else 1)
+        # Beneath TLS is another transport with a buffer of its own, which nothing but this attribute leads to.
+        self._beneath = self._transport if self._plain else cast(Any, transport)._ssl_protocol._transport  # noqa: SLF001
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the connection has ended."""

@@ -11,8 +11,8 @@ import pytest
 from mirror_ray.chaos.schedule import plan
 from tests.support.command import mirror_ray
 
-FAULTS = 16
-SEED = 15
+FAULTS = 12
+SEED = 46
 
 
 @pytest.mark.timeout(900)

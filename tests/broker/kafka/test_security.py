@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kio.index import load_entity_module
+from kio.static.constants import EntityType
 from pydantic import SecretStr
 
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
@@ -168,3 +170,28 @@ async def test_unsecured_tokens_let_us_in(oauth_cluster: DevCluster) -> None:
     settings = _settings(oauth_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))
     assert await _cluster_id(settings) == oauth_cluster.cluster_id
     assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == oauth_cluster.cluster_id
+
+
+async def test_draining_over_tls_never_stands_still(tls_cluster: DevCluster) -> None:
+    """Whatever went before it: small requests and ones that fill the socket, many at once, answers."""
+    cluster = Cluster(_settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=_ssl(tls_cluster))), "test")
+    metadata: Any = load_entity_module("metadata", 12, EntityType.request)
+    try:
+        connection = await cluster.connect(next(iter((await cluster.refresh([])).brokers)), "test")
+        for count, names in ((1, 1), (2, 1), (5, 1), (20, 1000)):
+            topics = tuple(metadata.MetadataRequestTopic(topic_id=None, name=f"{n}-{'x' * 200}") for n in range(names))
+            request = metadata.MetadataRequest(
+                topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+            )
+            for _ in range(3):
+                answers = []
+                for _ in range(count):
+                    async with asyncio.timeout(20):
+                        await connection.drain()
+                    answers.append(asyncio.create_task(connection.request(request)))
+                    await asyncio.sleep(0)
+                async with asyncio.timeout(20):
+                    await asyncio.gather(*answers)
+                    await connection.drain()
+    finally:
+        await cluster.close()
