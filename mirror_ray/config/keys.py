@@ -142,7 +142,7 @@ FLOW_KEYS: Final = (
     _used("emit.offset-syncs.enabled", "offset_syncs.enabled", Kind.BOOLEAN, "true"),
     _used("offset-syncs.topic.location", "offset_syncs.location", default="source"),
     _used("offset-syncs.topic.replication.factor", "offset_syncs.replication_factor", Kind.INTEGER, "3"),
-    _used("offset.lag.max", "offset_syncs.lag_max", Kind.INTEGER, "100"),
+    *_ignored("offsets are told every second, and where each run of records begins", "offset.lag.max"),
     _used("emit.heartbeats.enabled", "heartbeats.emit_enabled", Kind.BOOLEAN, "true"),
     _used("emit.heartbeats.interval.seconds", "heartbeats.emit_interval_s", Kind.INTERVAL, "1"),
     _used("heartbeats.topic.replication.factor", "heartbeats.replication_factor", Kind.INTEGER, "3"),

@@ -21,18 +21,6 @@ class Feature:
 
 FEATURES = (
     Feature(
-        "consumer groups",
-        ("groups.",),
-        ("groups.emit_checkpoints_enabled", "groups.sync_offsets_enabled"),
-        "this version carries no consumer group over: it writes no checkpoints and syncs no group's offsets",
-    ),
-    Feature(
-        "offset-syncs",
-        ("offset_syncs.",),
-        ("offset_syncs.enabled",),
-        "this version writes no offset-syncs topic: offsets can't be translated from one",
-    ),
-    Feature(
         "config sync",
         ("topics.sync_configs_",),
         ("topics.sync_configs_enabled",),

@@ -134,7 +134,6 @@ class OffsetSyncSettings(Settings):
     enabled: bool = True
     location: Literal["source", "target"] = "source"
     replication_factor: int | None = None
-    lag_max: int = 100
 
 
 class HeartbeatSettings(Settings):

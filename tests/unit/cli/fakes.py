@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mirror_ray.mirror import Mirror
+from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.status import (
     Event,
     FlowStatus,
@@ -17,6 +18,7 @@ from mirror_ray.observe.status import (
     SystemStatus,
     TopicStatus,
 )
+from mirror_ray.offsets.translate import Translation
 
 PARTITION = PartitionStatus(
     flow="A->B",
@@ -99,6 +101,37 @@ GAP = GapStatus(
     text="offsets 50 to 80 were removed",
 )
 
+GROUP = GroupStatus(
+    flow="A->B",
+    group="billing",
+    kind="classic",
+    source_state="Stable",
+    state="behind",
+    reason="it stands at 120 on the source, the copy at 100",
+    partitions=(
+        GroupPartitionStatus(
+            topic="orders",
+            partition=0,
+            remote_topic="A.orders",
+            source_offset=70,
+            target_offset=68,
+            exact=True,
+            state="synced",
+            reason=None,
+        ),
+        GroupPartitionStatus(
+            topic="orders",
+            partition=1,
+            remote_topic="A.orders",
+            source_offset=120,
+            target_offset=None,
+            exact=True,
+            state="behind",
+            reason="it stands at 120 on the source, the copy at 100",
+        ),
+    ),
+)
+
 
 def status_of(*flows: FlowStatus) -> SystemStatus:
     """A system with these flows."""
@@ -115,6 +148,8 @@ class FakeCoordinator:
         self.replicators: tuple[ReplicatorStatus, ...] = (REPLICATOR,)
         self.events: tuple[Event, ...] = (EVENT,)
         self.gaps: tuple[GapStatus, ...] = (GAP,)
+        self.groups: tuple[GroupStatus, ...] = (GROUP,)
+        self.translate: Translation = Translation(offset=40)
         self.told: list[tuple[Any, ...]] = []
         self.errors: dict[str, Exception] = {}
         self.ended = False
@@ -132,7 +167,7 @@ class FakeCoordinator:
             value = getattr(self, method)
             return next(value) if isinstance(value, Iterator) else value
         self.told.append((method, *args))
-        return {"down": self.drained, "resolve": ("orders-3",)}.get(method)
+        return {"down": self.drained, "resolve": ("orders-3",), "settle_groups": True}.get(method)
 
     def end(self) -> None:
         """Every actor ends."""

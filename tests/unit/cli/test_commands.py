@@ -222,14 +222,14 @@ def test_up_until_caught_up_drains_and_ends_with_0(coordinator: FakeCoordinator,
     """What the command has started, it stops."""
     result = run("up", config, "--until-caught-up")
     assert result.exit_code == 0, result.stderr
-    assert coordinator.told == [("down", 30.0)]
+    assert coordinator.told == [("settle_groups", 20.0), ("down", 30.0)]
 
 
 def test_up_leaves_a_system_that_ran_before(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
     """An update that ends stops nothing."""
     coordinator.joined = True
     assert run("up", config, "--until-caught-up").exit_code == 0
-    assert coordinator.told == []
+    assert coordinator.told == [("settle_groups", 20.0)]
 
 
 def test_up_that_runs_out_of_time_ends_with_1(coordinator: FakeCoordinator, run: Run, config: Path) -> None:

@@ -222,7 +222,7 @@ def test_silence_gives_our_defaults_and_says_so(load: Load) -> None:
     assert not {"replication.factor", "sync.group.offsets.enabled"} & defaults
 
 
-_SILENT = "consumer groups, offset-syncs, config sync, ACL sync"
+_SILENT = "config sync, ACL sync"
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,10 @@ _SILENT = "consumer groups, offset-syncs, config sync, ACL sync"
         ("sync.topic.acls.enabled = false", [_SILENT.removesuffix(", ACL sync")]),
         (
             """
-A->B.sync.group.offsets.enabled = true
-emit.checkpoints.enabled = false
-offset.lag.max = 10
 sync.topic.configs.enabled = false
 A->B.sync.topic.acls.interval.seconds = 60
 """,
-            ["A->B.sync.group.offsets.enabled", "offset.lag.max", "A->B.sync.topic.acls.interval.seconds"],
+            ["A->B.sync.topic.acls.interval.seconds"],
         ),
     ],
 )
