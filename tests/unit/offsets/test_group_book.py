@@ -1,0 +1,139 @@
+"""A group that is carried over while it commits on both sides, and while whoever carries it dies at any moment."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.group_book import (
+    WRITTEN_HEADER,
+    Committed,
+    GroupBook,
+    GroupPartition,
+    decode_written,
+    encode_written,
+)
+from mirror_ray.offsets.translate import Translation
+from mirror_ray.records.internal import Checkpoint
+
+SOURCE, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
+KEY = GroupPartition("billing", SOURCE)
+OFFSET = st.integers(0, 20)
+
+
+def decode_header(header: bytes) -> tuple[int, ...]:
+    """What may have been written."""
+    nothing = Checkpoint(group="", partition=REMOTE, upstream_offset=0, downstream_offset=0)
+    return decode_written(nothing, ((WRITTEN_HEADER, header),))
+
+
+class Carrying(RuleBasedStateMachine):
+    """One group, one partition; the target's offset is the source's plus 100, up to what was copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copied = 0
+        self.source: int | None = None
+        self.target: int | None = None
+        #: Committed on the target by the group itself, or by an operator; None: what stands there is ours.
+        self.foreign: int | None = None
+        self.lowest_since_write: int | None = None
+        #: The newest checkpoint, as the compacted topic keeps it.
+        self.topic: tuple[Checkpoint, bytes] | None = None
+        self.book = GroupBook()
+        self.version = 0
+
+    @rule(offset=OFFSET)
+    def commits_on_source(self, offset: int) -> None:
+        """Forward or back."""
+        self.source = offset
+        lowest = self.lowest_since_write
+        self.lowest_since_write = offset if lowest is None else min(lowest, offset)
+
+    @rule(offset=st.integers(100, 120))
+    def commits_on_target(self, offset: int) -> None:
+        """It has failed over, or somebody resets it: to where we put it, too, which nobody can tell apart."""
+        entry = self.book.groups.get("billing", {}).get(SOURCE)
+        ours = {*(entry.written if entry else ()), *(decode_header(self.topic[1]) if self.topic else ())}
+        self.target = offset
+        self.foreign = None if offset in ours else offset
+
+    @rule()
+    def is_deleted_on_target(self) -> None:
+        """Or it expires there."""
+        self.target = self.foreign = None
+
+    @rule(records=st.integers(1, 10))
+    def copies(self, records: int) -> None:
+        """The flow goes on."""
+        self.copied += records
+        self.version += 1
+
+    @rule()
+    def dies(self) -> None:
+        """The next one knows what is in the topic."""
+        self.book = GroupBook()
+        if self.topic is not None:
+            checkpoint, header = self.topic
+            self.book.remember(SOURCE, checkpoint, decode_header(header))
+
+    @rule(ends=st.sampled_from(["before the checkpoint", "before the commit", "before the answer", "whole"]))
+    def round(self, ends: str) -> None:
+        """One round, or the beginning of one."""
+        self.book.committed("billing", {SOURCE: Committed(self.source)} if self.source is not None else {})
+        for key, offset in list(self.book.to_translate({SOURCE: self.version})):
+            beyond = offset > self.copied
+            found = Translation(offset=None, reason="beyond") if beyond else Translation(offset=100 + offset)
+            self.book.translated(key, offset, self.version, found)
+        write = self.book.compare(KEY, self.target) if KEY in self.book.unsynced else None
+        if ends == "before the checkpoint":
+            self.dies()
+            return
+        if KEY in self.book.unsaid:
+            checkpoint, written = self.book.checkpoint(KEY, REMOTE), self.book.entry(KEY).written
+            if checkpoint is not None:
+                self.topic = (checkpoint, encode_written(written))
+            self.book.said(KEY, checkpoint, written)
+        if write is None:
+            return
+        if ends == "before the commit":
+            self.dies()
+            return
+        self._commit(self.book.to_commit(KEY)[0])
+        if ends == "before the answer":
+            self.dies()
+            return
+        self.book.wrote(KEY, None)
+
+    def _commit(self, offset: int) -> None:
+        assert self.foreign is None or self.target is None, "somebody else's commit was replaced"
+        if self.target is not None and offset < self.target:
+            assert self.lowest_since_write is not None
+            assert 100 + self.lowest_since_write <= offset, "it was thrown back"
+        self.target, self.foreign = offset, None
+        self.lowest_since_write = self.source
+
+    @precondition(lambda self: self.source is not None)
+    @rule()
+    def settles(self) -> None:
+        """Left alone, the group stands where it should, or there is a reason."""
+        self.book.look_again()
+        self.round("whole")
+        entry = self.book.entry(KEY)
+        assert self.source is not None
+        if self.source > self.copied:
+            assert entry.reason == "beyond"
+        elif self.target != 100 + self.source:
+            assert self.foreign is not None
+            assert "somebody else" in (entry.reason or "")
+
+    @invariant()
+    def never_ahead(self) -> None:
+        """Of what was copied."""
+        assert self.target is None or self.foreign is not None or self.target <= 100 + self.copied
+
+
+TestCarrying = Carrying.TestCase
+TestCarrying.settings = settings(max_examples=100, stateful_step_count=40)
