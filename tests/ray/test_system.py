@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import Any
 
 import psutil
 import pytest
@@ -13,9 +14,11 @@ import ray
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
+from mirror_ray.coordination.naming import NAMESPACE, checkpoint_name
 from mirror_ray.model.errors import NotRunningError
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
+from tests.support.groups import commit, committed
 from tests.support.kafka import assert_equal_copies, produce, sample_messages
 from tests.support.waiting import wait_until
 
@@ -110,6 +113,34 @@ def test_killed_coordinator_adopts_what_lives(clusters: Clusters, make_topic: To
     _wait_for(mirror, topic, 1000)
     assert mirror.replicators[0].pid == before.replicators[0].pid
     assert_equal_copies(config, clusters.b.confluent_config(), topic, f"A.{topic}")
+
+
+def test_killed_checkpoint_actor_is_replaced_and_groups_go_on(
+    clusters: Clusters, make_topic: TopicMaker, system: str
+) -> None:
+    """A group stands on the target within 5 s of its commit on the source, before and after the kill."""
+    topic, group = make_topic(clusters.a), f"group-{system}"
+    produce(clusters.a.confluent_config(), topic, sample_messages(100))
+    start_system(_settings(clusters, topic), name=system)
+    mirror = attach(system)
+    _wait_for(mirror, topic, 100)
+
+    def carried(offset: int) -> float:
+        commit(clusters.a, group, {(topic, 0): offset})
+        committed_s = time.monotonic()
+        wait_until(lambda: committed(clusters.b, group, f"A.{topic}", 1) == {0: offset}, 40, f"{group} at {offset}")
+        return time.monotonic() - committed_s
+
+    wait_until(lambda: mirror.flows[0].groups is not None, 20, "the checkpoint actor is up")
+    carried(10)
+    assert carried(40) < 5
+    actor: Any = ray.get_actor(checkpoint_name(system, 0), namespace=NAMESPACE)
+    os.kill(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+    carried(70)
+    assert carried(20) < 5
+    (status,) = [each for each in mirror.groups("A->B") if each.group == group]
+    assert status.state == "synced"
+    assert mirror.translate("A->B", topic, 0, 99).offset == 99
 
 
 def test_attach_without_a_system_says_what_to_do(ray_session: None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from confluent_kafka import Consumer, TopicPartition
 
 from mirror_ray.config.settings import FlowSettings, GroupSettings
-from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.checkpointing import GroupCarrier
@@ -18,6 +17,7 @@ from mirror_ray.offsets.group_book import ACTIVE
 from mirror_ray.offsets.maps import FlowMaps
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
+from tests.support.groups import commit, committed
 from tests.support.kafka import Message, create_topic, exists, produce, produce_transactions, read_placed
 from tests.support.waiting import wait_until_async
 
@@ -51,25 +51,6 @@ def internal_topics(clusters: Clusters) -> None:
     ):
         if not exists(cluster.confluent_config(), topic):
             create_topic(cluster.confluent_config(), topic, topic_config={"cleanup.policy": "compact"})
-
-
-def commit(cluster: DevCluster, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Commit as kafka-consumer-groups --reset-offsets does."""
-    consumer = Consumer({**cluster.confluent_config(), "group.id": group})
-    try:
-        consumer.commit(offsets=[TopicPartition(*p, offset) for p, offset in offsets.items()], asynchronous=False)
-    finally:
-        consumer.close()
-
-
-def committed(cluster: DevCluster, group: str, topic: str, partitions: int) -> dict[int, int]:
-    """By partition; -1001 for none."""
-    consumer = Consumer({**cluster.confluent_config(), "group.id": group})
-    try:
-        asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        return {each.partition: each.offset for each in consumer.committed(asked, timeout=30)}
-    finally:
-        consumer.close()
 
 
 async def test_the_very_record(clusters: Clusters, make_topic: TopicMaker) -> None:
