@@ -220,7 +220,7 @@ def _summary(flow: _Flow) -> FlowGroups:
         untranslated=len(book.untranslated),
         unsynced=len(book.unsynced),
         round_s=flow.round_s,
-        problem=flow.problem,
+        problem=flow.problem or flow.carrier.problems.get(""),
     )
 
 

@@ -150,6 +150,7 @@ class GroupCarrier:
             remote,
             {name: (each.kind, each.state) for name, each in listed.items()},
             self._without_offsets,
+            self.problems,
             synced=self._flow.groups.sync_offsets_enabled,
         )
 

@@ -19,6 +19,7 @@ def group_statuses(
     remote: Callable[[TopicPartition], TopicPartition | None],
     listed: Mapping[str, tuple[str, str]],
     without_offsets: Mapping[str, str],
+    problems: Mapping[str, str],
     *,
     synced: bool,
 ) -> Iterator[GroupStatus]:
@@ -30,19 +31,24 @@ def group_statuses(
         remote: A source partition's name on the target; None: the flow does not copy it.
         listed: Kind and state of each group on the source.
         without_offsets: Why a group has nothing to be carried over.
+        problems: What could not be asked about a group in the last round.
         synced: Whether offsets are written to the target at all.
     """
-    for group in sorted({*book.groups, *without_offsets}):
+    for group in sorted({*book.groups, *without_offsets, *problems} - {""}):
         entries = {p: entry for p, entry in book.groups.get(group, {}).items() if entry.source is not None}
-        why = without_offsets.get(group)
+        why = without_offsets.get(group) or problems.get(group)
         if not entries and why is None:
             continue
         partitions = tuple(
             _partition(book, GroupPartition(group, each), entries[each], remote(each), synced=synced)
             for each in sorted(entries)
         )
-        states = {each.state for each in partitions}
-        state: GroupState = "kept" if why else next(each for each in _BY_WEIGHT if each in states)
+        states: set[GroupState] = {each.state for each in partitions}
+        if group in without_offsets:
+            states = {"kept"}
+        elif why is not None:
+            states = {"behind"}
+        state = next(each for each in _BY_WEIGHT if each in states)
         kind, source_state = listed.get(group, ("", ""))
         reasons = (each.reason for each in partitions if each.state == state)
         yield GroupStatus(
