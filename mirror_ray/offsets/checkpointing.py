@@ -148,9 +148,9 @@ class GroupCarrier:
             self._flow.name,
             self.book,
             remote,
-            {name: (each.kind, each.state) for name, each in listed.items()},
-            self._without_offsets,
-            self.problems,
+            listed={name: (each.kind, each.state) for name, each in listed.items()},
+            without_offsets=self._without_offsets,
+            problems=self.problems,
             synced=self._flow.groups.sync_offsets_enabled,
         )
 

@@ -17,10 +17,10 @@ def group_statuses(
     flow: FlowName,
     book: GroupBook,
     remote: Callable[[TopicPartition], TopicPartition | None],
+    *,
     listed: Mapping[str, tuple[str, str]],
     without_offsets: Mapping[str, str],
     problems: Mapping[str, str],
-    *,
     synced: bool,
 ) -> Iterator[GroupStatus]:
     """Yield every group's status, by name.
