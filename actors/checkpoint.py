@@ -106,9 +106,13 @@ class Checkpoint:
 
         A replicator tells within about a second what it has copied, so the round begins after that.
         """
-        await asyncio.sleep(_TOLD_S)
         carrying = [flow for flow in self._flows.values() if flow.settings.groups.emit_checkpoints_enabled]
+        if not carrying:
+            return True
+        await asyncio.sleep(_TOLD_S)
         after = {id(flow): flow.begun for flow in carrying}
+        for flow in carrying:
+            flow.carrier.hurry()
         try:
             async with asyncio.timeout(deadline_s):
                 for flow in carrying:

@@ -116,6 +116,10 @@ class GroupCarrier:
         await self._maps.ready()
         await self._learn()
 
+    def hurry(self) -> None:
+        """Do all that there is to do in the next round, whatever the intervals are."""
+        self._clock = _Clock()
+
     async def round(self) -> None:
         """One round. What could not be done is done by a later one.
 
