@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-link bench-groups chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-link bench-groups bench-carry chaos model jars clean
 
 UV_VERSION := 0.13.8
 VENV := .venv
@@ -23,6 +23,7 @@ help:
 	@echo 'make bench    the figures of the README, measured on this machine'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make bench-groups  what a round over the offsets of 5,000 consumer groups costs'
+	@echo 'make bench-carry  what a round of the checkpoint actor costs with thousands of groups'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake requirements.lock from pyproject.toml'
 	@echo 'make clean    remove .venv and caches'
@@ -67,6 +68,9 @@ bench-link: $(READY)
 
 bench-groups: $(READY)
 	@$(BIN)/python -m benchmarks.groups $(ARGS)
+
+bench-carry: $(READY)
+	@$(BIN)/python -m benchmarks.carry $(ARGS)
 
 jars: $(READY)
 	@$(BIN)/python -c 'from mirror_ray.devcluster import ensure_jars; print(ensure_jars())'

@@ -36,8 +36,8 @@ from mirror_ray.offsets.group_book import (
     WRITER_HEADER,
     WRITTEN_HEADER,
     Committed,
+    Entry,
     GroupBook,
-    GroupPartition,
     decode_written,
     encode_written,
 )
@@ -131,7 +131,7 @@ class GroupCarrier:
         await self._read_source()
         await self._translate()
         now_s = time.monotonic()
-        writes: dict[str, dict[TopicPartition, GroupPartition]] = {}
+        writes: dict[str, dict[TopicPartition, Entry]] = {}
         groups = self._flow.groups
         if groups.sync_offsets_enabled and now_s - self._clock.synced_s >= groups.sync_offsets_interval_s:
             self._clock.synced_s = now_s
@@ -200,24 +200,27 @@ class GroupCarrier:
             self.book.committed(group, offsets)
 
     async def _translate(self) -> None:
-        routes = {key.partition: self._maps.route(key.partition) for key in self.book.untranslated}
+        routes = {
+            partition: self._maps.route(partition) for partition in {e.key.partition for e in self.book.untranslated}
+        }
         versions = {partition: route.version for partition, route in routes.items() if route is not None}
-        found: list[tuple[GroupPartition, int, Translation]] = []
-        for key, offset in self.book.to_translate(versions):
-            route = routes[key.partition]
+        found: list[tuple[Entry, int, Translation]] = []
+        for entry, offset in self.book.to_translate(versions):
+            route = routes[entry.key.partition]
             place = Translation(offset=None, reason=_NOT_COPIED) if route is None else await route.translate(offset)
-            found.append((key, offset, place))
-        bounds = await self._bounds({routes[key.partition] for key, _, place in found if place.offset is not None})
-        for key, offset, place in found:
-            route = routes[key.partition]
+            found.append((entry, offset, place))
+        placed = {entry.key.partition for entry, _, place in found if place.offset is not None}
+        bounds = await self._bounds({route for partition in placed if (route := routes[partition]) is not None})
+        for entry, offset, place in found:
+            route = routes[entry.key.partition]
             if route is None or place.offset is None:
-                self.book.translated(key, offset, route.version if route else 0, place)
+                self.book.translated(entry, offset, route.version if route else 0, place)
             elif route.remote in bounds:
-                self.book.translated(key, offset, route.version, within(place, bounds[route.remote]))
+                self.book.translated(entry, offset, route.version, within(place, bounds[route.remote]))
 
-    async def _bounds(self, routes: Collection[Route | None]) -> dict[TopicPartition, LogBounds]:
+    async def _bounds(self, routes: Collection[Route]) -> dict[TopicPartition, LogBounds]:
         """Where the remote logs begin and end; those that can't be asked now are left out."""
-        partitions = {route.remote for route in routes if route is not None}
+        partitions = {route.remote for route in routes}
         if not partitions:
             return {}
         starts, ends = await asyncio.gather(
@@ -230,14 +233,14 @@ class GroupCarrier:
             if not (starts[each].error_code or ends[each].error_code)
         }
 
-    async def _compare(self, now_s: float) -> dict[str, dict[TopicPartition, GroupPartition]]:
+    async def _compare(self, now_s: float) -> dict[str, dict[TopicPartition, Entry]]:
         """What is to be committed on the target: by group, the remote partitions and what they are of."""
         if now_s - self._clock.compared_s >= _RECHECK_S:
             self._clock.compared_s = now_s
             self.book.look_again()
-        by_group: dict[str, list[GroupPartition]] = defaultdict(list)
-        for key in self.book.unsynced:
-            by_group[key.group].append(key)
+        by_group: dict[str, list[Entry]] = defaultdict(list)
+        for entry in self.book.unsynced:
+            by_group[entry.key.group].append(entry)
         if not by_group:
             return {}
         side = self._here
@@ -249,12 +252,13 @@ class GroupCarrier:
         self.problems |= {group: f"its offsets on the target: {error}" for group, error in read.failed.items()}
         for group, found in read.changed.items():
             self._on_target[group] = {p: each.offset for p, each in found.offsets.items() if each.offset >= 0}
-        writes: dict[str, dict[TopicPartition, GroupPartition]] = defaultdict(dict)
+        writes: dict[str, dict[TopicPartition, Entry]] = defaultdict(dict)
         for group in by_group.keys() - read.failed.keys():
-            for key in by_group[group]:
-                route = self._maps.route(key.partition)
-                if route is not None and self.book.compare(key, self._on_target.get(group, {}).get(route.remote)):
-                    writes[group][route.remote] = key
+            there = self._on_target.get(group, {})
+            for entry in by_group[group]:
+                route = self._maps.route(entry.key.partition)
+                if route is not None and self.book.compare(entry, there.get(route.remote)):
+                    writes[group][route.remote] = entry
         return writes
 
     def _has_members(self, listing: GroupListing, group: str) -> bool:
@@ -263,24 +267,24 @@ class GroupCarrier:
 
     async def _emit(self) -> None:
         """Emit the checkpoints that are due, before anything is committed by them."""
-        due: list[tuple[GroupPartition, Checkpoint | None, tuple[int, ...]]] = []
+        due: list[tuple[Entry, Checkpoint | None, tuple[int, ...]]] = []
         records = []
-        for key in self.book.unsaid:
-            route, written = self._maps.route(key.partition), self.book.entry(key).written
-            checkpoint = self.book.checkpoint(key, route.remote) if route is not None else None
-            due.append((key, checkpoint, written))
+        for entry in self.book.unsaid:
+            route, written = self._maps.route(entry.key.partition), entry.written
+            checkpoint = self.book.checkpoint(entry, route.remote) if route is not None else None
+            due.append((entry, checkpoint, written))
             if checkpoint is not None:
                 encoded, value = checkpoint.encode()
                 headers = ((WRITTEN_HEADER, encode_written(written)), (WRITER_HEADER, self._id))
                 records.append(InternalRecord(encoded, value, headers))
         if records:
             await self._writer.append(records)
-        for key, checkpoint, written in due:
-            self.book.said(key, checkpoint, written)
+        for entry, checkpoint, written in due:
+            self.book.said(entry, checkpoint, written)
 
-    async def _write(self, writes: Mapping[str, Mapping[TopicPartition, GroupPartition]]) -> None:
+    async def _write(self, writes: Mapping[str, Mapping[TopicPartition, Entry]]) -> None:
         commits = {
-            group: {remote: self.book.to_commit(key) for remote, key in keys.items()} for group, keys in writes.items()
+            group: {remote: entry.to_commit for remote, entry in entries.items()} for group, entries in writes.items()
         }
         if not commits:
             return

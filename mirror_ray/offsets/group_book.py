@@ -37,10 +37,11 @@ class GroupPartition(NamedTuple):
     partition: TopicPartition
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Entry:
     """What is known of one group and one partition."""
 
+    key: GroupPartition
     source: Committed | None = None
     translation: Translation | None = None
     #: Of the partition's map, when ``translation`` was made.
@@ -55,6 +56,11 @@ class Entry:
     #: Why the group does not stand on the target where it stands on the source.
     reason: str | None = None
 
+    @property
+    def to_commit(self) -> tuple[int, str]:
+        """Offset and metadata that ``GroupBook.compare`` wants to be committed."""
+        return self.written[0], self.source.metadata if self.source else ""
+
 
 class GroupBook:
     """All groups of one flow, by their source partitions.
@@ -68,66 +74,67 @@ class GroupBook:
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[TopicPartition, Entry]] = {}
-        self.untranslated: set[GroupPartition] = set()
-        self.unsynced: set[GroupPartition] = set()
-        self.unsaid: set[GroupPartition] = set()
+        self.untranslated: set[Entry] = set()
+        self.unsynced: set[Entry] = set()
+        self.unsaid: set[Entry] = set()
 
-    def entry(self, key: GroupPartition) -> Entry:
-        """The entry of a key that is in one of the sets."""
-        return self.groups[key.group][key.partition]
+    def entry(self, group: str, partition: TopicPartition) -> Entry:
+        """The entry of a group and a partition, made where there is none."""
+        entries = self.groups.setdefault(group, {})
+        entry = entries.get(partition)
+        if entry is None:
+            entry = entries[partition] = Entry(GroupPartition(group, partition))
+        return entry
 
     def remember(self, partition: TopicPartition, checkpoint: Checkpoint, written: tuple[int, ...]) -> None:
         """Take a checkpoint that somebody else emitted: an earlier life of ours, or MM2; by source partition."""
-        entry = self.groups.setdefault(checkpoint.group, {}).setdefault(partition, Entry())
+        entry = self.entry(checkpoint.group, partition)
         entry.checkpoint, entry.written, entry.told = checkpoint, written, written
 
     def committed(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Take all offsets that a group has committed on the source. What it has no longer stays on the target."""
-        entries = self.groups.setdefault(group, {})
         for partition, now in offsets.items():
-            entry = entries.setdefault(partition, Entry())
+            entry = self.entry(group, partition)
             if now == entry.source:
                 continue
             before = _source_offset(entry)
             entry.went_back |= before is not None and now.offset < before
             entry.source, entry.translation, entry.version = now, None, -1
-            key = GroupPartition(group, partition)
-            self.untranslated.add(key)
-            self.unsynced.discard(key)
+            self.untranslated.add(entry)
+            self.unsynced.discard(entry)
+        entries = self.groups.get(group, {})
         for partition in entries.keys() - offsets.keys():
-            entries[partition].source = None
-            self.untranslated.discard(GroupPartition(group, partition))
-            self.unsynced.discard(GroupPartition(group, partition))
+            entry = entries[partition]
+            entry.source = None
+            self.untranslated.discard(entry)
+            self.unsynced.discard(entry)
 
-    def to_translate(self, versions: Mapping[TopicPartition, int]) -> Iterator[tuple[GroupPartition, int]]:
+    def to_translate(self, versions: Mapping[TopicPartition, int]) -> Iterator[tuple[Entry, int]]:
         """Yield what to look up: source offsets without an exact place, where the map has changed since."""
-        for key in self.untranslated:
-            entry = self.entry(key)
-            if entry.source is not None and entry.version != versions.get(key.partition, 0):
-                yield key, entry.source.offset
+        for entry in self.untranslated:
+            if entry.source is not None and entry.version != versions.get(entry.key.partition, 0):
+                yield entry, entry.source.offset
 
-    def translated(self, key: GroupPartition, offset: int, version: int, found: Translation) -> None:
+    def translated(self, entry: Entry, offset: int, version: int, found: Translation) -> None:
         """Take the place of a source offset, by that version of the map."""
-        entry = self.entry(key)
         if entry.source is None or entry.source.offset != offset:
             return
         if found.offset is not None and (entry.translation is None or entry.translation.offset != found.offset):
-            self.unsynced.add(key)
-            self.unsaid.add(key)
+            self.unsynced.add(entry)
+            self.unsaid.add(entry)
         entry.translation, entry.version, entry.reason = found, version, found.reason
         if found.offset is not None and found.exact:
-            self.untranslated.discard(key)
+            self.untranslated.discard(entry)
 
     def look_again(self) -> None:
         """What was known of the target may be old: every offset is to be compared anew."""
-        for group, entries in self.groups.items():
-            for partition, entry in entries.items():
+        for entries in self.groups.values():
+            for entry in entries.values():
                 if entry.source is not None and entry.translation is not None and entry.translation.offset is not None:
-                    self.unsynced.add(GroupPartition(group, partition))
+                    self.unsynced.add(entry)
 
-    def compare(self, key: GroupPartition, on_target: int | None) -> Write | None:
+    def compare(self, entry: Entry, on_target: int | None) -> Write | None:
         """What to commit on the target, where the group stands at ``on_target`` and is not active."""
-        entry = self.entry(key)
         if entry.translation is None or entry.translation.offset is None:
             return None
         act = decide(
@@ -140,44 +147,37 @@ class GroupBook:
         )
         if isinstance(act, Write):
             entry.written = (act.offset,) if on_target is None else (act.offset, on_target)
-            self.unsaid.add(key)
+            self.unsaid.add(entry)
             return act
         entry.reason = act.reason or entry.translation.reason
         if act == Keep():
-            self._settled(key, entry)
+            self._settled(entry)
         return None
 
-    def wrote(self, key: GroupPartition, error: str | None) -> None:
+    def wrote(self, entry: Entry, error: str | None) -> None:
         """What became of ``compare``'s commit; None: it was taken."""
-        entry = self.entry(key)
         if error is None:
             entry.written = entry.written[:1]
             entry.reason = entry.translation.reason if entry.translation else None
-            self._settled(key, entry)
+            self._settled(entry)
         else:
             entry.reason = error
             if error == ACTIVE:
                 entry.written = entry.written[1:]
-                self.unsaid.add(key)
+                self.unsaid.add(entry)
 
     def active(self, group: str) -> None:
         """The group has members on the target: its offsets there are its own business."""
-        for partition, entry in self.groups.get(group, {}).items():
-            if GroupPartition(group, partition) in self.unsynced:
+        for entry in self.groups.get(group, {}).values():
+            if entry in self.unsynced:
                 entry.reason = ACTIVE
 
-    def to_commit(self, key: GroupPartition) -> tuple[int, str]:
-        """Offset and metadata that ``compare`` wants to be committed."""
-        entry = self.entry(key)
-        return entry.written[0], entry.source.metadata if entry.source else ""
-
-    def checkpoint(self, key: GroupPartition, remote: TopicPartition) -> Checkpoint | None:
-        """The checkpoint of a key that is ``unsaid``; None: there is none, or it was emitted already."""
-        entry = self.entry(key)
+    def checkpoint(self, entry: Entry, remote: TopicPartition) -> Checkpoint | None:
+        """The checkpoint of an entry that is ``unsaid``; None: there is none, or it was emitted already."""
         if entry.source is None or entry.translation is None or entry.translation.offset is None:
             return None
         checkpoint = Checkpoint(
-            group=key.group,
+            group=entry.key.group,
             partition=remote,
             upstream_offset=entry.source.offset,
             downstream_offset=entry.translation.offset,
@@ -185,20 +185,19 @@ class GroupBook:
         )
         return checkpoint if (checkpoint, entry.written) != (entry.checkpoint, entry.told) else None
 
-    def said(self, key: GroupPartition, checkpoint: Checkpoint | None, written: tuple[int, ...]) -> None:
+    def said(self, entry: Entry, checkpoint: Checkpoint | None, written: tuple[int, ...]) -> None:
         """It is in the topic, with that header; None: there was none to be emitted."""
         if checkpoint is not None:
-            entry = self.entry(key)
             entry.checkpoint, entry.told = checkpoint, written
-        self.unsaid.discard(key)
+        self.unsaid.discard(entry)
 
     def forget(self, groups: Collection[str]) -> None:
         """Groups that are gone on the source; on the target they stay as they are."""
         for group in groups:
             self.committed(group, {})
 
-    def _settled(self, key: GroupPartition, entry: Entry) -> None:
-        self.unsynced.discard(key)
+    def _settled(self, entry: Entry) -> None:
+        self.unsynced.discard(entry)
         entry.went_back = False
 
 

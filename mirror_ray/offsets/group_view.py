@@ -7,7 +7,7 @@ from typing import Final
 
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupState, GroupStatus
-from mirror_ray.offsets.group_book import ACTIVE, Entry, GroupBook, GroupPartition
+from mirror_ray.offsets.group_book import ACTIVE, Entry, GroupBook
 
 #: The first one of a group's partitions' states in this order is the group's.
 _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopied", "translated", "synced")
@@ -39,10 +39,7 @@ def group_statuses(
         why = without_offsets.get(group) or problems.get(group)
         if not entries and why is None:
             continue
-        partitions = tuple(
-            _partition(book, GroupPartition(group, each), entries[each], remote(each), synced=synced)
-            for each in sorted(entries)
-        )
+        partitions = tuple(_partition(book, entries[each], remote(each), synced=synced) for each in sorted(entries))
         states: set[GroupState] = {each.state for each in partitions}
         if group in without_offsets:
             states = {"kept"}
@@ -62,28 +59,26 @@ def group_statuses(
         )
 
 
-def _partition(
-    book: GroupBook, key: GroupPartition, entry: Entry, remote: TopicPartition | None, *, synced: bool
-) -> GroupPartitionStatus:
+def _partition(book: GroupBook, entry: Entry, remote: TopicPartition | None, *, synced: bool) -> GroupPartitionStatus:
     found = entry.translation
     return GroupPartitionStatus(
-        topic=key.partition.topic,
-        partition=key.partition.partition,
+        topic=entry.key.partition.topic,
+        partition=entry.key.partition.partition,
         remote_topic=remote.topic if remote else "",
         source_offset=entry.source.offset if entry.source else -1,
         target_offset=found.offset if found else None,
         exact=found is None or found.exact,
-        state="uncopied" if remote is None else _state(book, key, entry, synced=synced),
+        state="uncopied" if remote is None else _state(book, entry, synced=synced),
         reason=entry.reason,
     )
 
 
-def _state(book: GroupBook, key: GroupPartition, entry: Entry, *, synced: bool) -> GroupState:
+def _state(book: GroupBook, entry: Entry, *, synced: bool) -> GroupState:
     if entry.translation is None or entry.translation.offset is None:
         return "behind"
     if not synced:
         return "translated"
-    if key not in book.unsynced:
+    if entry not in book.unsynced:
         return "synced"
     if entry.reason == ACTIVE:
         return "active"

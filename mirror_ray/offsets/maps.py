@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
@@ -115,12 +115,21 @@ class FollowedMap:
         return reader.finish()
 
 
-class Route(NamedTuple):
-    """Where a source partition is on the target, and by which version of which map."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """Where a source partition is on the target."""
 
     remote: TopicPartition
-    version: int
+    #: Translates a position.
     translate: Callable[[int], Awaitable[Translation]]
+    _book: SegmentBook
+    _key: TopicPartition
+
+    @property
+    def version(self) -> int:
+        """Of the map that translates now."""
+        page = self._book.find(self._key)
+        return page.version if page else 0
 
 
 class FlowMaps:
@@ -129,6 +138,7 @@ class FlowMaps:
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, on_problem: Callable[[str], None]) -> None:
         self._rules = replication_rules(flow)
         self._target_alias = flow.name.target
+        self._routes: dict[TopicPartition, Route | None] = {}
         committed = flow.fetch.isolation_level == "read_committed"
         self.own = FollowedMap(flow.name.source, source, target, read_committed=committed, on_problem=on_problem)
         self._back = FollowedMap(flow.name.target, target, source, read_committed=committed, on_problem=on_problem)
@@ -143,18 +153,21 @@ class FlowMaps:
 
     def route(self, partition: TopicPartition) -> Route | None:
         """The way of a source partition; None: the flow does not copy it."""
+        if partition not in self._routes:
+            self._routes[partition] = self._find_route(partition)
+        return self._routes[partition]
+
+    def _find_route(self, partition: TopicPartition) -> Route | None:
         topic, number = partition.topic, partition.partition
         back = self._rules.policy.topic_source(topic) == self._target_alias
         upstream = self._rules.policy.upstream_topic(topic) if back else None
         if upstream is not None and upstream != topic:
             original = TopicPartition(upstream, number)
-            page = self._back.book.find(original)
-            return Route(original, page.version if page else 0, partial(self._back.translator.to_source, original))
+            return Route(original, partial(self._back.translator.to_source, original), self._back.book, original)
         if not self._rules.should_replicate_topic(topic):
             return None
-        page = self.own.book.find(partition)
         remote = TopicPartition(self._rules.remote_topic(topic), number)
-        return Route(remote, page.version if page else 0, partial(self.own.translator.to_target, partition))
+        return Route(remote, partial(self.own.translator.to_target, partition), self.own.book, partition)
 
     def source_of(self, remote: TopicPartition) -> TopicPartition | None:
         """The source partition of a partition named in a checkpoint."""

@@ -11,7 +11,6 @@ from mirror_ray.offsets.group_book import (
     WRITTEN_HEADER,
     Committed,
     GroupBook,
-    GroupPartition,
     decode_written,
     encode_written,
 )
@@ -19,7 +18,6 @@ from mirror_ray.offsets.translate import Translation
 from mirror_ray.records.internal import Checkpoint
 
 SOURCE, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
-KEY = GroupPartition("billing", SOURCE)
 OFFSET = st.integers(0, 20)
 
 
@@ -83,29 +81,30 @@ class Carrying(RuleBasedStateMachine):
     def round(self, ends: str) -> None:
         """One round, or the beginning of one."""
         self.book.committed("billing", {SOURCE: Committed(self.source)} if self.source is not None else {})
-        for key, offset in list(self.book.to_translate({SOURCE: self.version})):
+        for each, offset in list(self.book.to_translate({SOURCE: self.version})):
             beyond = offset > self.copied
             found = Translation(offset=None, reason="beyond") if beyond else Translation(offset=100 + offset)
-            self.book.translated(key, offset, self.version, found)
-        write = self.book.compare(KEY, self.target) if KEY in self.book.unsynced else None
+            self.book.translated(each, offset, self.version, found)
+        entry = self.book.entry("billing", SOURCE)
+        write = self.book.compare(entry, self.target) if entry in self.book.unsynced else None
         if ends == "before the checkpoint":
             self.dies()
             return
-        if KEY in self.book.unsaid:
-            checkpoint, written = self.book.checkpoint(KEY, REMOTE), self.book.entry(KEY).written
+        if entry in self.book.unsaid:
+            checkpoint, written = self.book.checkpoint(entry, REMOTE), entry.written
             if checkpoint is not None:
                 self.topic = (checkpoint, encode_written(written))
-            self.book.said(KEY, checkpoint, written)
+            self.book.said(entry, checkpoint, written)
         if write is None:
             return
         if ends == "before the commit":
             self.dies()
             return
-        self._commit(self.book.to_commit(KEY)[0])
+        self._commit(entry.to_commit[0])
         if ends == "before the answer":
             self.dies()
             return
-        self.book.wrote(KEY, None)
+        self.book.wrote(entry, None)
 
     def _commit(self, offset: int) -> None:
         assert self.foreign is None or self.target is None, "somebody else's commit was replaced"
@@ -121,7 +120,7 @@ class Carrying(RuleBasedStateMachine):
         """Left alone, the group stands where it should, or there is a reason."""
         self.book.look_again()
         self.round("whole")
-        entry = self.book.entry(KEY)
+        entry = self.book.entry("billing", SOURCE)
         assert self.source is not None
         if self.source > self.copied:
             assert entry.reason == "beyond"
