@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType, Self
+from typing import NamedTuple, NewType, Self
 
 #: A topic id as Kafka prints it: 22 characters of URL-safe base64. ``NO_TOPIC_ID`` where the broker has none.
 TopicId = NewType("TopicId", str)
@@ -34,9 +34,8 @@ class FlowName:
         return f"{self.source}->{self.target}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """One partition of one topic, written ``orders-3`` as in Kafka's logs."""
+class TopicPartition(NamedTuple):
+    """One partition of one topic, written ``orders-3`` as in Kafka's logs. A tuple: it is the key of large dicts."""
 
     topic: str
     partition: int

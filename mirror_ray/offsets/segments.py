@@ -88,7 +88,7 @@ class SegmentMap:
     @property
     def empty(self) -> bool:
         """Whether no record was copied yet."""
-        return self.head.number == 0
+        return not len(self) or self._numbers[-1] + self._lengths[-1] == 0
 
     @property
     def head(self) -> Position:

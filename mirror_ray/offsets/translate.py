@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
-from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap
+from mirror_ray.offsets.segments import Between, Exact, Place, SegmentMap
 
 _GAPS_KEPT = 256
 #: As in MM2, which emits no checkpoint before it has copied a record.
@@ -68,8 +68,10 @@ class Translator:
         place = page.places.to_target(offset)
         if isinstance(place, Between):
             return await self._looked_into(source, page, place, lambda places: places.to_target(offset), "target")
+        if isinstance(place, Exact):
+            return Translation(offset=place.offset)
         reached = page.places.head.source
-        return _answer(place, f"it stands at {offset} on the source, the copy at {reached}")
+        return Translation(offset=None, reason=f"it stands at {offset} on the source, the copy at {reached}")
 
     async def to_source(self, source: TopicPartition, offset: int) -> Translation:
         """Where position ``offset`` of the remote partition is on the source partition ``source``."""
@@ -79,8 +81,11 @@ class Translator:
         place = page.places.to_source(offset)
         if isinstance(place, Between):
             return await self._looked_into(source, page, place, lambda places: places.to_source(offset), "source")
+        if isinstance(place, Exact):
+            return Translation(offset=place.offset)
         reached = page.places.head.target
-        return _answer(place, f"it stands at {offset} on the target, behind all that was copied, up to {reached}")
+        why = f"it stands at {offset} on the target, behind all that was copied, up to {reached}"
+        return Translation(offset=None, reason=why)
 
     async def _looked_into(
         self, source: TopicPartition, page: Page, gap: Between, ask: Callable[[SegmentMap], Place], side: str
@@ -99,10 +104,6 @@ class Translator:
             return _below(gap, side, found)
         place = ask(found)
         return Translation(offset=place.offset if isinstance(place, Exact) else getattr(gap.before, side))
-
-
-def _answer(place: Exact | Beyond, beyond: str) -> Translation:
-    return Translation(offset=place.offset) if isinstance(place, Exact) else Translation(offset=None, reason=beyond)
 
 
 def _below(gap: Between, side: str, why: str) -> Translation:
