@@ -15,7 +15,6 @@ from mirror_ray.records.batch import iter_batches, verify
 from mirror_ray.records.decode import Record, records_of
 
 _MAX_BYTES = 8 << 20
-_PURPOSE = "internal topics read"
 
 
 class Piece(NamedTuple):
@@ -34,6 +33,8 @@ class InternalReader:
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._cluster = cluster
         self._partition = TopicPartition(topic, 0)
+        # A connection of its own: answers to others must not wait behind one that waits for something to come.
+        self._purpose = f"read {topic}"
         #: None: to be looked up.
         self._topic_id: TopicId | None = None
         self._last_id: TopicId | None = None
@@ -56,7 +57,7 @@ class InternalReader:
             return Piece(anew, [], complete=True)
         if self._position is None:
             self._position = await self._start()
-        connection = await self._cluster.connect(self._cluster.metadata.leader(self._partition), _PURPOSE)
+        connection = await self._cluster.connect(self._cluster.metadata.leader(self._partition), self._purpose)
         parameters = fetch.FetchParameters(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
