@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mirror_ray.kafka.traffic import Traffic
 
 _TOPICS = {"A": ("orders", "payments"), "B": ("clicks",)}
+_GROUPS = {"A": "billing", "B": "analytics"}
 _PARTITIONS = 4
 _RATE = 2_000
 
@@ -92,12 +93,13 @@ def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
 
 @contextmanager
 def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]:
-    """Topics, and traffic to them, on each cluster."""
+    """Topics, traffic to them, and a group that reads them, on each cluster."""
     from mirror_ray.kafka.admin import ClusterAdmin
-    from mirror_ray.kafka.traffic import Traffic
+    from mirror_ray.kafka.traffic import Reader, Traffic
     from mirror_ray.model.topics import NewRemoteTopic
 
-    traffic = []
+    traffic: list[Traffic] = []
+    readers: list[Reader] = []
     for alias, topics in _TOPICS.items():
         admin = ClusterAdmin(settings.clusters[alias], "mirror-ray-demo")
         wanted = [NewRemoteTopic(name=topic, partitions=_PARTITIONS, replication_factor=1) for topic in topics]
@@ -106,11 +108,16 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
                 raise error
         admin.close()
         traffic.append(Traffic(settings.clusters[alias], topics, rate))
+        readers.append(Reader(settings.clusters[alias], _GROUPS[alias], topics))
     for each in traffic:
         each.start()
+    for reader in readers:
+        reader.start()
     try:
         yield traffic
     finally:
+        for reader in readers:
+            reader.stop()
         for each in traffic:
             each.stop()
 
@@ -132,6 +139,7 @@ def _hints(clusters: Sequence[DevCluster], config: Path, name: str) -> str:
         f"  mirror-ray status{option}",
         f"  mirror-ray lag --watch{option}",
         f"  mirror-ray topics -o json{option}",
+        f"  mirror-ray groups --group billing --watch{option}",
         f"  mirror-ray scale 2{option}            then   mirror-ray replicators{option}",
         f"  mirror-ray pause 'A->B' orders{option}   then   mirror-ray resume 'A->B' orders{option}",
         f"  mirror-ray plan {config}",

@@ -1,4 +1,4 @@
-"""Live traffic for the demo: a thread that produces orders, payments and clicks."""
+"""Live traffic for the demo: threads that produce orders, payments and clicks, and groups that read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from itertools import count
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.clients import client_config
@@ -56,3 +56,33 @@ class Traffic:
             # The cluster is away or behind; a demo's record is not worth waiting for.
             return
         self.records += 1
+
+
+class Reader:
+    """A consumer group of one member that reads topics and commits about every second, until ``stop``."""
+
+    def __init__(self, cluster: ClusterSettings, group: str, topics: Sequence[str]) -> None:
+        self._config = client_config(cluster, "mirror-ray-demo") | {
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 1_000,
+        }
+        self._topics = list(topics)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read, name=f"group-{group}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Leave the group."""
+        self._stopped.set()
+        self._thread.join(timeout_s)
+
+    def _read(self) -> None:
+        consumer = Consumer(self._config)
+        consumer.subscribe(self._topics)
+        while not self._stopped.is_set():
+            consumer.consume(1_000, timeout=0.2)
+        consumer.close()

@@ -7,10 +7,10 @@ from typing import Literal
 
 #: synced: the group stands on the target where it stands on the source.
 #: active: it has members on the target.
-#: behind: it will be synced as soon as the copy has come so far.
+#: behind: it follows; a moment ago its offset on the source was not copied yet. Usual while records flow.
 #: kept: it stands elsewhere on the target, and the reason says why it is left there.
 #: uncopied: the flow does not copy the topic.
-#: translated: the configuration has no offsets written to the target.
+#: translated: its place is known and not written, by the configuration, or because the topic came from the target.
 GroupState = Literal["synced", "translated", "uncopied", "behind", "active", "kept"]
 
 

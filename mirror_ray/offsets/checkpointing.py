@@ -144,9 +144,9 @@ class GroupCarrier:
         listing = self._there.listing
         listed = {} if listing is None else listing.groups | listing.unknown
 
-        def remote(partition: TopicPartition) -> TopicPartition | None:
+        def remote(partition: TopicPartition) -> tuple[TopicPartition, bool] | None:
             route = self._maps.route(partition)
-            return route.remote if route is not None else None
+            return (route.remote, route.back) if route is not None else None
 
         return group_statuses(
             self._flow.name,
@@ -239,8 +239,12 @@ class GroupCarrier:
             self._clock.compared_s = now_s
             self.book.look_again()
         by_group: dict[str, list[Entry]] = defaultdict(list)
-        for entry in self.book.unsynced:
-            by_group[entry.key.group].append(entry)
+        for entry in list(self.book.unsynced):
+            route = self._maps.route(entry.key.partition)
+            if route is None or route.back:
+                self.book.unsynced.discard(entry)
+            else:
+                by_group[entry.key.group].append(entry)
         if not by_group:
             return {}
         side = self._here

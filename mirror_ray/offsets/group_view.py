@@ -16,7 +16,7 @@ _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopi
 def group_statuses(
     flow: FlowName,
     book: GroupBook,
-    remote: Callable[[TopicPartition], TopicPartition | None],
+    remote: Callable[[TopicPartition], tuple[TopicPartition, bool] | None],
     *,
     listed: Mapping[str, tuple[str, str]],
     without_offsets: Mapping[str, str],
@@ -28,7 +28,7 @@ def group_statuses(
     Args:
         flow: The flow.
         book: Where its groups stand.
-        remote: A source partition's name on the target; None: the flow does not copy it.
+        remote: A source partition's name on the target, and whether it came from there; None: it is not copied.
         listed: Kind and state of each group on the source.
         without_offsets: Why a group has nothing to be carried over.
         problems: What could not be asked about a group in the last round.
@@ -59,27 +59,30 @@ def group_statuses(
         )
 
 
-def _partition(book: GroupBook, entry: Entry, remote: TopicPartition | None, *, synced: bool) -> GroupPartitionStatus:
+def _partition(
+    book: GroupBook, entry: Entry, remote: tuple[TopicPartition, bool] | None, *, synced: bool
+) -> GroupPartitionStatus:
     found = entry.translation
     return GroupPartitionStatus(
         topic=entry.key.partition.topic,
         partition=entry.key.partition.partition,
-        remote_topic=remote.topic if remote else "",
+        remote_topic=remote[0].topic if remote else "",
         source_offset=entry.source.offset if entry.source else -1,
         target_offset=found.offset if found else None,
         exact=found is None or found.exact,
-        state="uncopied" if remote is None else _state(book, entry, synced=synced),
+        state="uncopied" if remote is None else _state(book, entry, written=synced and not remote[1]),
         reason=entry.reason,
     )
 
 
-def _state(book: GroupBook, entry: Entry, *, synced: bool) -> GroupState:
-    if entry.translation is None or entry.translation.offset is None:
+def _state(book: GroupBook, entry: Entry, *, written: bool) -> GroupState:
+    found = entry.translation
+    if found is None or found.offset is None:
         return "behind"
-    if not synced:
+    if not written:
         return "translated"
-    if entry not in book.unsynced:
-        return "synced"
-    if entry.reason == ACTIVE:
+    if entry in book.unsynced and entry.reason == ACTIVE:
         return "active"
-    return "kept" if entry.reason and entry.reason != entry.translation.reason else "behind"
+    if entry in book.unsynced and entry.reason not in (None, found.reason):
+        return "kept"
+    return "behind" if found.waits or entry in book.unsynced else "synced"

@@ -120,6 +120,8 @@ class Route:
     """Where a source partition is on the target."""
 
     remote: TopicPartition
+    #: Whether it came from the target: its place there is told, and no group is put there while it still reads here.
+    back: bool
     #: Translates a position.
     translate: Callable[[int], Awaitable[Translation]]
     _book: SegmentBook
@@ -163,11 +165,11 @@ class FlowMaps:
         upstream = self._rules.policy.upstream_topic(topic) if back else None
         if upstream is not None and upstream != topic:
             original = TopicPartition(upstream, number)
-            return Route(original, partial(self._back.translator.to_source, original), self._back.book, original)
+            return Route(original, True, partial(self._back.translator.to_source, original), self._back.book, original)
         if not self._rules.should_replicate_topic(topic):
             return None
         remote = TopicPartition(self._rules.remote_topic(topic), number)
-        return Route(remote, partial(self.own.translator.to_target, partition), self.own.book, partition)
+        return Route(remote, False, partial(self.own.translator.to_target, partition), self.own.book, partition)
 
     def source_of(self, remote: TopicPartition) -> TopicPartition | None:
         """The source partition of a partition named in a checkpoint."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mirror_ray.model.errors import MirrorError
@@ -25,6 +25,8 @@ class Translation:
     offset: int | None
     #: Otherwise ``offset`` is before the place, never behind it: records are read again, and none is left out.
     exact: bool = True
+    #: Whether another place will be known as soon as more was copied.
+    waits: bool = False
     reason: str | None = None
 
 
@@ -44,7 +46,7 @@ def within(found: Translation, there: LogBounds) -> Translation:
             offset=None, reason=f"it would be {found.offset}, and the log ends at {there.end}: its end was lost"
         )
     if found.offset < there.start:
-        return Translation(offset=there.start, exact=found.exact, reason=found.reason)
+        return replace(found, offset=there.start)
     return found
 
 
@@ -61,7 +63,10 @@ class Translator:
         self._gaps: OrderedDict[tuple[TopicPartition, TopicId, Between], SegmentMap | str] = OrderedDict()
 
     async def to_target(self, source: TopicPartition, offset: int) -> Translation:
-        """Where the source position ``offset`` is on the target: the place of the first record not before it."""
+        """Where the source position ``offset`` is on the target: the place of the first record not before it.
+
+        Of one that was not copied yet: the end of the copy, not exact.
+        """
         page = self._book.find(source)
         if page is None or page.places.empty:
             return Translation(offset=None, reason=_NOTHING)
@@ -70,8 +75,10 @@ class Translator:
             return await self._looked_into(source, page, place, lambda places: places.to_target(offset), "target")
         if isinstance(place, Exact):
             return Translation(offset=place.offset)
-        reached = page.places.head.source
-        return Translation(offset=None, reason=f"it stands at {offset} on the source, the copy at {reached}")
+        # Whoever stands behind the head has read all that was copied: under traffic there is always something more.
+        head = page.places.head
+        why = f"it stands at {offset} on the source, the copy at {head.source}"
+        return Translation(offset=head.target, exact=False, waits=True, reason=why)
 
     async def to_source(self, source: TopicPartition, offset: int) -> Translation:
         """Where position ``offset`` of the remote partition is on the source partition ``source``."""
