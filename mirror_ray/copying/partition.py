@@ -313,9 +313,18 @@ class PartitionCopy:
             if position < start:
                 self.fetch_offset = self.process_offset = passing.removed_below(start)
             elif question == "ended" and self.process_offset >= stable_end:
-                self._passed(passing.anchor(passing.ended(self.process_offset), self.fetch_epoch))
+                self._pass_ended(passing)
         except CleanedError:
             self._cleaned()
+
+    def _pass_ended(self, passing: Passing) -> None:
+        position = passing.ended(self.process_offset)
+        if position == self.process_offset:
+            self._passed(passing.anchor(position, self.fetch_epoch))
+            return
+        # Records that were passed over have to be copied after all: they are fetched again.
+        self._passed(passing.anchor(position))
+        self.rewind("establishing", self.reason)
 
     def _resume(self, source_offset: int) -> Anchor:
         """The pair of a source offset and the target's end."""

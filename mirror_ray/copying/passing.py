@@ -25,17 +25,17 @@ class Passing:
 
     @staticmethod
     def over(assignment: Assignment, start: Anchor, end: Anchor, records: int, by: TargetLog | Contents) -> Passing:
-        """By number, or by ``Contents`` where the source was cleaned.
+        """By number, or by ``Contents`` where the source was cleaned; the target may have been, too.
 
         Raises:
-            Troubled: There are not as many contents as records.
+            Troubled: There are more contents than records, or none.
         """
         if isinstance(by, TargetLog):
             return Passing(assignment, start, end, records, Walk(records, by.tail))
-        if len(by.records) != records:
+        if not 0 < len(by.records) <= records:
             found = f"{records} records were copied behind offset {start.target_offset} and {len(by.records)} are there"
             raise Troubled(troubled.unknown_place(assignment, start, found))
-        return Passing(assignment, start, end, records, Match(by))
+        return Passing(assignment, start, end, records, Match(by, sparse=len(by.records) < records))
 
     def passed(self, batch: Batch, position: int) -> int | None:
         """Pass over a batch of the source from ``position`` on; the position to copy from once all was passed over.
@@ -48,7 +48,7 @@ class Passing:
         return None if reached is None else self._checked(reached)
 
     def ended(self, position: int) -> int:
-        """The source has nothing more at ``position``; returns the position to copy from.
+        """The source has nothing more at ``position``; returns the position to copy from, which may be before it.
 
         Raises:
             CleanedError: There should have been more.

@@ -178,13 +178,20 @@ class Match:
     Cleaning leaves out records and changes neither the others nor their order, so the first one that is not among those
     copied is the first one to copy. What it can't tell apart: a record that was copied and cleaned since, and a later
     one with the same timestamp, key, value and headers that was not copied.
+
+    Where the target was cleaned, too (``sparse``), the source may still have records that were copied and are not among
+    ``copied`` any more. Each of them has a successor of the same key there that was copied later; and as cleaning takes
+    the older one first, the source has that successor, too. So the first one to copy follows the last one that matches.
     """
 
     copied: Contents
+    sparse: bool = False
     #: Records of the source between the anchor and where matching began were removed: the first one must match.
     late: bool = False
     _places: dict[bytes, list[int]] = field(default_factory=dict)
     _next: int = 0
+    #: The first record behind the last one that matched, where ``sparse`` allows for more to match.
+    _following: int | None = None
 
     def __post_init__(self) -> None:
         for place, content in enumerate(self.copied.records):
@@ -197,19 +204,28 @@ class Match:
             CleanedError: Records were removed, and none that was copied is there behind them.
         """
         for record in records_of(batch):
-            if record.offset >= position and not self._was_copied(record):
+            if record.offset < position:
+                continue
+            if self._was_copied(record):
+                self._following = None
+            elif not self.sparse or self._next == len(self.copied.records):
                 return self.ended(record.offset)
+            elif self._following is None:
+                self._following = record.offset
         return None
 
     def ended(self, position: int) -> int:
         """The source has no more records at ``position``, or others: all that it still has before it were copied.
 
+        Returns:
+            ``position``; or a position before it, where that is so of all that it has before that one alone.
+
         Raises:
             CleanedError: As ``passed`` does.
         """
-        if self.late and self._next == 0:
+        if (self.late or self.sparse) and self._next == 0:
             raise CleanedError(position)
-        return position
+        return position if self._following is None else self._following
 
     def _was_copied(self, record: Record) -> bool:
         places = self._places.get(content_of(record, timed=self.copied.timed), [])

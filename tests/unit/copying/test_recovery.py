@@ -234,3 +234,31 @@ def test_contents_leave_out_the_timestamps_that_the_target_set() -> None:
     contents = Contents()
     contents.add(_batch(40, [b"a"], timestamp=99, attributes=STAMPED_BY_THE_BROKER))
     assert Match(contents).passed(_batch(0, [b"a", b"b"], timestamp=1), 0) == 1
+
+
+@given(
+    keys=st.lists(st.integers(0, 3), min_size=1, max_size=30),
+    data=st.data(),
+)
+def test_a_match_finds_the_place_where_both_sides_were_cleaned(keys: list[int], data: st.DataObject) -> None:
+    """The first record that was not copied, whatever cleaning took of the others on either side."""
+    count = data.draw(st.integers(1, len(keys)), "copied")
+    source = _cleaned(keys, data.draw(st.integers(0, len(keys)), "source cleaned up to"))
+    there = _cleaned(keys[:count], data.draw(st.integers(0, count - 1), "target cleaned up to"))
+    match = Match(_copied(*(b"%d" % offset for offset in there)), sparse=len(there) < count)
+    expected = next((offset for offset in source if offset >= count), len(keys))
+    found: int | None = None
+    for offset in source:
+        found = match.passed(_batch(offset, [b"%d" % offset]), 0)
+        if found is not None:
+            break
+    try:
+        assert (match.ended(len(keys)) if found is None else found) == expected
+    except CleanedError:
+        assert not set(source) & set(there)
+
+
+def _cleaned(keys: Sequence[int], end: int) -> list[int]:
+    """Offsets that cleaning below ``end`` leaves: of each key the newest there, and all behind it."""
+    newest = {key: offset for offset, key in enumerate(keys[:end])}
+    return [*sorted(newest.values()), *range(end, len(keys))]
