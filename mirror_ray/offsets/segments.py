@@ -50,6 +50,8 @@ class Beyond:
 
 Place = Exact | Between | Beyond
 
+_BEGINNING = Position(0, 0, 0)
+
 
 class SegmentMap:
     """The segments of one partition in their order; at most ``limit`` of them, dense at the head and sparse behind.
@@ -60,12 +62,13 @@ class SegmentMap:
 
     __slots__ = ("_head", "_lengths", "_limit", "_numbers", "_origin", "_sources", "_targets")
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, origin: Position = _BEGINNING) -> None:
+        """Nothing lies before ``origin``."""
         self._limit = limit
         self._sources, self._targets = array("q"), array("q")
         self._lengths, self._numbers = array("q"), array("q")
         #: Records before this are not there any more, or never were.
-        self._origin = Position(0, 0, 0)
+        self._origin = origin
         #: Source position that has been reached: behind the last record there may be holes.
         self._head = 0
 
@@ -94,7 +97,7 @@ class SegmentMap:
     def head(self) -> Position:
         """What has been reached on both sides; all 0 while nothing is known."""
         if not len(self):
-            return Position(0, 0, 0)
+            return _BEGINNING
         end = self._end(len(self) - 1)
         return Position(self._head, end.target, end.number)
 
