@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from mirror_ray.model.segment import Segment
 
 #: Segments kept of a partition, of 32 bytes each.
 DEFAULT_LIMIT = 1 << 14
+#: Of what is kept, so much is the newest of all, without an omission.
+_DENSE = 4
 
 
 class Position(NamedTuple):
@@ -100,6 +102,16 @@ class SegmentMap:
             return _BEGINNING
         end = self._end(len(self) - 1)
         return Position(self._head, end.target, end.number)
+
+    def survives(self, segment: Segment) -> int | None:
+        """The source position up to which ``add`` would keep what is known; None: it would keep all of it."""
+        if not len(self):
+            return None
+        end = self._end(len(self) - 1)
+        if segment.source >= end.source and segment.target >= end.target:
+            return None
+        keep = self._before(segment)
+        return self._end(keep - 1).source if keep else self._sources[0]
 
     def add(self, segment: Segment, source_next: int) -> None:
         """What was acknowledged next, and the source position that was reached with it.
@@ -196,8 +208,12 @@ class SegmentMap:
         records = segment.number - end.number
         return segment.source - end.source == records == segment.target - end.target
 
+    def _before(self, segment: Segment) -> int:
+        """How many segments begin before it on both sides."""
+        return min(bisect_left(self._sources, segment.source), bisect_left(self._targets, segment.target))
+
     def _cut(self, segment: Segment) -> None:
-        keep = min(bisect_left(self._sources, segment.source), bisect_left(self._targets, segment.target))
+        keep = self._before(segment)
         for column in (self._sources, self._targets, self._lengths, self._numbers):
             del column[keep:]
         if keep:
@@ -205,7 +221,32 @@ class SegmentMap:
             self._lengths[-1] = min(self._lengths[-1], room)
 
     def _thin(self) -> None:
-        """Give up every other one of the older half, but the first."""
-        half = len(self) // 2
-        for column in (self._sources, self._targets, self._lengths, self._numbers):
-            del column[1:half:2]
+        keep = thinned(self._sources, self._limit)
+        self._sources, self._targets, self._lengths, self._numbers = (
+            array("q", [column[at] for at in keep])
+            for column in (self._sources, self._targets, self._lengths, self._numbers)
+        )
+
+
+def thinned(sources: Sequence[int], limit: int) -> list[int]:
+    """Which of more than ``limit`` ascending source offsets to keep, by number: three quarters of the limit at most.
+
+    The first one and the newest ones are kept. What is left out between two others is less than a fixed share of its
+    distance to the end: who asks for an old offset reads more of the source than who asks for a new one, and the share
+    is as small as the limit allows.
+    """
+    newest = range(len(sources) - limit // _DENSE, len(sources))
+    share = 1 / limit
+    while len(kept := [*_apart(sources, newest[0], share), *newest]) > limit - len(newest):
+        share *= 2
+    return kept
+
+
+def _apart(sources: Sequence[int], newest: int, share: float) -> list[int]:
+    """What to keep in front of number ``newest``, so that only a ``share`` of the way from there to the end is lost."""
+    end, following, kept = sources[-1], sources[newest], list[int]()
+    for at in range(newest - 1, 0, -1):
+        if following - sources[at] > (end - following) * share:
+            kept.append(at)
+            following = sources[at]
+    return [0, *reversed(kept)]

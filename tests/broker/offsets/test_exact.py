@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
+import sys
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +110,7 @@ async def test_the_very_record(clusters: Clusters, capsys: pytest.CaptureFixture
         lines.append(_figures(f"{kind}, MM2's own pairs", told, of_topic, truths))
         lines.append(_figures(f"{kind}, ours as MM2 reads them", syncs, of_topic, truths))
     with capsys.disabled():
-        print("\n" + "\n".join(lines))
+        sys.stdout.write("\n".join(["", *lines, ""]))
 
 
 def _create(clusters: Clusters) -> Topics:
