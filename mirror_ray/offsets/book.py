@@ -24,7 +24,7 @@ class Page:
     places: SegmentMap
     #: Blocks in the topic, oldest first; the last one may grow.
     blocks: dict[BlockKey, None] = field(default_factory=dict)
-    #: Grows with every change, so that what was derived from it can be kept until then.
+    #: Another one after every change, so that what was derived from it can be kept until then.
     version: int = 0
 
 
@@ -39,6 +39,7 @@ class SegmentBook:
         self._limit, self._blocks = limit, blocks
         self._pages: dict[TopicPartition, Page] = {}
         self._superfluous: list[BlockKey] = []
+        self._changes = 0
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._pages)
@@ -71,7 +72,8 @@ class SegmentBook:
         if known is None:
             self._drop_cut(page, block.segments[0])
         page.epoch = block.epoch
-        page.version += 1
+        self._changes += 1
+        page.version = self._changes
         page.blocks[block.key] = None
         for segment in block.segments:
             if known is None or segment.source >= known:

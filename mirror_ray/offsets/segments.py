@@ -175,12 +175,13 @@ class SegmentMap:
 
     def _before_all(self, first: Exact) -> Place:
         begin = self._begin(0)
-        return first if begin.number == self._origin.number else Between(self._origin, begin)
+        nothing = begin.number == self._origin.number or begin.target == self._origin.target
+        return first if nothing else Between(self._origin, begin)
 
     def _behind(self, at: int, following: int, *, at_once: bool) -> Place:
         """The place of what lies between a segment's end and the next one's begin, where ``following`` is."""
         end, begin = self._end(at), self._begin(at + 1)
-        if end.number == begin.number:
+        if begin.number == end.number or begin.target == end.target:
             return Exact(following)
         if at_once and begin.target - end.target == begin.number - end.number:
             return Exact(end.target)
