@@ -23,28 +23,44 @@ EVERY_ROUND = GroupSettings(include=(), emit_checkpoints_interval_s=0, sync_offs
 
 SYNCS = "mm2-offset-syncs.B.internal"
 SEGMENTS = "mm2-ray-segments.A.internal"
+CHECKPOINTS = "A.checkpoints.internal"
 
 
 @asynccontextmanager
-async def carrier(clusters: Clusters, groups: str, **settings: object) -> AsyncIterator[GroupCarrier]:
-    """Carries the groups that match from A to B; begun. ``settings`` are the flow's."""
-    told = {"groups": EVERY_ROUND.model_copy(update={"include": (groups,)}), "enabled": True, **settings}
-    flow = FlowSettings.model_validate({"name": FlowName("A", "B"), **told})
+async def _opened(clusters: Clusters, groups: str) -> AsyncIterator[tuple[FlowSettings, Cluster, Cluster, FlowMaps]]:
+    flow = FlowSettings(
+        name=FlowName("A", "B"), enabled=True, groups=EVERY_ROUND.model_copy(update={"include": (groups,)})
+    )
     source, target = Cluster(cluster_settings("A", clusters.a), "c"), Cluster(cluster_settings("B", clusters.b), "c")
     maps = FlowMaps(flow, source, target, on_problem=lambda text: None)
     try:
-        carrying = GroupCarrier(flow, source, target, maps)
-        await carrying.begin()
-        yield carrying
+        yield flow, source, target, maps
     finally:
         await maps.close()
         await source.close()
         await target.close()
 
 
+@asynccontextmanager
+async def carrier(clusters: Clusters, groups: str) -> AsyncIterator[GroupCarrier]:
+    """Carries the groups that match from A to B; begun."""
+    async with _opened(clusters, groups) as opened:
+        carrying = GroupCarrier(*opened)
+        await carrying.begin()
+        yield carrying
+
+
+@asynccontextmanager
+async def follow(clusters: Clusters) -> AsyncIterator[FlowMaps]:
+    """The maps of A->B; read to their ends."""
+    async with _opened(clusters, ".*") as (*_, maps):
+        await maps.ready()
+        yield maps
+
+
 def internal_topics(clusters: Clusters) -> None:
     """As the coordinator creates them."""
-    for cluster, topic in ((clusters.a, SYNCS), (clusters.b, SEGMENTS), (clusters.b, "A.checkpoints.internal")):
+    for cluster, topic in ((clusters.a, SYNCS), (clusters.b, SEGMENTS), (clusters.b, CHECKPOINTS)):
         if not exists(cluster.confluent_config(), topic):
             create_topic(cluster.confluent_config(), topic, topic_config={"cleanup.policy": "compact"})
 
