@@ -95,7 +95,8 @@ class SegmentBook:
         for page in self._pages.values():
             if len(page.blocks) > self._blocks:
                 keys = list(page.blocks)
-                page.blocks = dict.fromkeys(keys[at] for at in thinned([key.first for key in keys], self._blocks))
+                kept, _ = thinned([key.first for key in keys], self._blocks)
+                page.blocks = dict.fromkeys(keys[at] for at in kept)
                 self._superfluous += [key for key in keys if key not in page.blocks]
         gone, self._superfluous = self._superfluous, []
         return gone
