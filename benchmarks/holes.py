@@ -48,8 +48,9 @@ SOURCE = TopicPartition("transactions", 0)
 TOPIC = segments_topic("A")
 #: One record and its marker.
 STEP = 2
-SAMPLES = 2_000
+SAMPLES, WALKS = 2_000, 25
 FETCHED_BATCHES = 5_000
+PATIENCE_S = 300.0
 CLEANED_AT_ONCE = {
     "segment.ms": "200",
     "min.cleanable.dirty.ratio": "0.01",
@@ -118,7 +119,7 @@ async def tell(cluster: Cluster, following: FollowedMap, options: argparse.Names
         page = following.book.find(SOURCE)
         return page is not None and page.places.head.source == end
 
-    await wait_until_async(heard, 120, "all was heard")
+    await wait_until_async(heard, PATIENCE_S, "all was heard")
     await following.delete_superfluous()
     return time.process_time() - began_s, size
 
@@ -164,16 +165,17 @@ async def look_up(title: str, page: Page, following: FollowedMap, holes: int) ->
         translator = Translator(following.book, read_stub)
         place = page.places.to_target(STEP * number)
         if isinstance(place, Between):
+            # Enough of them are made to be sure.
             walks, widest = walks + 1, max(widest, place.before.source - place.after.source)
-            if walks > SAMPLES // 20:
+            if walks > WALKS:
                 continue
         began_s = time.perf_counter()
         found = await translator.to_target(SOURCE, STEP * number)
         longest_s = max(longest_s, time.perf_counter() - began_s)
         if (found.offset, found.exact) != (number, True):
             raise SystemExit(f"offset {STEP * number} is {number} on the target, and was said to be {found}")
-    line(f"of {SAMPLES:,} offsets anywhere, found by a walk", f"{walks:,}")
-    line("longest walk: source offsets, our own time", f"{widest:,}, {longest_s:.2f} s")
+    line(f"of {SAMPLES:,} offsets anywhere, to be found by a walk", f"{walks:,}")
+    line("widest gap in source offsets, longest walk", f"{widest:,}, {longest_s:.2f} s")
 
 
 def _known(page: Page, number: int) -> bool:
@@ -206,13 +208,16 @@ async def measure(brokers: DevCluster, options: argparse.Namespace) -> None:
 
 
 async def compacted(cluster: Cluster, brokers: DevCluster) -> None:
-    """Until the topic shrinks no more."""
-    writer, sizes = InternalWriter(cluster, TOPIC), [0, 0, 0]
-    while len(set(sizes[-3:])) > 1 or not sizes[-1]:
+    """Until the topic has shrunk, and shrinks no more."""
+    writer, before, sizes = InternalWriter(cluster, TOPIC), log_bytes(brokers), [0]
+    deadline = time.monotonic() + PATIENCE_S
+    while len(set(sizes[-3:])) > 1 or not 0 < sizes[-1] < before // 2:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"the topic was not compacted: {before:,} bytes, and now {log_bytes(brokers):,}")
         # A segment is rolled when something comes after its time.
         await writer.append([InternalRecord(b"nobody", None)])
         await asyncio.sleep(1.0)
-        sizes.append(log_bytes(brokers) >> 14)
+        sizes.append(log_bytes(brokers) >> 14 << 14)
 
 
 async def main() -> None:
