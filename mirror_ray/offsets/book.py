@@ -11,7 +11,7 @@ from mirror_ray.model.segment import BlockKey, Segment, SegmentBlock
 from mirror_ray.offsets.segments import DEFAULT_LIMIT, SegmentMap, thinned
 
 #: Blocks kept of a partition in the topic, together twice as many segments as the map keeps in memory.
-_BLOCKS = 512
+_BLOCKS = 1024
 
 
 @dataclass(slots=True)

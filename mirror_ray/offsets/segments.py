@@ -234,7 +234,7 @@ def thinned(sources: Sequence[int], limit: int, share: float = 0.0) -> tuple[lis
     newest = range(len(sources) - limit // _DENSE, len(sources))
     share = share or 1 / limit
     while len(kept := [*_apart(sources, newest[0], share), *newest]) > limit - len(newest):
-        share *= 2
+        share *= 1.25
     return kept, share
 
 

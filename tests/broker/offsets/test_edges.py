@@ -137,7 +137,7 @@ async def test_the_ends_of_the_copy(clusters: Clusters, flow: Replicated, make_t
     found = await asked(clusters, prefix, topic, offsets)
     above = found.pop("above")
     assert targets(found) == {"lowest": 0, "below": 0, "first": 0, "hole": 20, "last": 20, "head": 21, "end": 21}
-    assert (above.target_offset, above.state) == (None, "behind")
+    assert (above.target_offset, above.exact, above.state) == (21, False, "behind")
     assert above.reason == f"it stands at {end + 1} on the source, the copy at {end}"
 
 
