@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-link bench-groups bench-carry chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-link bench-groups bench-holes bench-carry chaos model jars clean
 
 UV_VERSION := 0.13.8
 VENV := .venv
@@ -24,6 +24,7 @@ help:
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make bench-groups  what a round over the offsets of 5,000 consumer groups costs'
 	@echo 'make bench-carry  what a round of the checkpoint actor costs with thousands of groups'
+	@echo 'make bench-holes  what ten million holes in one partition cost the map of offsets'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake requirements.lock from pyproject.toml'
 	@echo 'make clean    remove .venv and caches'
@@ -65,6 +66,9 @@ bench: $(READY)
 
 bench-link: $(READY)
 	@$(BIN)/python -m benchmarks.link $(ARGS)
+
+bench-holes: $(READY)
+	@$(BIN)/python -m benchmarks.holes $(ARGS)
 
 bench-groups: $(READY)
 	@$(BIN)/python -m benchmarks.groups $(ARGS)

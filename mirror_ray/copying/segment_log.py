@@ -10,9 +10,9 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.segment import Segment, SegmentBlock
 
 #: Segments of a block; a full one is told once more and never again.
-BLOCK_SEGMENTS = 256
+BLOCK_SEGMENTS = 32
 #: Full blocks that wait to be told. Beyond, the oldest is given up: its offsets are found by reading the source.
-_WAITING_BLOCKS = 64
+_WAITING_BLOCKS = 512
 
 
 class SegmentLog:

@@ -19,7 +19,7 @@ _EVERY_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 #: Blocks that wait for a topic that can't be written. Beyond, the oldest are given up: offsets that they tell of are
 #: found by reading the source.
-_WAITING_BLOCKS = 4096
+_WAITING_BLOCKS = 32768
 
 
 class Telling:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.model.segment import BlockKey, SegmentBlock
-from mirror_ray.offsets.segments import DEFAULT_LIMIT, SegmentMap
+from mirror_ray.model.segment import BlockKey, Segment, SegmentBlock
+from mirror_ray.offsets.segments import DEFAULT_LIMIT, SegmentMap, thinned
 
-#: Blocks kept of a partition in the topic: twice what the map keeps in memory.
-_BLOCKS = 128
+#: Blocks kept of a partition in the topic, together twice as many segments as the map keeps in memory.
+_BLOCKS = 1024
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Page:
     places: SegmentMap
     #: Blocks in the topic, oldest first; the last one may grow.
     blocks: dict[BlockKey, None] = field(default_factory=dict)
-    #: Grows with every change, so that what was derived from it can be kept until then.
+    #: Another one after every change, so that what was derived from it can be kept until then.
     version: int = 0
 
 
@@ -34,10 +34,12 @@ class SegmentBook:
     Guarantees: what a replicator tells late, after the partition was given to another one, changes nothing.
     """
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = DEFAULT_LIMIT, blocks: int = _BLOCKS) -> None:
+        """Of each partition, ``limit`` segments are kept here, and ``blocks`` in the topic."""
+        self._limit, self._blocks = limit, blocks
         self._pages: dict[TopicPartition, Page] = {}
         self._superfluous: list[BlockKey] = []
+        self._changes = 0
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._pages)
@@ -67,22 +69,35 @@ class SegmentBook:
             self._pages[block.source] = page
         # Of a block that has grown only what is new, and the segment that may have, is to be looked at.
         known = page.places.last_source if block.key in page.blocks else None
+        if known is None:
+            self._drop_cut(page, block.segments[0])
         page.epoch = block.epoch
-        page.version += 1
+        self._changes += 1
+        page.version = self._changes
         page.blocks[block.key] = None
         for segment in block.segments:
             if known is None or segment.source >= known:
                 page.places.add(segment, segment.source)
         page.places.reached(block.source_next)
 
+    def _drop_cut(self, page: Page, begin: Segment) -> None:
+        """What is copied anew, or was lost by the target, must not outlive the block that says so."""
+        kept = page.places.survives(begin)
+        if kept is None:
+            return
+        keys = [key for key in page.blocks if key.first < kept]
+        # The last of these tells of records on both sides of the cut, or of nothing that could not be read again.
+        self._superfluous += [key for key in page.blocks if key not in keys[:-1]]
+        page.blocks = dict.fromkeys(keys[:-1])
+
     def superfluous(self) -> list[BlockKey]:
         """Blocks to be deleted from the topic; each is named once. The newest are all kept, ever fewer of the old."""
         for page in self._pages.values():
-            if len(page.blocks) > _BLOCKS:
-                older = list(page.blocks)[1 : len(page.blocks) // 2 : 2]
-                self._superfluous += older
-                for key in older:
-                    del page.blocks[key]
+            if len(page.blocks) > self._blocks:
+                keys = list(page.blocks)
+                kept, _ = thinned([key.first for key in keys], self._blocks)
+                page.blocks = dict.fromkeys(keys[at] for at in kept)
+                self._superfluous += [key for key in keys if key not in page.blocks]
         gone, self._superfluous = self._superfluous, []
         return gone
 

@@ -204,19 +204,26 @@ class GroupCarrier:
             partition: self._maps.route(partition) for partition in {e.key.partition for e in self.book.untranslated}
         }
         versions = {partition: route.version for partition, route in routes.items() if route is not None}
-        found: list[tuple[Entry, int, Translation]] = []
-        for entry, offset in self.book.to_translate(versions):
-            route = routes[entry.key.partition]
-            place = Translation(offset=None, reason=_NOT_COPIED) if route is None else await route.translate(offset)
-            found.append((entry, offset, place))
+        pending = list(self.book.to_translate(versions))
+        if pending:
+            await self._maps.look({entry.key.partition: routes[entry.key.partition] for entry, _ in pending})
+        found = [(entry, offset, await self._place(routes[entry.key.partition], offset)) for entry, offset in pending]
         placed = {entry.key.partition for entry, _, place in found if place.offset is not None}
         bounds = await self._bounds({route for partition in placed if (route := routes[partition]) is not None})
         for entry, offset, place in found:
             route = routes[entry.key.partition]
+            # The map may have changed since: then it is asked again.
+            version = versions.get(entry.key.partition, 0)
             if route is None or place.offset is None:
-                self.book.translated(entry, offset, route.version if route else 0, place)
+                # Which topics there are may turn out without a change of the map.
+                self.book.translated(entry, offset, -1 if route and route.outdated else version, place)
             elif route.remote in bounds:
-                self.book.translated(entry, offset, route.version, within(place, bounds[route.remote]))
+                self.book.translated(entry, offset, version, within(place, bounds[route.remote]))
+
+    @staticmethod
+    async def _place(route: Route | None, offset: int) -> Translation:
+        why = _NOT_COPIED if route is None else route.outdated
+        return Translation(offset=None, reason=why) if route is None or why else await route.translate(offset)
 
     async def _bounds(self, routes: Collection[Route]) -> dict[TopicPartition, LogBounds]:
         """Where the remote logs begin and end; those that can't be asked now are left out."""

@@ -23,7 +23,7 @@ class GapReader:
         self._gap = gap
         self._read_committed = read_committed
         self._records = 0
-        self._places = SegmentMap(sys.maxsize)
+        self._places = SegmentMap(sys.maxsize, gap.after)
 
     def take(self, batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> None:
         """One fetch's batches, in order.

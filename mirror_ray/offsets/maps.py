@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.kafka.reading import read_between
-from mirror_ray.model.errors import CorruptRecordError, MirrorError
+from mirror_ray.model.errors import CorruptRecordError, KafkaProtocolError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.gap import GapReader
 from mirror_ray.offsets.segments import Between, SegmentMap
@@ -77,7 +79,7 @@ class FollowedMap:
     async def _follow(self) -> None:
         while True:
             try:
-                anew, records, complete = await self._reader.read(_WAIT_MS)
+                anew, records, complete = await self._reader.read(_WAIT_MS if self.ready.is_set() else 0)
             except (OSError, MirrorError) as error:
                 log.info("%s: %s", self._reader.topic, error)
                 self._on_problem(f"topic {self._reader.topic} can't be read: {error}")
@@ -112,7 +114,28 @@ class FollowedMap:
                     reader.take(batches, aborted)
         except TimeoutError:
             return f"source offsets {gap.after.source} to {gap.before.source} can't be read within {_GAP_S:g} s"
+        except KafkaProtocolError as error:
+            if error.code != OFFSET_OUT_OF_RANGE:
+                raise
+            return f"source offset {gap.after.source}, from which to count, was deleted"
         return reader.finish()
+
+
+class _Topic(NamedTuple):
+    """What there is under a name."""
+
+    cluster: Cluster
+    name: str
+
+    def other_than(self, topic_id: TopicId) -> str | None:
+        """Why it is not the topic of that id; None: it is, as far as the last metadata say."""
+        found = self.cluster.metadata.topics.get(self.name)
+        if found is None or found.topic_id == topic_id:
+            return None
+        name = f"topic {self.name} on cluster {self.cluster.settings.alias}"
+        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            return f"{name} is missing"
+        return None if found.error_code else f"{name} was created anew, and nothing of that was copied yet"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +149,9 @@ class Route:
     translate: Callable[[int], Awaitable[Translation]]
     _book: SegmentBook
     _key: TopicPartition
+    #: The topics that the map should tell of.
+    _source: _Topic
+    _target: _Topic
 
     @property
     def version(self) -> int:
@@ -133,12 +159,21 @@ class Route:
         page = self._book.find(self._key)
         return page.version if page else 0
 
+    @property
+    def outdated(self) -> str | None:
+        """Why the map tells of other topics than these; None: it tells of them, as far as is known."""
+        page = self._book.find(self._key)
+        if page is None:
+            return None
+        return self._source.other_than(page.source_topic_id) or self._target.other_than(page.target_topic_id)
+
 
 class FlowMaps:
     """Both maps that a flow's groups need: its own, and for topics that came from the target that of the way back."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, on_problem: Callable[[str], None]) -> None:
         self._rules = replication_rules(flow)
+        self._source, self._target = source, target
         self._target_alias = flow.name.target
         self._routes: dict[TopicPartition, Route | None] = {}
         committed = flow.fetch.isolation_level == "read_committed"
@@ -165,11 +200,24 @@ class FlowMaps:
         upstream = self._rules.policy.upstream_topic(topic) if back else None
         if upstream is not None and upstream != topic:
             original = TopicPartition(upstream, number)
-            return Route(original, True, partial(self._back.translator.to_source, original), self._back.book, original)
+            back_to = partial(self._back.translator.to_source, original)
+            topics = _Topic(self._target, upstream), _Topic(self._source, topic)
+            return Route(original, True, back_to, self._back.book, original, *topics)
         if not self._rules.should_replicate_topic(topic):
             return None
         remote = TopicPartition(self._rules.remote_topic(topic), number)
-        return Route(remote, False, partial(self.own.translator.to_target, partition), self.own.book, partition)
+        topics = _Topic(self._source, topic), _Topic(self._target, remote.topic)
+        to_target = partial(self.own.translator.to_target, partition)
+        return Route(remote, False, to_target, self.own.book, partition, *topics)
+
+    async def look(self, routes: Mapping[TopicPartition, Route | None]) -> None:
+        """See which topics are there now, of these source partitions and of their remote ones.
+
+        Raises:
+            ClusterUnreachableError: No broker answers.
+        """
+        remotes = {route.remote.topic for route in routes.values() if route is not None}
+        await asyncio.gather(self._source.refresh({each.topic for each in routes}), self._target.refresh(remotes))
 
     def source_of(self, remote: TopicPartition) -> TopicPartition | None:
         """The source partition of a partition named in a checkpoint."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from mirror_ray.model.segment import Segment
 
 #: Segments kept of a partition, of 32 bytes each.
 DEFAULT_LIMIT = 1 << 14
+#: Of what is kept, so much is the newest of all, without an omission.
+_DENSE = 4
 
 
 class Position(NamedTuple):
@@ -50,6 +52,8 @@ class Beyond:
 
 Place = Exact | Between | Beyond
 
+_BEGINNING = Position(0, 0, 0)
+
 
 class SegmentMap:
     """The segments of one partition in their order; at most ``limit`` of them, dense at the head and sparse behind.
@@ -58,16 +62,19 @@ class SegmentMap:
     added, unless the target was truncated or the source is copied anew.
     """
 
-    __slots__ = ("_head", "_lengths", "_limit", "_numbers", "_origin", "_sources", "_targets")
+    __slots__ = ("_head", "_lengths", "_limit", "_numbers", "_origin", "_share", "_sources", "_targets")
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, origin: Position = _BEGINNING) -> None:
+        """Nothing lies before ``origin``."""
         self._limit = limit
         self._sources, self._targets = array("q"), array("q")
         self._lengths, self._numbers = array("q"), array("q")
         #: Records before this are not there any more, or never were.
-        self._origin = Position(0, 0, 0)
+        self._origin = origin
         #: Source position that has been reached: behind the last record there may be holes.
         self._head = 0
+        #: See ``thinned``.
+        self._share = 0.0
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -93,27 +100,45 @@ class SegmentMap:
     @property
     def head(self) -> Position:
         """What has been reached on both sides; all 0 while nothing is known."""
-        if not len(self):
-            return Position(0, 0, 0)
-        end = self._end(len(self) - 1)
-        return Position(self._head, end.target, end.number)
+        end = self._last_end
+        return _BEGINNING if end is None else Position(self._head, end.target, end.number)
+
+    @property
+    def _last_end(self) -> Position | None:
+        return self._end(-1) if self._sources else None
+
+    def survives(self, segment: Segment) -> int | None:
+        """The source position up to which ``add`` would keep what is known; None: it would keep all of it."""
+        end = self._last_end
+        if end is None or (segment.source >= end.source and segment.target >= end.target):
+            return None
+        keep = self._before(segment)
+        return self._end(keep - 1).source if keep else self._sources[0]
 
     def add(self, segment: Segment, source_next: int) -> None:
         """What was acknowledged next, and the source position that was reached with it.
 
         What lies at or behind it on either side was lost by the target, or is copied anew, and is forgotten.
         """
-        self._cut(segment)
-        segment = segment._replace(number=self._counted_on(segment.number))
-        if self._continues(segment):
-            self._lengths[-1] = segment.source + segment.length - self._sources[-1]
-        else:
-            self._sources.append(segment.source)
-            self._targets.append(segment.target)
-            self._lengths.append(segment.length)
-            self._numbers.append(segment.number)
-        self._head = max(source_next, segment.source + segment.length)
-        if len(self) > self._limit:
+        end = self._last_end
+        if end is not None and (segment.source < end.source or segment.target < end.target):
+            self._cut(segment)
+            end = self._last_end
+        source, target, length, number = segment
+        if end is not None:
+            # Numbers are told as sequences, which wrap.
+            records = (number - end.number) % SEQUENCE_MODULUS
+            number = end.number + records
+        self._head = max(source_next, source + length)
+        if end is not None and source - end.source == records == target - end.target:
+            # Every offset up to it, on both sides, is a record: there is no hole, told or not.
+            self._lengths[-1] += records + length
+            return
+        self._sources.append(source)
+        self._targets.append(target)
+        self._lengths.append(length)
+        self._numbers.append(number)
+        if len(self._sources) > self._limit:
             self._thin()
 
     def reached(self, source_next: int) -> None:
@@ -160,12 +185,13 @@ class SegmentMap:
 
     def _before_all(self, first: Exact) -> Place:
         begin = self._begin(0)
-        return first if begin.number == self._origin.number else Between(self._origin, begin)
+        nothing = begin.number == self._origin.number or begin.target == self._origin.target
+        return first if nothing else Between(self._origin, begin)
 
     def _behind(self, at: int, following: int, *, at_once: bool) -> Place:
         """The place of what lies between a segment's end and the next one's begin, where ``following`` is."""
         end, begin = self._end(at), self._begin(at + 1)
-        if end.number == begin.number:
+        if begin.number == end.number or begin.target == end.target:
             return Exact(following)
         if at_once and begin.target - end.target == begin.number - end.number:
             return Exact(end.target)
@@ -178,23 +204,12 @@ class SegmentMap:
         length = self._lengths[at]
         return Position(self._sources[at] + length, self._targets[at] + length, self._numbers[at] + length)
 
-    def _counted_on(self, number: int) -> int:
-        """Numbers are told as sequences, which wrap."""
-        if not len(self):
-            return number
-        before = self._end(len(self) - 1).number
-        return before + (number - before) % SEQUENCE_MODULUS
-
-    def _continues(self, segment: Segment) -> bool:
-        """Whether every offset up to it, on both sides, is a record: then there is no hole, told or not."""
-        if not len(self):
-            return False
-        end = self._end(len(self) - 1)
-        records = segment.number - end.number
-        return segment.source - end.source == records == segment.target - end.target
+    def _before(self, segment: Segment) -> int:
+        """How many segments begin before it on both sides."""
+        return min(bisect_left(self._sources, segment.source), bisect_left(self._targets, segment.target))
 
     def _cut(self, segment: Segment) -> None:
-        keep = min(bisect_left(self._sources, segment.source), bisect_left(self._targets, segment.target))
+        keep = self._before(segment)
         for column in (self._sources, self._targets, self._lengths, self._numbers):
             del column[keep:]
         if keep:
@@ -202,7 +217,32 @@ class SegmentMap:
             self._lengths[-1] = min(self._lengths[-1], room)
 
     def _thin(self) -> None:
-        """Give up every other one of the older half, but the first."""
-        half = len(self) // 2
-        for column in (self._sources, self._targets, self._lengths, self._numbers):
-            del column[1:half:2]
+        keep, self._share = thinned(self._sources, self._limit, self._share)
+        self._sources, self._targets, self._lengths, self._numbers = (
+            array("q", [column[at] for at in keep])
+            for column in (self._sources, self._targets, self._lengths, self._numbers)
+        )
+
+
+def thinned(sources: Sequence[int], limit: int, share: float = 0.0) -> tuple[list[int], float]:
+    """Which of more than ``limit`` ascending source offsets to keep, by number: three quarters of the limit at most.
+
+    The first one and the newest ones are kept. What is left out between two others is less than a fixed share of its
+    distance to the end: who asks for an old offset reads more of the source than who asks for a new one, and the share
+    is as small as the limit allows. It is returned, too: the next time no smaller one is to be tried.
+    """
+    newest = range(len(sources) - limit // _DENSE, len(sources))
+    share = share or 1 / limit
+    while len(kept := [*_apart(sources, newest[0], share), *newest]) > limit - len(newest):
+        share *= 1.25
+    return kept, share
+
+
+def _apart(sources: Sequence[int], newest: int, share: float) -> list[int]:
+    """What to keep in front of number ``newest``, so that only a ``share`` of the way from there to the end is lost."""
+    end, following, kept = sources[-1], sources[newest], list[int]()
+    for at in range(newest - 1, 0, -1):
+        if following - sources[at] > (end - following) * share:
+            kept.append(at)
+            following = sources[at]
+    return [0, *reversed(kept)]

@@ -12,7 +12,8 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.segments import Between, Exact, Place, SegmentMap
 
-_GAPS_KEPT = 256
+#: Gaps that were looked into, and segments found in them, that are remembered.
+_GAPS_KEPT, _SEGMENTS_KEPT = 256, 1 << 20
 #: As in MM2, which emits no checkpoint before it has copied a record.
 _NOTHING = "no record of the partition was copied yet"
 
@@ -54,13 +55,17 @@ def within(found: Translation, there: LogBounds) -> Translation:
 ReadGap = Callable[[TopicPartition, Page, Between], Awaitable[SegmentMap | str]]
 
 
+_GapKey = tuple[TopicPartition, TopicId, Between]
+
+
 class Translator:
     """Answers from the book, and reads the source for what the book has forgotten."""
 
     def __init__(self, book: SegmentBook, read_gap: ReadGap) -> None:
         self._book = book
         self._read_gap = read_gap
-        self._gaps: OrderedDict[tuple[TopicPartition, TopicId, Between], SegmentMap | str] = OrderedDict()
+        self._gaps: OrderedDict[_GapKey, SegmentMap | str] = OrderedDict()
+        self._segments_kept = 0
 
     async def to_target(self, source: TopicPartition, offset: int) -> Translation:
         """Where the source position ``offset`` is on the target: the place of the first record not before it.
@@ -104,13 +109,18 @@ class Translator:
                 found = await self._read_gap(source, page, gap)
             except (OSError, MirrorError) as error:
                 return _below(gap, side, f"the source can't be read: {error}")
-            self._gaps[key] = found
-            while len(self._gaps) > _GAPS_KEPT:
-                self._gaps.popitem(last=False)
+            self._keep(key, found)
         if isinstance(found, str):
             return _below(gap, side, found)
         place = ask(found)
         return Translation(offset=place.offset if isinstance(place, Exact) else getattr(gap.before, side))
+
+    def _keep(self, key: _GapKey, found: SegmentMap | str) -> None:
+        self._gaps[key] = found
+        self._segments_kept += len(found) if isinstance(found, SegmentMap) else 0
+        while len(self._gaps) > 1 and (len(self._gaps) > _GAPS_KEPT or self._segments_kept > _SEGMENTS_KEPT):
+            _, oldest = self._gaps.popitem(last=False)
+            self._segments_kept -= len(oldest) if isinstance(oldest, SegmentMap) else 0
 
 
 def _below(gap: Between, side: str, why: str) -> Translation:

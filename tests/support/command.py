@@ -54,7 +54,7 @@ def wait_for(name: str, condition: Callable[[], T], message: str, timeout_s: flo
     try:
         return wait_until(condition, timeout_s, message)
     except AssertionError as error:
-        told = [_said(ask, "--name", name) for ask in ("status", "lag", "topics", "replicators", "events")]
+        told = [_said(ask, "--name", name) for ask in ("status", "lag", "topics", "groups", "replicators", "events")]
         raise AssertionError("\n".join([str(error), *told])) from None
 
 

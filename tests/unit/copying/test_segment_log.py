@@ -81,8 +81,8 @@ def test_what_nobody_takes_is_given_up_at_last() -> None:
     """Memory is bounded where the segments topic can't be written for hours."""
     log = _log()
     log.begin(Anchor(0, 0))
-    for number in range(100 * BLOCK_SEGMENTS):
+    for number in range(800 * BLOCK_SEGMENTS):
         log.add([(2 * number, 1)], number, number)
-    blocks = log.take(200 * BLOCK_SEGMENTS)
-    assert len(blocks) < 100
-    assert blocks[-1].segments[-1].target == 100 * BLOCK_SEGMENTS - 1
+    blocks = log.take(1600 * BLOCK_SEGMENTS)
+    assert len(blocks) < 600
+    assert blocks[-1].segments[-1].target == 800 * BLOCK_SEGMENTS - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror_ray.copying.segment_log import SegmentLog
@@ -112,7 +112,7 @@ def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
     """A hole behind every record: what the newest blocks tell is exact, also after everything was read anew."""
     book, log, topic = SegmentBook(), _log(1), dict[object, SegmentBlock]()
     log.begin(Anchor(0, 0))
-    for number in range(200_000):
+    for number in range(100_000):
         log.add([(2 * number, 1)], number, number)
         if number % 500 == 499:
             for block in log.take(2 * number + 2):
@@ -120,15 +120,58 @@ def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
                 topic[block.key] = block
             for key in book.superfluous():
                 del topic[key]
-    assert len(topic) <= 130
+    assert len(topic) <= 1025
     again = SegmentBook()
     for block in topic.values():
         again.apply(block)
     for each in (book, again):
         page = each.find(SOURCE)
         assert page is not None
-        assert all(page.places.to_target(2 * number) == Exact(number) for number in range(195_000, 200_000))
+        assert all(page.places.to_target(2 * number) == Exact(number) for number in range(96_000, 100_000))
         assert len(page.places) <= 1 << 14
+        for number in range(0, 100_000, 777):
+            place = page.places.to_target(2 * number)
+            if isinstance(place, Between):
+                to_read, behind = place.before.source - place.after.source, 200_000 - place.before.source
+                assert to_read <= behind / 32
+
+
+@given(cut=st.integers(0, 2_000), step=st.integers(1, 3), lost=st.integers(0, 500))
+@settings(max_examples=30)
+def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None:
+    """The target lost its end and a cleaned source was copied anew: thinned blocks tell nothing of what was before."""
+    book, topic = SegmentBook(blocks=16), dict[object, SegmentBlock]()
+
+    def tell(log: SegmentLog, reached: int) -> None:
+        for block in log.take(reached):
+            book.apply(block)
+            topic[block.key] = block
+        for key in book.superfluous():
+            topic.pop(key, None)
+
+    first, second = _log(1), _log(2)
+    first.begin(Anchor(0, 0))
+    for number in range(2_000):
+        first.add([(2 * number, 1)], number, number)
+    tell(first, 4_000)
+    # Some of what was to be copied again is gone on the source, too.
+    source, truth = 2 * cut + lost, {2 * number: number for number in range(cut)}
+    second.begin(Anchor(source, cut))
+    for number in range(cut, cut + 3_000):
+        second.add([(source, 1)], number, number)
+        truth[source] = number
+        source += step + 1
+        if not number % 500:
+            tell(second, source)
+    tell(second, source)
+    again = SegmentBook()
+    for block in topic.values():
+        again.apply(block)
+    for each in (book, again):
+        page = each.find(SOURCE)
+        assert page is not None
+        places = {offset: page.places.to_target(offset) for offset in truth}
+        assert all(place == Exact(truth[at]) for at, place in places.items() if isinstance(place, Exact))
 
 
 def test_what_both_logs_have_deleted_is_deleted() -> None:
@@ -141,7 +184,7 @@ def test_what_both_logs_have_deleted_is_deleted() -> None:
         book.apply(block)
     book.forget_below(SOURCE, 3_000, 1_400)
     gone = book.superfluous()
-    assert [key.first for key in gone] == [0, 512, 1024, 1536, 2048]
+    assert [key.first for key in gone] == list(range(0, 2_689, 64))
     page = book.find(SOURCE)
     assert page is not None
     assert page.places.to_target(2_900) == Exact(1_450)

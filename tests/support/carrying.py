@@ -1,0 +1,85 @@
+"""Consumer groups carried over without a system: a carrier of its own, commits in bulk, what it says of a group."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from mirror_ray.config.settings import FlowSettings, GroupSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.group_offsets import commit_offsets
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.observe.groups import GroupPartitionStatus
+from mirror_ray.offsets.checkpointing import GroupCarrier
+from mirror_ray.offsets.maps import FlowMaps
+from tests.support.clusters import Clusters
+from tests.support.engine import cluster_settings
+from tests.support.kafka import create_topic, exists
+
+#: All that a round may do, it does.
+EVERY_ROUND = GroupSettings(include=(), emit_checkpoints_interval_s=0, sync_offsets_interval_s=0, refresh_interval_s=0)
+
+SYNCS = "mm2-offset-syncs.B.internal"
+SEGMENTS = "mm2-ray-segments.A.internal"
+CHECKPOINTS = "A.checkpoints.internal"
+
+
+@asynccontextmanager
+async def _opened(clusters: Clusters, groups: str) -> AsyncIterator[tuple[FlowSettings, Cluster, Cluster, FlowMaps]]:
+    flow = FlowSettings(
+        name=FlowName("A", "B"), enabled=True, groups=EVERY_ROUND.model_copy(update={"include": (groups,)})
+    )
+    source, target = Cluster(cluster_settings("A", clusters.a), "c"), Cluster(cluster_settings("B", clusters.b), "c")
+    maps = FlowMaps(flow, source, target, on_problem=lambda text: None)
+    try:
+        yield flow, source, target, maps
+    finally:
+        await maps.close()
+        await source.close()
+        await target.close()
+
+
+@asynccontextmanager
+async def carrier(clusters: Clusters, groups: str) -> AsyncIterator[GroupCarrier]:
+    """Carries the groups that match from A to B; begun."""
+    async with _opened(clusters, groups) as opened:
+        carrying = GroupCarrier(*opened)
+        await carrying.begin()
+        yield carrying
+
+
+@asynccontextmanager
+async def follow(clusters: Clusters) -> AsyncIterator[FlowMaps]:
+    """The maps of A->B; read to their ends."""
+    async with _opened(clusters, ".*") as (*_, maps):
+        await maps.ready()
+        yield maps
+
+
+def internal_topics(clusters: Clusters) -> None:
+    """As the coordinator creates them."""
+    for cluster, topic in ((clusters.a, SYNCS), (clusters.b, SEGMENTS), (clusters.b, CHECKPOINTS)):
+        if not exists(cluster.confluent_config(), topic):
+            create_topic(cluster.confluent_config(), topic, topic_config={"cleanup.policy": "compact"})
+
+
+async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+    """Commit each group's offsets."""
+    connected = Cluster(cluster_settings("X", cluster), "commits")
+    try:
+        commits = {group: {p: (offset, "") for p, offset in offsets.items()} for group, offsets in groups.items()}
+        answers = await commit_offsets(Coordinators(connected, patience_s=30), commits)
+    finally:
+        await connected.close()
+    assert not [error for each in answers.values() for error in each.values() if error], answers
+
+
+def standings(carrying: GroupCarrier) -> dict[tuple[str, TopicPartition], GroupPartitionStatus]:
+    """What it says of every group and source partition."""
+    return {
+        (status.group, TopicPartition(each.topic, each.partition)): each
+        for status in carrying.statuses()
+        for each in status.partitions
+    }

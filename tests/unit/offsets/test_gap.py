@@ -1,0 +1,39 @@
+"""A gap read from the source: every place in it is the very one, or none is said."""
+
+from __future__ import annotations
+
+from mirror_ray.offsets.gap import GapReader
+from mirror_ray.offsets.segments import Between, Exact, Position, SegmentMap
+from mirror_ray.records.batch import Batch
+from mirror_ray.records.decode import Record, record_tail
+from mirror_ray.records.repack import encode
+
+AFTER, BEFORE = Position(100, 50, 50), Position(130, 60, 60)
+
+
+def batch(offsets: range) -> Batch:
+    """Records at these offsets."""
+    return encode([Record(offset, 1, record_tail(None, b"%d" % offset, ())) for offset in offsets], "none")
+
+
+def read(*batches: range) -> SegmentMap | str:
+    """What is said of a gap with these records."""
+    reader = GapReader(Between(AFTER, BEFORE), read_committed=True)
+    reader.take([batch(each) for each in batches], ())
+    return reader.finish()
+
+
+def test_every_place_in_a_gap_is_known() -> None:
+    """Also before its first record, where a marker or an aborted transaction lies, between and behind."""
+    found = read(range(95, 98), range(105, 110), range(115, 120), range(130, 133))
+    assert isinstance(found, SegmentMap)
+    assert [found.to_target(each) for each in (100, 104, 105, 109, 110, 115, 119)] == [
+        Exact(each) for each in (50, 50, 50, 54, 55, 55, 59)
+    ]
+
+
+def test_a_cleaned_source_says_nothing() -> None:
+    """It holds fewer records than were copied."""
+    assert read(range(105, 110)) == (
+        "of 10 records that were copied between source offsets 100 and 130, 5 are there: the source was cleaned"
+    )
