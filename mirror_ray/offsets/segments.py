@@ -124,6 +124,9 @@ class SegmentMap:
         if end is not None and (segment.source < end.source or segment.target < end.target):
             self._cut(segment)
             end = self._last_end
+            if end is None:
+                # All of it is copied anew: what was not is of no use.
+                self._origin = Position(segment.source, segment.target, segment.number)
         source, target, length, number = segment
         if end is not None:
             # Numbers are told as sequences, which wrap.

@@ -128,3 +128,13 @@ def test_memory_is_bounded_by_the_limit() -> None:
     assert len(places) <= 1000
     assert all(places.to_target(2 * number) == Exact(number) for number in range(99_750, 100_000))
     assert isinstance(places.to_target(1_001), Between)
+
+
+def test_below_what_is_copied_anew_is_its_beginning() -> None:
+    """A group from before begins there: nothing of the copy that was given up is looked for."""
+    places = SegmentMap()
+    places.add(Segment(100, 0, 50, 0), 150)
+    places.add(Segment(80, 50, 0, 50), 80)
+    places.add(Segment(80, 50, 70, 50), 150)
+    assert places.to_target(10) == Exact(50)
+    assert places.to_target(100) == Exact(70)
