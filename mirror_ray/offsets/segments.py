@@ -122,10 +122,11 @@ class SegmentMap:
         """
         end = self._last_end
         if end is not None and (segment.source < end.source or segment.target < end.target):
+            again = segment.target >= end.target
             self._cut(segment)
             end = self._last_end
-            if end is None:
-                # All of it is copied anew: what was not is of no use.
+            if end is None and again:
+                # The source is copied anew behind all that the target has: nothing before that is of use.
                 self._origin = Position(segment.source, segment.target, segment.number)
         source, target, length, number = segment
         if end is not None:
