@@ -34,7 +34,7 @@ from mirror_ray.model.lease import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.trouble import Trouble, TroubleKind
 from mirror_ray.records.batch import Batch, iter_batches
-from tests.support.kafka import Message, append, create_topic
+from tests.support.kafka import Message, append, create_topic, exists
 
 FLOW = FlowName("A", "B")
 MAX_MESSAGE_BYTES = 1_048_588
@@ -71,6 +71,8 @@ class Replicated:
         self._state = state_topic(FLOW.source)
 
     async def __aenter__(self) -> Self:
+        await asyncio.to_thread(ensure_compacted, self.source, "mm2-offset-syncs.B.internal")
+        await asyncio.to_thread(ensure_compacted, self.target, "mm2-ray-segments.A.internal")
         self._clusters = {
             alias: Cluster(cluster_settings(alias, cluster), "test")
             for alias, cluster in (("A", self.source), ("B", self.target))
@@ -307,6 +309,17 @@ class Engine:
                 await cluster.close()
             await asyncio.gather(*tasks, return_exceptions=True)
         self.core._flows.clear()
+
+
+def ensure_compacted(cluster: DevCluster, topic: str) -> None:
+    """Create an internal topic where it is missing, as a coordinator does."""
+    if not exists(cluster.confluent_config(), topic):
+        create_topic(
+            cluster.confluent_config(),
+            topic,
+            replication_factor=min(3, len(cluster.brokers)),
+            topic_config={"cleanup.policy": "compact"},
+        )
 
 
 def cluster_settings(alias: str, cluster: DevCluster, user: str | None = None) -> ClusterSettings:
