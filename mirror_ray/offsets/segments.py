@@ -246,7 +246,8 @@ def _apart(sources: Sequence[int], newest: int, share: float) -> list[int]:
     """What to keep in front of number ``newest``, so that only a ``share`` of the way from there to the end is lost."""
     end, following, kept = sources[-1], sources[newest], list[int]()
     for at in range(newest - 1, 0, -1):
-        if following - sources[at] > (end - following) * share:
+        # Without it, all behind the one before it is unknown.
+        if following - sources[at - 1] > (end - following) * share:
             kept.append(at)
             following = sources[at]
     return [0, *reversed(kept)]

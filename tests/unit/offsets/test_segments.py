@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap
+from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap, thinned
 
 
 @dataclass
@@ -138,3 +139,17 @@ def test_below_what_is_copied_anew_is_its_beginning() -> None:
     places.add(Segment(80, 50, 70, 50), 150)
     assert places.to_target(10) == Exact(50)
     assert places.to_target(100) == Exact(70)
+
+
+def test_what_is_left_out_is_a_small_share_of_the_way_to_the_end() -> None:
+    """However often it is thinned: between two neighbours, and so for whoever has to read what lies there."""
+    kept: list[int] = []
+    for first in range(0, 100_000, 100):
+        kept += range(10 * first, 10 * first + 1_000, 10)
+        if len(kept) > 500:
+            chosen, _ = thinned(kept, 500)
+            kept = [kept[at] for at in chosen]
+    assert kept[0] == 0
+    assert len(kept) <= 500
+    gaps = [(newer - older, kept[-1] - newer) for older, newer in pairwise(kept)]
+    assert all(gap <= max(10, to_end / 20) for gap, to_end in gaps)
