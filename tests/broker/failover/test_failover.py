@@ -1,0 +1,292 @@
+"""Failover and failback between real brokers: every record once, plans that break off in every step, a source gone."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
+
+from mirror_ray.config.settings import GroupSettings, MirrorSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.failover.audit import Audit
+from mirror_ray.failover.plan import STEPS, Options, Plan, Step, StepResult
+from mirror_ray.failover.run import Order, Report, carry_out, look
+from mirror_ray.failover.steps import Timing
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
+from mirror_ray.model.names import FlowName
+from tests.broker.offsets.test_groups_are_carried import commit, committed
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.kafka import Message, end_offsets, produce, produce_transactions
+from tests.support.local import LocalSystem, aside
+from tests.support.systems import settings_of
+
+pytestmark = pytest.mark.timeout(300)
+
+FLOW = FlowName("A", "B")
+FAST = Timing(quiet_s=0.3, catch_up_s=60.0)
+FAILOVER = Order(kind="failover", flow=FLOW, timing=FAST, restart=True)
+FAILBACK = Order(kind="failback", flow=FLOW, timing=FAST, restart=True)
+GO_ON = replace(FAILOVER, restart=False)
+
+
+def settings(clusters: Clusters, topic: str, group: str, *flows: str) -> MirrorSettings:
+    """Flows of the topics of that prefix that carry over the groups of that prefix."""
+    groups = GroupSettings(
+        include=(f"{group}.*",),
+        emit_checkpoints_interval_s=0.2,
+        sync_offsets_interval_s=0.2,
+        refresh_interval_s=0.2,
+    )
+    return settings_of({"A": clusters.a, "B": clusters.b}, *(flows or ("A->B",)), topics=topic, groups=groups)
+
+
+def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
+    """As a member-less consumer: read on from what is committed, to the end or ``most`` records, and commit."""
+    config = {**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer({**config, "auto.offset.reset": "error", "enable.partition.eof": True})
+    values: list[bytes] = []
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_STORED) for number in range(partitions)])
+        ended: set[Any] = set()
+        while len(values) < most and len(ended) < partitions:
+            message = consumer.poll(10)
+            assert message is not None, "nothing came"
+            if message.error() is not None:
+                assert message.error().name() == "_PARTITION_EOF", message.error()
+                ended.add(message.partition())
+                continue
+            values.append(message.value() or b"")
+        consumer.commit(offsets=consumer.position(consumer.assignment()), asynchronous=False)
+    finally:
+        consumer.close()
+    return values
+
+
+async def caught_up(system: LocalSystem, count: int) -> None:
+    """Wait until so many partitions are known, and have no lag."""
+
+    async def done() -> bool:
+        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
+        return len(lines) == count and all(each.lag_records == 0 for each in lines)
+
+    await system.wait(done, "everything is copied")
+
+
+def numbered(count: int, first: int = 0) -> list[Message]:
+    """Records for two partitions."""
+    return [Message(b"%d" % number, partition=number % 2) for number in range(first, first + count)]
+
+
+@asynccontextmanager
+async def scene(clusters: Clusters, make_topic: TopicMaker, *flows: str) -> AsyncIterator[tuple[LocalSystem, str, str]]:
+    """A running system whose topic of two partitions holds 200 records, and a group that stands at 30 in each."""
+    topic, group = make_topic(clusters.a, 2), f"g-{uuid.uuid4().hex[:8]}"
+    await aside(lambda: produce(clusters.a.confluent_config(), topic, numbered(200)))
+    await aside(lambda: commit(clusters.a, group, {(topic, 0): 30, (topic, 1): 30}))
+    async with LocalSystem(settings(clusters, topic, group, *flows), groups=True) as system:
+        await caught_up(system, 2)
+        yield system, topic, group
+
+
+def outcomes(report: Report) -> list[str]:
+    """Of all steps that were done."""
+    return [result.outcome for result in report.plan.results.values()]
+
+
+async def test_every_record_once_over_both_sides_and_back(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """A hundred groups stop anywhere, move, go on, and come back; the flow resumes and copies nothing twice."""
+    a, b = clusters
+    topic, prefix = make_topic(a, 2), f"g-{uuid.uuid4().hex[:8]}"
+    half = [(numbered(20, 20 * n), n % 4 > 0) for n in range(20)]
+    await aside(lambda: produce(a.confluent_config(), topic, numbered(200, 1000)))
+    await aside(lambda: produce_transactions(a.confluent_config(), topic, half, transactional_id=topic))
+    groups = [f"{prefix}-{number}" for number in range(100)]
+    for number, group in enumerate(groups):
+        start = {(topic, 0): 3 * number, (topic, 1): 2 * number}
+        await aside(lambda group=group, start=start: commit(a, group, start))  # type: ignore[misc]
+    wanted = {group: sorted(await aside(lambda group=group: rest(a, group, topic))) for group in groups[::20]}  # type: ignore[misc]
+    config = settings(clusters, topic, prefix)
+    async with LocalSystem(config, groups=True) as system:
+        report = await carry_out(config, FAILOVER, system.coordinator)
+        assert report.plan.finished
+        assert outcomes(report) == ["done"] * 9
+        verified = report.plan.results[Step.VERIFY].figures
+        assert (verified["different"], verified["not_comparable"]) == ([], 0)
+        first = {g: await aside(lambda g=g: process(b, g, f"A.{topic}", 50)) for g in wanted}  # type: ignore[misc]
+        back = await carry_out(config, FAILBACK, system.coordinator)
+        assert back.plan.finished, back.plan.results
+        for group, values in wanted.items():
+            last = await aside(lambda group=group: process(a, group, topic))  # type: ignore[misc]
+            assert sorted(first[group] + last) == values
+        await aside(lambda: produce(a.confluent_config(), topic, numbered(10, 5000)))
+        await caught_up(system, 2)
+        ends = await aside(lambda: end_offsets(b.confluent_config(), f"A.{topic}"))
+        assert sum(ends.values()) == 200 + 15 * 20 + 10
+        await follows_again(system, clusters, topic, groups[0])
+
+
+def rest(cluster: DevCluster, group: str, topic: str) -> list[bytes]:
+    """What a group has not processed, without committing."""
+    stands = committed(cluster, group, topic, 2)
+    values = process(cluster, group, topic)
+    commit(cluster, group, {(topic, number): offset for number, offset in stands.items()})
+    return values
+
+
+async def follows_again(system: LocalSystem, clusters: Clusters, topic: str, group: str) -> None:
+    """The group sync moves a group on the target that has come back, though it was committed there by itself."""
+    await aside(lambda: process(clusters.a, group, topic))
+    ends = await aside(lambda: end_offsets(clusters.b.confluent_config(), f"A.{topic}"))
+
+    async def there() -> bool:
+        return await aside(lambda: committed(clusters.b, group, f"A.{topic}", 2)) == ends
+
+    await system.wait(there, "the group sync has followed")
+
+
+class Break(Exception):
+    """A plan is cut off."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_it_is_taken_up_after_a_break_in_each_step(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Cut off before or after each result is in the audit topic, and taken up by the same order each time."""
+    left = list(STEPS)
+    write = Audit.result
+    written: list[Step] = []
+
+    async def cut(audit: Audit, plan: Plan, result: StepResult) -> None:
+        breaks = bool(left) and left[0] == result.step
+        if breaks:
+            left.pop(0)
+        if breaks and when == "before":
+            raise Break
+        await write(audit, plan, result)
+        written.append(result.step)
+        if breaks:
+            raise Break
+
+    async with scene(clusters, make_topic) as (system, topic, group):
+        monkeypatch.setattr(Audit, "result", cut)
+        order = FAILOVER
+        breaks = 0
+        while True:
+            try:
+                report = await carry_out(system.settings, order, system.coordinator)
+            except Break:
+                breaks, order = breaks + 1, GO_ON
+                continue
+            break
+        assert breaks == len(STEPS)
+        assert written == list(STEPS)
+        plans = [plan for plan in (await look(system.settings, FLOW)).plans() if not plan.abandoned]
+        assert plans[-1].id == report.plan.id
+        assert plans[-1].finished
+        assert len(await aside(lambda: process(clusters.b, group, f"A.{topic}"))) == 140
+
+
+async def test_a_dry_run_changes_nothing(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Neither a plan nor a pause nor an offset is left behind, and all figures are there."""
+    async with scene(clusters, make_topic) as (system, topic, group):
+        before = (await look(system.settings, FLOW)).plans()
+        report = await carry_out(system.settings, replace(FAILOVER, dry=True), system.coordinator)
+        assert list(report.plan.results) == list(STEPS)
+        assert outcomes(report) == ["done"] * 9
+        assert report.plan.results[Step.CHECK].figures["groups"] == 1
+        assert [place.offset for place in report.places[group]] == [30, 30]
+        assert (await look(system.settings, FLOW)).plans() == before
+        assert {each.state for each in await system.coordinator.partitions("A->B")} == {"copying"}
+
+
+async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """On the target they are named and left, and the plan waits until they are gone, or goes on without them."""
+    async with scene(clusters, make_topic) as (system, topic, group):
+        idle = f"{group}-idle"
+        await aside(lambda: commit(clusters.a, idle, {(topic, 0): 10}))
+        async with member(clusters.b, group, f"A.{topic}"):
+            report = await carry_out(system.settings, FAILOVER, system.coordinator)
+            assert report.plan.next_step == Step.COMMIT
+            assert report.plan.results[Step.COMMIT].figures["active"] == [group]
+            assert (await aside(lambda: committed(clusters.b, idle, f"A.{topic}", 1)))[0] == 10
+        report = await carry_out(system.settings, GO_ON, system.coordinator)
+        assert report.plan.finished
+        async with member(clusters.a, group, topic):
+            report = await carry_out(system.settings, FAILOVER, system.coordinator)
+            assert report.plan.next_step == Step.OFFSETS
+            without = replace(GO_ON, options=Options(skip_active=True))
+            report = await carry_out(system.settings, without, system.coordinator)
+            assert report.plan.finished
+            assert list(report.places) == [idle]
+
+
+@asynccontextmanager
+async def member(cluster: DevCluster, group: str, topic: str) -> AsyncIterator[None]:
+    """The group has one member, which commits nothing."""
+    consumer = Consumer({**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    stop = asyncio.Event()
+
+    async def poll() -> None:
+        while not stop.is_set():
+            await aside(lambda: consumer.poll(0.1))
+
+    polling = asyncio.create_task(poll())
+    try:
+        async with asyncio.timeout(60):
+            while not consumer.assignment():
+                await asyncio.sleep(0.1)
+        yield
+    finally:
+        stop.set()
+        await polling
+        await aside(consumer.close)
+
+
+async def test_producers_that_write_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Their topics are named, and nothing is paused or committed."""
+    async with scene(clusters, make_topic) as (system, topic, _):
+        stop = asyncio.Event()
+
+        async def write() -> None:
+            while not stop.is_set():
+                await aside(lambda: produce(clusters.a.confluent_config(), topic, numbered(2)))
+
+        writing = asyncio.create_task(write())
+        report = await carry_out(system.settings, replace(FAILOVER, timing=Timing(1.5, 5)), system.coordinator)
+        stop.set()
+        await writing
+        assert report.plan.next_step == Step.PRODUCERS
+        assert list(report.plan.results[Step.PRODUCERS].figures["written"]) == [topic]
+        report = await carry_out(system.settings, GO_ON, system.coordinator)
+        assert report.plan.finished
+
+
+async def test_the_source_is_gone(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """What the target knows is enough: groups go on where their last checkpoint was; empty partitions at their start."""
+    async with scene(clusters, make_topic) as (system, topic, group):
+
+        async def told() -> bool:
+            stands = await aside(lambda: committed(clusters.b, group, f"A.{topic}", 2))
+            return stands == {0: 30, 1: 30}
+
+        await system.wait(told, "the group sync has written")
+    gone = system.settings.clusters["A"].model_copy(update={"bootstrap_servers": ("127.0.0.1:1",)})
+    config = system.settings.model_copy(update={"clusters": {**system.settings.clusters, "A": gone}})
+    with pytest.raises(ConfigError):
+        await carry_out(config, replace(FAILBACK, options=Options(source_is_gone=True)), None)
+    report = await carry_out(config, FAILOVER, None)
+    assert report.plan.next_step == Step.DETECT
+    assert "--source-is-gone" in report.plan.results[Step.DETECT].summary
+    report = await carry_out(config, replace(GO_ON, options=Options(source_is_gone=True)), None)
+    assert report.plan.finished, report.plan.results
+    assert [place.offset for place in report.places[group]] == [30, 30]
+    with pytest.raises(ClusterUnreachableError):
+        await carry_out(config, FAILBACK, None)
