@@ -104,9 +104,10 @@ def failover(
     from mirror_ray.failover.plan import Options
 
     if simulate:
-        from mirror_ray.cli import simulating
+        from mirror_ray.chaos.rehearsal_outcome import RehearsalSettings
+        from mirror_ray.cli.simulating import simulate as rehearse
 
-        simulating.simulate(_parse(flow), groups=groups, seed=seed, planned=planned, name=name)
+        rehearse(_parse(flow), RehearsalSettings(groups=groups, seed=seed, planned=planned), _rehearsed_as(name))
         return
     options = Options(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
     order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
@@ -145,6 +146,11 @@ def _order(kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *,
 
     timing = Timing(quiet_s=waits_s[0], catch_up_s=waits_s[1])
     return Order(kind=kind, flow=_parse(flow), options=options, timing=timing, dry=dry, restart=restart)
+
+
+def _rehearsed_as(name: str) -> str:
+    """Never the name of a system that may run."""
+    return "rehearsal" if name == DEFAULT_NAME else name
 
 
 def _parse(flow: str) -> FlowName:

@@ -25,6 +25,7 @@ from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, end_offsets, produce, produce_transactions
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
+from tests.support.waiting import wait_until_async
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -57,8 +58,8 @@ def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, par
         while len(values) < most and len(ended) < partitions:
             message = consumer.poll(10)
             assert message is not None, "nothing came"
-            if message.error() is not None:
-                assert message.error().name() == "_PARTITION_EOF", message.error()
+            if (error := message.error()) is not None:
+                assert error.name() == "_PARTITION_EOF", error
                 ended.add(message.partition())
                 continue
             values.append(message.value() or b"")
@@ -150,7 +151,7 @@ async def follows_again(system: LocalSystem, clusters: Clusters, topic: str, gro
     await system.wait(there, "the group sync has followed")
 
 
-class Break(Exception):
+class BrokenOffError(Exception):
     """A plan is cut off."""
 
 
@@ -168,11 +169,11 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
         if breaks:
             left.pop(0)
         if breaks and when == "before":
-            raise Break
+            raise BrokenOffError
         await write(audit, plan, result)
         written.append(result.step)
         if breaks:
-            raise Break
+            raise BrokenOffError
 
     async with scene(clusters, make_topic) as (system, topic, group):
         monkeypatch.setattr(Audit, "result", cut)
@@ -181,7 +182,7 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
         while True:
             try:
                 report = await carry_out(system.settings, order, system.coordinator)
-            except Break:
+            except BrokenOffError:
                 breaks, order = breaks + 1, GO_ON
                 continue
             break
@@ -195,7 +196,7 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
 
 async def test_a_dry_run_changes_nothing(clusters: Clusters, make_topic: TopicMaker) -> None:
     """Neither a plan nor a pause nor an offset is left behind, and all figures are there."""
-    async with scene(clusters, make_topic) as (system, topic, group):
+    async with scene(clusters, make_topic) as (system, _, group):
         before = (await look(system.settings, FLOW)).plans()
         report = await carry_out(system.settings, replace(FAILOVER, dry=True), system.coordinator)
         assert list(report.plan.results) == list(STEPS)
@@ -240,9 +241,7 @@ async def member(cluster: DevCluster, group: str, topic: str) -> AsyncIterator[N
 
     polling = asyncio.create_task(poll())
     try:
-        async with asyncio.timeout(60):
-            while not consumer.assignment():
-                await asyncio.sleep(0.1)
+        await wait_until_async(lambda: aside(lambda: bool(consumer.assignment())), 60, "it is a member")
         yield
     finally:
         stop.set()
@@ -270,7 +269,7 @@ async def test_producers_that_write_hold_it_up(clusters: Clusters, make_topic: T
 
 
 async def test_the_source_is_gone(clusters: Clusters, make_topic: TopicMaker) -> None:
-    """What the target knows is enough: groups go on where their last checkpoint was; empty partitions at their start."""
+    """What the target knows is enough: groups go on where their last checkpoint was."""
     async with scene(clusters, make_topic) as (system, topic, group):
 
         async def told() -> bool:
