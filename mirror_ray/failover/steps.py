@@ -162,10 +162,11 @@ class Steps:
             if not behind:
                 text = f"{self._sides.carrying.name} has copied all {len(lags)} partitions to their ends"
                 return Done("done", text, figures | {"waited_s": round(time.monotonic() - began_s, 1)})
-            if self._dry or time.monotonic() > deadline_s:
+            why = await self._why_behind(behind)
+            if self._dry or why or time.monotonic() > deadline_s:
                 break
             await asyncio.sleep(_LOOK_S)
-        text = f"{figures['lag']} offsets in {_names(topics)} are not copied yet{await self._why_behind()}"
+        text = f"{figures['lag']} offsets in {_names(topics)} are not copied yet{why}"
         return Done("blocked", f"{text}. Run this again when they are{self._or_gone()}", figures)
 
     async def _stop(self) -> Done:
@@ -323,12 +324,16 @@ class Steps:
         )
         return {p: marks[p].offset for p in partitions}, {p: stable[p].offset for p in partitions}
 
-    async def _why_behind(self) -> str:
+    async def _why_behind(self, behind: Collection[TopicPartition]) -> str:
+        """Why waiting is of no use; "" while it is."""
+        flow = str(self._sides.carrying.name)
         if self._running is None:
             return ": no running system was found that copies them"
-        found = await self._running.partitions(str(self._sides.carrying.name))
-        stopped = [each for each in found if each.state != "copying"]
-        return f": {stopped[0].topic}-{stopped[0].partition} is {stopped[0].state}" if stopped else ""
+        for each in await self._running.partitions(flow):
+            if TopicPartition(each.topic, each.partition) in behind and each.state in {"paused", "stopped", "refused"}:
+                lift = f" (`mirror-ray resume '{flow}'`)" if each.state == "paused" else f": {each.reason}"
+                return f": {each.topic}-{each.partition} is {each.state}{lift}"
+        return ""
 
     def _or_gone(self) -> str:
         return "; --source-is-gone goes on without" if self._sides.kind == "failover" else ""

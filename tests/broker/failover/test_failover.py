@@ -6,8 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
@@ -15,7 +14,7 @@ from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.failover.audit import Audit
-from mirror_ray.failover.plan import STEPS, Options, Plan, Step, StepResult
+from mirror_ray.failover.plan import STEPS, Kind, Options, Plan, Step, StepResult
 from mirror_ray.failover.run import Order, Report, carry_out, look
 from mirror_ray.failover.steps import Timing
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
@@ -29,22 +28,43 @@ from tests.support.waiting import wait_until_async
 
 pytestmark = pytest.mark.timeout(300)
 
-FLOW = FlowName("A", "B")
 FAST = Timing(quiet_s=0.3, catch_up_s=60.0)
-FAILOVER = Order(kind="failover", flow=FLOW, timing=FAST, restart=True)
-FAILBACK = Order(kind="failback", flow=FLOW, timing=FAST, restart=True)
-GO_ON = replace(FAILOVER, restart=False)
 
 
-def settings(clusters: Clusters, topic: str, group: str, *flows: str) -> MirrorSettings:
-    """Flows of the topics of that prefix that carry over the groups of that prefix."""
+def order(flow: FlowName, kind: Kind = "failover", **more: Any) -> Order:
+    """To fail over, or back, without long waits."""
+    return Order(**{"kind": kind, "flow": flow, "timing": FAST, **more})
+
+
+class Names(NamedTuple):
+    """What one test calls its own: a paused flow and its plans are kept by the source's alias."""
+
+    flow: FlowName
+    topic: str
+    group: str
+
+    @property
+    def remote(self) -> str:
+        """The topic on B."""
+        return f"{self.flow.source}.{self.topic}"
+
+
+def settings(clusters: Clusters, names: Names) -> MirrorSettings:
+    """A flow of the topic that carries over the groups that begin with the group's name."""
     groups = GroupSettings(
-        include=(f"{group}.*",),
+        include=(f"{names.group}.*",),
         emit_checkpoints_interval_s=0.2,
         sync_offsets_interval_s=0.2,
         refresh_interval_s=0.2,
     )
-    return settings_of({"A": clusters.a, "B": clusters.b}, *(flows or ("A->B",)), topics=topic, groups=groups)
+    pair = {names.flow.source: clusters.a, "B": clusters.b}
+    return settings_of(pair, str(names.flow), topics=names.topic, groups=groups)
+
+
+def new_names(topic: str) -> Names:
+    """For one test."""
+    unique = uuid.uuid4().hex[:8]
+    return Names(FlowName(f"A{unique}", "B"), topic, f"g-{unique}")
 
 
 def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
@@ -85,14 +105,15 @@ def numbered(count: int, first: int = 0) -> list[Message]:
 
 
 @asynccontextmanager
-async def scene(clusters: Clusters, make_topic: TopicMaker, *flows: str) -> AsyncIterator[tuple[LocalSystem, str, str]]:
+async def scene(clusters: Clusters, make_topic: TopicMaker) -> AsyncIterator[tuple[LocalSystem, Names]]:
     """A running system whose topic of two partitions holds 200 records, and a group that stands at 30 in each."""
-    topic, group = make_topic(clusters.a, 2), f"g-{uuid.uuid4().hex[:8]}"
+    names = new_names(make_topic(clusters.a, 2))
+    topic = names.topic
     await aside(lambda: produce(clusters.a.confluent_config(), topic, numbered(200)))
-    await aside(lambda: commit(clusters.a, group, {(topic, 0): 30, (topic, 1): 30}))
-    async with LocalSystem(settings(clusters, topic, group, *flows), groups=True) as system:
+    await aside(lambda: commit(clusters.a, names.group, {(topic, 0): 30, (topic, 1): 30}))
+    async with LocalSystem(settings(clusters, names), groups=True) as system:
         await caught_up(system, 2)
-        yield system, topic, group
+        yield system, names
 
 
 def outcomes(report: Report) -> list[str]:
@@ -103,7 +124,8 @@ def outcomes(report: Report) -> list[str]:
 async def test_every_record_once_over_both_sides_and_back(clusters: Clusters, make_topic: TopicMaker) -> None:
     """A hundred groups stop anywhere, move, go on, and come back; the flow resumes and copies nothing twice."""
     a, b = clusters
-    topic, prefix = make_topic(a, 2), f"g-{uuid.uuid4().hex[:8]}"
+    names = new_names(make_topic(a, 2))
+    topic, prefix = names.topic, names.group
     half = [(numbered(20, 20 * n), n % 4 > 0) for n in range(20)]
     await aside(lambda: produce(a.confluent_config(), topic, numbered(200, 1000)))
     await aside(lambda: produce_transactions(a.confluent_config(), topic, half, transactional_id=topic))
@@ -112,24 +134,24 @@ async def test_every_record_once_over_both_sides_and_back(clusters: Clusters, ma
         start = {(topic, 0): 3 * number, (topic, 1): 2 * number}
         await aside(lambda group=group, start=start: commit(a, group, start))  # type: ignore[misc]
     wanted = {group: sorted(await aside(lambda group=group: rest(a, group, topic))) for group in groups[::20]}  # type: ignore[misc]
-    config = settings(clusters, topic, prefix)
+    config = settings(clusters, names)
     async with LocalSystem(config, groups=True) as system:
-        report = await carry_out(config, FAILOVER, system.coordinator)
+        report = await carry_out(config, order(names.flow), system.coordinator)
         assert report.plan.finished
         assert outcomes(report) == ["done"] * 9
         verified = report.plan.results[Step.VERIFY].figures
         assert (verified["different"], verified["not_comparable"]) == ([], 0)
-        first = {g: await aside(lambda g=g: process(b, g, f"A.{topic}", 50)) for g in wanted}  # type: ignore[misc]
-        back = await carry_out(config, FAILBACK, system.coordinator)
+        first = {g: await aside(lambda g=g: process(b, g, names.remote, 50)) for g in wanted}  # type: ignore[misc]
+        back = await carry_out(config, order(names.flow, "failback"), system.coordinator)
         assert back.plan.finished, back.plan.results
         for group, values in wanted.items():
             last = await aside(lambda group=group: process(a, group, topic))  # type: ignore[misc]
             assert sorted(first[group] + last) == values
         await aside(lambda: produce(a.confluent_config(), topic, numbered(10, 5000)))
         await caught_up(system, 2)
-        ends = await aside(lambda: end_offsets(b.confluent_config(), f"A.{topic}"))
+        ends = await aside(lambda: end_offsets(b.confluent_config(), names.remote))
         assert sum(ends.values()) == 200 + 15 * 20 + 10
-        await follows_again(system, clusters, topic, groups[0])
+        await follows_again(system, clusters, names, groups[0])
 
 
 def rest(cluster: DevCluster, group: str, topic: str) -> list[bytes]:
@@ -140,13 +162,13 @@ def rest(cluster: DevCluster, group: str, topic: str) -> list[bytes]:
     return values
 
 
-async def follows_again(system: LocalSystem, clusters: Clusters, topic: str, group: str) -> None:
+async def follows_again(system: LocalSystem, clusters: Clusters, names: Names, group: str) -> None:
     """The group sync moves a group on the target that has come back, though it was committed there by itself."""
-    await aside(lambda: process(clusters.a, group, topic))
-    ends = await aside(lambda: end_offsets(clusters.b.confluent_config(), f"A.{topic}"))
+    await aside(lambda: process(clusters.a, group, names.topic))
+    ends = await aside(lambda: end_offsets(clusters.b.confluent_config(), names.remote))
 
     async def there() -> bool:
-        return await aside(lambda: committed(clusters.b, group, f"A.{topic}", 2)) == ends
+        return await aside(lambda: committed(clusters.b, group, names.remote, 2)) == ends
 
     await system.wait(there, "the group sync has followed")
 
@@ -175,54 +197,54 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
         if breaks:
             raise BrokenOffError
 
-    async with scene(clusters, make_topic) as (system, topic, group):
+    async with scene(clusters, make_topic) as (system, names):
         monkeypatch.setattr(Audit, "result", cut)
-        order = FAILOVER
         breaks = 0
         while True:
             try:
-                report = await carry_out(system.settings, order, system.coordinator)
+                report = await carry_out(system.settings, order(names.flow), system.coordinator)
             except BrokenOffError:
-                breaks, order = breaks + 1, GO_ON
+                breaks += 1
                 continue
             break
         assert breaks == len(STEPS)
         assert written == list(STEPS)
-        plans = [plan for plan in (await look(system.settings, FLOW)).plans() if not plan.abandoned]
+        plans = [plan for plan in (await look(system.settings, names.flow)).plans() if not plan.abandoned]
         assert plans[-1].id == report.plan.id
         assert plans[-1].finished
-        assert len(await aside(lambda: process(clusters.b, group, f"A.{topic}"))) == 140
+        assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 140
 
 
 async def test_a_dry_run_changes_nothing(clusters: Clusters, make_topic: TopicMaker) -> None:
     """Neither a plan nor a pause nor an offset is left behind, and all figures are there."""
-    async with scene(clusters, make_topic) as (system, _, group):
-        before = (await look(system.settings, FLOW)).plans()
-        report = await carry_out(system.settings, replace(FAILOVER, dry=True), system.coordinator)
+    async with scene(clusters, make_topic) as (system, names):
+        before = (await look(system.settings, names.flow)).plans()
+        report = await carry_out(system.settings, order(names.flow, dry=True), system.coordinator)
         assert list(report.plan.results) == list(STEPS)
         assert outcomes(report) == ["done"] * 9
         assert report.plan.results[Step.CHECK].figures["groups"] == 1
-        assert [place.offset for place in report.places[group]] == [30, 30]
-        assert (await look(system.settings, FLOW)).plans() == before
-        assert {each.state for each in await system.coordinator.partitions("A->B")} == {"copying"}
+        assert [place.offset for place in report.places[names.group]] == [30, 30]
+        assert (await look(system.settings, names.flow)).plans() == before
+        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"copying"}
 
 
 async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
     """On the target they are named and left, and the plan waits until they are gone, or goes on without them."""
-    async with scene(clusters, make_topic) as (system, topic, group):
+    async with scene(clusters, make_topic) as (system, names):
+        topic, group = names.topic, names.group
         idle = f"{group}-idle"
         await aside(lambda: commit(clusters.a, idle, {(topic, 0): 10}))
-        async with member(clusters.b, group, f"A.{topic}"):
-            report = await carry_out(system.settings, FAILOVER, system.coordinator)
+        async with member(clusters.b, group, names.remote):
+            report = await carry_out(system.settings, order(names.flow), system.coordinator)
             assert report.plan.next_step == Step.COMMIT
             assert report.plan.results[Step.COMMIT].figures["active"] == [group]
-            assert (await aside(lambda: committed(clusters.b, idle, f"A.{topic}", 1)))[0] == 10
-        report = await carry_out(system.settings, GO_ON, system.coordinator)
+            assert (await aside(lambda: committed(clusters.b, idle, names.remote, 1)))[0] == 10
+        report = await carry_out(system.settings, order(names.flow), system.coordinator)
         assert report.plan.finished
         async with member(clusters.a, group, topic):
-            report = await carry_out(system.settings, FAILOVER, system.coordinator)
+            report = await carry_out(system.settings, order(names.flow), system.coordinator)
             assert report.plan.next_step == Step.OFFSETS
-            without = replace(GO_ON, options=Options(skip_active=True))
+            without = order(names.flow, options=Options(skip_active=True))
             report = await carry_out(system.settings, without, system.coordinator)
             assert report.plan.finished
             assert list(report.places) == [idle]
@@ -251,41 +273,42 @@ async def member(cluster: DevCluster, group: str, topic: str) -> AsyncIterator[N
 
 async def test_producers_that_write_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
     """Their topics are named, and nothing is paused or committed."""
-    async with scene(clusters, make_topic) as (system, topic, _):
+    async with scene(clusters, make_topic) as (system, names):
         stop = asyncio.Event()
 
         async def write() -> None:
             while not stop.is_set():
-                await aside(lambda: produce(clusters.a.confluent_config(), topic, numbered(2)))
+                await aside(lambda: produce(clusters.a.confluent_config(), names.topic, numbered(2)))
 
         writing = asyncio.create_task(write())
-        report = await carry_out(system.settings, replace(FAILOVER, timing=Timing(1.5, 5)), system.coordinator)
+        report = await carry_out(system.settings, order(names.flow, timing=Timing(1.5, 5)), system.coordinator)
         stop.set()
         await writing
         assert report.plan.next_step == Step.PRODUCERS
-        assert list(report.plan.results[Step.PRODUCERS].figures["written"]) == [topic]
-        report = await carry_out(system.settings, GO_ON, system.coordinator)
+        assert list(report.plan.results[Step.PRODUCERS].figures["written"]) == [names.topic]
+        report = await carry_out(system.settings, order(names.flow), system.coordinator)
         assert report.plan.finished
 
 
 async def test_the_source_is_gone(clusters: Clusters, make_topic: TopicMaker) -> None:
     """What the target knows is enough: groups go on where their last checkpoint was."""
-    async with scene(clusters, make_topic) as (system, topic, group):
+    async with scene(clusters, make_topic) as (system, names):
 
         async def told() -> bool:
-            stands = await aside(lambda: committed(clusters.b, group, f"A.{topic}", 2))
+            stands = await aside(lambda: committed(clusters.b, names.group, names.remote, 2))
             return stands == {0: 30, 1: 30}
 
         await system.wait(told, "the group sync has written")
-    gone = system.settings.clusters["A"].model_copy(update={"bootstrap_servers": ("127.0.0.1:1",)})
-    config = system.settings.model_copy(update={"clusters": {**system.settings.clusters, "A": gone}})
+    known = system.settings.clusters
+    gone = known[names.flow.source].model_copy(update={"bootstrap_servers": ("127.0.0.1:1",)})
+    config = system.settings.model_copy(update={"clusters": {**known, names.flow.source: gone}})
     with pytest.raises(ConfigError):
-        await carry_out(config, replace(FAILBACK, options=Options(source_is_gone=True)), None)
-    report = await carry_out(config, FAILOVER, None)
+        await carry_out(config, order(names.flow, "failback", options=Options(source_is_gone=True)), None)
+    report = await carry_out(config, order(names.flow), None)
     assert report.plan.next_step == Step.DETECT
     assert "--source-is-gone" in report.plan.results[Step.DETECT].summary
-    report = await carry_out(config, replace(GO_ON, options=Options(source_is_gone=True)), None)
+    report = await carry_out(config, order(names.flow, options=Options(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
-    assert [place.offset for place in report.places[group]] == [30, 30]
+    assert [place.offset for place in report.places[names.group]] == [30, 30]
     with pytest.raises(ClusterUnreachableError):
-        await carry_out(config, FAILBACK, None)
+        await carry_out(config, order(names.flow, "failback"), None)
