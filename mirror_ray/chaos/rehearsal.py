@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -62,7 +62,14 @@ _STOPPED_AFTER_S: Final = (0.5, 4.0)
 _KILLED_AFTER_S: Final = (2.0, 5.0)
 
 
-class _Timed(array[int]):
+if TYPE_CHECKING:
+    _Numbers = array[int]
+else:
+    # It takes no type when it runs.
+    _Numbers = array
+
+
+class _Timed(_Numbers):
     """Numbers, and when each was acknowledged."""
 
     def __init__(self, *_: object) -> None:
@@ -307,7 +314,8 @@ def _ids(cluster: DevCluster, topics: Mapping[str, int]) -> set[Identity]:
 def _create_topics(clusters: Mapping[str, DevCluster]) -> None:
     for alias, topics in (("A", _TOPICS), ("B", _TOPICS_AFTER)):
         new = [NewTopic(each.name, each.partitions, 1, config=dict(each.configs)) for each in topics]
-        for future in AdminClient(client_config(clusters[alias], {})).create_topics(new).values():
+        admin = AdminClient(client_config(clusters[alias], {}))
+        for future in admin.create_topics(new).values():
             future.result(60.0)
 
 
