@@ -58,7 +58,7 @@ _LOOK_S: Final = 0.2
 #: Groups at work at the same time, where they are many.
 _AT_ONCE: Final = 20
 #: A planned failover stops each group after so long, at random; the source is killed after so long with all at work.
-_STOPPED_AFTER_S: Final = (0.5, 4.0)
+_STOPPED_AFTER_S: Final = (0.0, 3.0)
 _KILLED_AFTER_S: Final = (2.0, 5.0)
 
 
@@ -286,7 +286,9 @@ def _copies() -> list[str]:
 
 
 def _work_for(member: Member, seconds: float) -> None:
+    """At work for so long after its first record."""
     member.start()
+    _wait(lambda: member.first_s is not None, f"{member.group} works")
     time.sleep(seconds)
     member.ask_to_stop()
     member.join()

@@ -138,7 +138,7 @@ def _head(outcome: RehearsalOutcome) -> Iterator[str]:
         if outcome.rpo_records
         else (f"- RPO: {lacking}")
     )
-    if firsts:
+    if firsts and not told.planned:
         yield f"- RTO: {max(firsts):.1f} s until the last group's first record on B, median {median(firsts):.1f} s"
     yield f"- the failover itself: {outcome.failover_s:.1f} s"
     yield f"- processed again: {sum(each.again for each in outcome.groups):,} in all groups"

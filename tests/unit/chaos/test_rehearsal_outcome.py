@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_rpo_counts_what_was_acknowledged_before_the_kill() -> None:
         (False, {"first_s": None}, "g has processed nothing on B"),
     ],
 )
-def test_what_is_guaranteed(planned: bool, changed: dict[str, int], wrong: str | None) -> None:
+def test_what_is_guaranteed(planned: bool, changed: dict[str, Any], wrong: str | None) -> None:
     """Planned: every record once. Killed: nothing that is on the target is passed over."""
     outcome = replace(OUTCOME, settings=replace(OUTCOME.settings, planned=planned), groups=[replace(WELL, **changed)])
     assert outcome.wrong == ([] if wrong is None else [wrong])
