@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,7 +19,7 @@ from mirror_ray.cli import foreground
 from mirror_ray.cli.acting import confirm
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
-from mirror_ray.model.errors import ConfigError, NotRunningError
+from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
 from mirror_ray.model.names import FlowName
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ _STEPS: Columns = (
 _PLANS: Columns = (
     ("PLAN", lambda row: row["id"]),
     ("FLOW", lambda row: row["flow"]),
+    ("BY", lambda row: row["by"]),
     ("BEGAN", lambda row: f"{datetime.fromtimestamp(row['began_ms'] / 1000).astimezone():%Y-%m-%d %H:%M:%S}"),
     ("STATE", lambda row: row["state"]),
 )
@@ -145,7 +148,8 @@ def _order(kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *,
     from mirror_ray.failover.steps import Timing
 
     timing = Timing(quiet_s=waits_s[0], catch_up_s=waits_s[1])
-    return Order(kind=kind, flow=_parse(flow), options=options, timing=timing, dry=dry, restart=restart)
+    by = f"{getpass.getuser()}@{socket.gethostname()}"
+    return Order(kind=kind, flow=_parse(flow), options=options, timing=timing, dry=dry, restart=restart, by=by)
 
 
 def _rehearsed_as(name: str) -> str:
@@ -206,8 +210,15 @@ def _system(
         yield settings, None
         return
     with mirror:
-        runs = any(each.flow == str(flow) for each in mirror.flows)
-        yield settings or mirror.settings(), AttachedSystem(mirror) if runs else None
+        try:
+            runs = any(each.flow == str(flow) for each in mirror.flows)
+            settings = settings or mirror.settings()
+        except NoAnswerError as error:
+            if settings is None:
+                raise
+            say(f"{error}; going on without it, by the configuration", "yellow")
+            runs = False
+        yield settings, AttachedSystem(mirror) if runs else None
 
 
 def _tell(plan: Plan, result: StepResult) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from mirror_ray.config.settings import ClusterSettings
@@ -61,15 +61,7 @@ class AuditBook:
     def _plan(self, head: Mapping[str, Any]) -> Plan:
         plan = plan_of(head)
         newest = {result.step: result for result in map(result_of, self._results.get(plan.id, []))}
-        return Plan(
-            id=plan.id,
-            kind=plan.kind,
-            flow=plan.flow,
-            began_ms=plan.began_ms,
-            options=plan.options,
-            abandoned=plan.abandoned,
-            results=newest,
-        )
+        return replace(plan, results=newest)
 
 
 class Audit:

@@ -47,7 +47,8 @@ async def with_source(
         for partition, offset in sorted(offsets.items()):
             place = await _located(sides, GroupPartition(group, partition), offset, routes[partition], logs)
             found.setdefault(group, []).append(place)
-    return found
+    # A group of other topics is not this flow's business.
+    return {group: places for group, places in found.items() if any(place.destination for place in places)}
 
 
 async def without_source(sides: Sides) -> Places:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-#: ``simulate`` and tests tell plans of one flow apart by this, people by its time.
 Kind = Literal["failover", "failback"]
 #: ``blocked``: somebody must do something first; the step is tried again by the same command.
 Outcome = Literal["done", "skipped", "blocked"]
@@ -73,6 +72,8 @@ class Plan:
     kind: Kind
     flow: str
     began_ms: int
+    #: Who began it, ``user@host``.
+    by: str = ""
     options: Options
     #: Somebody began anew.
     abandoned: bool = False
@@ -121,6 +122,7 @@ class Plan:
             "kind": self.kind,
             "flow": self.flow,
             "began_ms": self.began_ms,
+            "by": self.by,
             "options": asdict(self.options),
             "abandoned": self.abandoned,
         }
@@ -137,6 +139,7 @@ def plan_of(head: Mapping[str, Any]) -> Plan:
         kind=head["kind"],
         flow=head["flow"],
         began_ms=head["began_ms"],
+        by=head["by"],
         options=Options(**head["options"]),
         abandoned=head["abandoned"],
     )

@@ -42,6 +42,8 @@ class Order:
     dry: bool = False
     #: Begin anew where a plan broke off.
     restart: bool = False
+    #: Who asks.
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,7 @@ def _plan(book: AuditBook, order: Order) -> tuple[Plan, bool]:
         kind=order.kind,
         flow=str(order.flow),
         began_ms=now_ms,
+        by=order.by,
         options=order.options,
     )
     return plan, True

@@ -191,16 +191,14 @@ class Steps:
             self.places = await locating.without_source(sides)
         else:
             groups = await sides.groups(sides.origin)
-            busy = sorted(name for name, each in groups.items() if each.state not in WITHOUT_MEMBERS)
-            if sides.kind == "failback":
-                busy = [name for name in busy if name in self._moved_before]
+            places = await locating.with_source(sides, groups, self._moved_before, every=self._options.force)
+            busy = sorted(name for name in places if groups[name].state not in WITHOUT_MEMBERS)
             if busy and not self._options.skip_active and not self._dry:
                 text = (
                     f"still at work on {sides.origin.settings.alias}: {_names(busy)}. Stop them, then run this again;"
                 )
                 return Done("blocked", f"{text} --skip-active leaves them where they are", {"active": busy[:_NAMED]})
-            chosen = {name: each for name, each in groups.items() if name not in busy or self._dry}
-            self.places = await locating.with_source(sides, chosen, self._moved_before, every=self._options.force)
+            self.places = {name: each for name, each in places.items() if name not in set(busy) or self._dry}
         figures = group_totals(self.places)
         told = [place for each in self.places.values() for place in each if place.reason]
         figures |= {"unsure": [_told(place) for place in told[:_NAMED]]}  # type: ignore[dict-item]
@@ -244,7 +242,8 @@ class Steps:
         lines = redirect(self._sides.flow, self._sides.kind, topics, sorted(self.places), self._sides.policy)
         if self._sides.kind == "failback":
             lines.append(await self._resume())
-        return Done("done", "\n".join(lines), {"topics": topics, "groups": len(self.places)})
+        figures = {"topics": dict(sorted(topics.items())[:_NAMED]), "groups": len(self.places)}
+        return Done("done", "\n".join(lines), figures)
 
     async def _resume(self) -> str:
         flow = str(self._sides.flow.name)

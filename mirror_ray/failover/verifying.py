@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from mirror_ray.copying.select import CommittedOnly
@@ -11,14 +12,22 @@ from mirror_ray.failover.places import Place
 from mirror_ray.failover.sides import Sides, answered
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.reading import read_between
+from mirror_ray.kafka.errors import protocol_error
+from mirror_ray.kafka.fetch import FetchParameters
+from mirror_ray.kafka.reading import fetch_at
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translate import LogBounds
+from mirror_ray.records.batch import iter_batches
+from mirror_ray.records.batch import verify as verify_checksum
 from mirror_ray.records.decode import Record, records_of
 
 _AT_ONCE: Final = 16
 _SHOWN: Final = 200
+#: A broker answers at least one batch whole, and little more.
+_ONE_BATCH: Final = FetchParameters(
+    max_wait_ms=0, min_bytes=0, max_bytes=64 << 10, max_partition_bytes=16 << 10, read_committed=True, rack=""
+)
 
 
 class _Pair(NamedTuple):
@@ -100,23 +109,27 @@ async def _compare(sides: Sides, pair: _Pair, origin: LogBounds, destination: Lo
 
 
 async def _record_at(sides: Sides, cluster: Cluster, partition: TopicPartition, offset: int, end: int) -> _Found | None:
-    """The first record that a consumer of committed records sees from there on."""
-    topic_id = cluster.metadata.topics[partition.topic].topic_id
+    """The first record that a consumer sees from there on."""
     committed = sides.isolation_level == "read_committed"
-
-    async def look() -> _Found | None:
-        reading = read_between(cluster, partition, topic_id, offset, end, read_committed=committed, purpose="verify")
-        async for batches, aborted in reading:
-            select = CommittedOnly(aborted if committed else ())
-            for batch in batches:
-                if not select.copies(batch):
-                    continue
-                for record in records_of(batch):
-                    if record.offset >= offset:
-                        return _Found(record, batch.is_log_append_time)
-        return None
-
-    return await answered(cluster, look())
+    ids = {partition: cluster.metadata.topics[partition.topic].topic_id}
+    connection = await answered(cluster, cluster.connect(cluster.metadata.leader(partition), "verify"))
+    position = offset
+    while position < end:
+        wanted, parameters = {partition: position}, replace(_ONE_BATCH, read_committed=committed)
+        ((_, fetched),) = await answered(cluster, fetch_at(connection, ids, wanted, parameters))
+        if fetched.error_code:
+            raise protocol_error(fetched.error_code, f"read {partition} from {position}")
+        batches = iter_batches(fetched.records) if len(fetched.records) else []
+        if not batches:
+            return None
+        select = CommittedOnly(fetched.aborted if committed else ())
+        for batch in batches:
+            verify_checksum(batch)
+            for record in records_of(batch) if select.copies(batch) else ():
+                if record.offset >= offset:
+                    return _Found(record, batch.is_log_append_time)
+        position = batches[-1].next_offset
+    return None
 
 
 def _cleaned(sides: Sides, topics: Mapping[str, str]) -> set[str]:
