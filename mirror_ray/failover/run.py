@@ -80,8 +80,8 @@ async def carry_out(
     async with sides:
         audit = Audit(settings.clusters[order.flow.target], sides.target, order.flow.source)
         book = await audit.read()
-        moved = _moved(book, order) if order.kind == "failback" else {}
         plan, fresh = _plan(book, order)
+        moved = _moved(book, order) if order.kind == "failback" else {}
         steps = Steps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
         steps.places = dict(book.places(plan.id))
         if order.dry:

@@ -23,6 +23,8 @@ from mirror_ray.model.names import TopicPartition
 _NAMED: Final = 200
 _LOOK_S: Final = 0.3
 _PAUSED_WITHIN_S: Final = 30.0
+#: Replicators tell every second how far they have come.
+_TOLD_WITHIN_S: Final = 3.0
 
 
 class Done(NamedTuple):
@@ -152,8 +154,8 @@ class Steps:
     async def _catch_up(self) -> Done:
         if self._options.source_is_gone:
             return Done("skipped", "the source is gone", {})
-        deadline_s = time.monotonic() + self._timing.catch_up_s
         began_s = time.monotonic()
+        deadline_s = began_s + (_TOLD_WITHIN_S if self._dry else self._timing.catch_up_s)
         while True:
             lags = await self._lags()
             behind = {each: lag for each, lag in lags.items() if lag != 0}
@@ -163,7 +165,7 @@ class Steps:
                 text = f"{self._sides.carrying.name} has copied all {len(lags)} partitions to their ends"
                 return Done("done", text, figures | {"waited_s": round(time.monotonic() - began_s, 1)})
             why = await self._why_behind(behind)
-            if self._dry or why or time.monotonic() > deadline_s:
+            if why or time.monotonic() > deadline_s:
                 break
             await asyncio.sleep(_LOOK_S)
         text = f"{figures['lag']} offsets in {_names(topics)} are not copied yet{why}"

@@ -19,9 +19,10 @@ from mirror_ray.failover.run import Order, Report, carry_out, look
 from mirror_ray.failover.steps import Timing
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName
-from tests.broker.offsets.test_groups_are_carried import commit, committed
+from mirror_ray.offsets.translate import Translation, Translator
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import Message, end_offsets, produce, produce_transactions
+from tests.support.groups import commit, committed
+from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until_async
@@ -49,22 +50,22 @@ class Names(NamedTuple):
         return f"{self.flow.source}.{self.topic}"
 
 
-def settings(clusters: Clusters, names: Names) -> MirrorSettings:
-    """A flow of the topic that carries over the groups that begin with the group's name."""
+def settings(clusters: Clusters, names: Names, *more: FlowName) -> MirrorSettings:
+    """A flow, and ``more``, of the topic that carries over the groups that begin with the group's name."""
     groups = GroupSettings(
         include=(f"{names.group}.*",),
         emit_checkpoints_interval_s=0.2,
         sync_offsets_interval_s=0.2,
         refresh_interval_s=0.2,
     )
-    pair = {names.flow.source: clusters.a, "B": clusters.b}
-    return settings_of(pair, str(names.flow), topics=names.topic, groups=groups)
+    pair = {names.flow.source: clusters.a, names.flow.target: clusters.b}
+    return settings_of(pair, *(str(flow) for flow in (names.flow, *more)), topics=names.topic, groups=groups)
 
 
 def new_names(topic: str) -> Names:
     """For one test."""
     unique = uuid.uuid4().hex[:8]
-    return Names(FlowName(f"A{unique}", "B"), topic, f"g-{unique}")
+    return Names(FlowName(f"A{unique}", f"B{unique}"), topic, f"g-{unique}")
 
 
 def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
@@ -171,6 +172,60 @@ async def follows_again(system: LocalSystem, clusters: Clusters, names: Names, g
         return await aside(lambda: committed(clusters.b, group, names.remote, 2)) == ends
 
     await system.wait(there, "the group sync has followed")
+
+
+async def test_what_was_written_on_the_target_comes_back_by_the_flow_back(
+    clusters: Clusters, make_topic: TopicMaker
+) -> None:
+    """A group that went on in both topics on the target goes on in both on the source; what it left, and no more."""
+    a, b = clusters
+    names = new_names(make_topic(a, 2))
+    group, topic = names.group, names.topic
+    back = FlowName(names.flow.target, names.flow.source)
+    await aside(lambda: create_topic(b.confluent_config(), topic, 2))
+    await aside(lambda: produce(a.confluent_config(), topic, numbered(100)))
+    await aside(lambda: commit(a, group, {(topic, 0): 30, (topic, 1): 30}))
+    config = settings(clusters, names, back)
+    async with LocalSystem(config, groups=True) as system:
+        await caught_up(system, 4)
+        report = await carry_out(config, order(names.flow), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        await aside(lambda: produce(b.confluent_config(), topic, numbered(50, 100)))
+        await aside(lambda: commit(b, group, {(topic, 0): 10, (topic, 1): 5, (names.remote, 0): 45}))
+        report = await carry_out(config, order(names.flow, "failback"), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        found = {place.origin: place.offset for place in report.places[group]}
+        assert found == {(topic, 0): 10, (topic, 1): 5, (names.remote, 0): 45, (names.remote, 1): 30}
+        assert report.plan.results[Step.VERIFY].figures["compared"] == 4
+        left = await aside(lambda: process(a, group, f"{back.source}.{topic}"))
+        assert len(left) == 50 - 10 - 5
+        assert len(await aside(lambda: process(a, group, topic))) == 100 - 45 - 30
+
+
+async def test_another_record_at_a_place_stops_it_and_a_new_plan_takes_its_turn(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A translation that was wrong would be seen before anybody starts; a failback waits for the failover's end."""
+    async with scene(clusters, make_topic) as (system, names):
+        right = Translator.to_target
+
+        async def wrong(translator: Translator, source: Any, offset: int) -> Translation:
+            return await right(translator, source, offset + 1)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Translator, "to_target", wrong)
+            report = await carry_out(
+                system.settings, order(names.flow, options=Options(force=True)), system.coordinator
+            )
+        assert report.plan.next_step == Step.VERIFY
+        assert len(report.plan.results[Step.VERIFY].figures["different"]) == 2
+        with pytest.raises(ConfigError, match="is not finished"):
+            await carry_out(system.settings, order(names.flow, "failback"), system.coordinator)
+        again = order(names.flow, options=Options(force=True), restart=True)
+        report = await carry_out(system.settings, again, system.coordinator)
+        assert [place.offset for place in report.places[names.group]] == [30, 30]
+        plans = (await look(system.settings, names.flow)).plans()
+        assert [plan.state for plan in plans] == ["abandoned", "finished"]
 
 
 class BrokenOffError(Exception):
