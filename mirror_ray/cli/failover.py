@@ -182,8 +182,12 @@ def _run(
             return
         if not order.dry:
             confirm(f"{order.kind} of {order.flow}: groups are moved, the flow is paused or resumed. Go on?", yes=yes)
-        with foreground.interruptible():
-            report = asyncio.run(carry_out(settings, order, running, _tell))
+        try:
+            with foreground.interruptible():
+                report = asyncio.run(carry_out(settings, order, running, _tell))
+        except KeyboardInterrupt:
+            say("broken off; the same command goes on where it was", "yellow")
+            raise
     emit(_plain(report), output, lambda: _print(report))
     if not report.dry and not report.plan.finished:
         raise typer.Exit(1)
