@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from mirror_ray.failover.places import NOT_COPIED, Place, final_place, known_place
+from mirror_ray.failover.places import NOT_COPIED, NOT_THERE, Place, final_place, known_place
 from mirror_ray.failover.sides import Sides
 from mirror_ray.kafka.groups import ListedGroup
 from mirror_ray.model.names import TopicPartition
@@ -66,11 +66,13 @@ async def without_source(sides: Sides) -> Places:
         for remote in sorted(each for each in partitions if each.topic in mine):
             last = by_partition.get(remote)
             origin = sides.maps.source_of(remote)
-            if origin is None or remote not in logs:
+            if origin is None:
                 continue
             checkpoint = last.checkpoint if last else None
             by_map = _exactly(sides, origin, checkpoint.upstream_offset) if checkpoint else None
-            place = known_place(checkpoint.downstream_offset if checkpoint else None, by_map, logs[remote])
+            place = Translation(offset=None, reason=NOT_THERE)
+            if remote in logs:
+                place = known_place(checkpoint.downstream_offset if checkpoint else None, by_map, logs[remote])
             found.setdefault(group, []).append(
                 Place(
                     group=group,
@@ -120,10 +122,12 @@ async def _located(
     route: Route | None,
     logs: Mapping[TopicPartition, LogBounds],
 ) -> Place:
-    if route is None or route.remote not in logs:
-        found, remote = Translation(offset=None, reason=NOT_COPIED), None
+    remote = route.remote if route is not None else None
+    if route is None or remote is None:
+        found = Translation(offset=None, reason=NOT_COPIED)
+    elif remote not in logs:
+        found = Translation(offset=None, reason=NOT_THERE)
     else:
-        remote = route.remote
         translated = await route.translate(committed.offset)
         found = final_place(translated, logs[remote], _copied_to_there(sides, key.partition))
     return Place(

@@ -15,6 +15,7 @@ from mirror_ray.offsets.group_sync import Keep, Standing, Write, decide
 from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
 
 NOT_COPIED = "this flow does not copy the topic"
+NOT_THERE = "its partition is missing on the other side, or has no leader there"
 _UNKNOWN_COPY = "the remote partition holds records, and nothing is known of where they came from"
 
 

@@ -84,6 +84,8 @@ async def carry_out(
         moved = _moved(book, order) if order.kind == "failback" else {}
         steps = Steps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
         steps.places = dict(book.places(plan.id))
+        if (tried := plan.results.get(Step.COMMIT)) is not None:
+            steps.left = tried.figures.get("active")
         if order.dry:
             return await _rehearse(plan, steps, on_result)
         if fresh:

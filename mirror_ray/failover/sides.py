@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
@@ -26,6 +27,8 @@ from mirror_ray.offsets.maps import FlowMaps
 from mirror_ray.offsets.translate import LogBounds
 from mirror_ray.records.internal import Checkpoint
 from mirror_ray.topics.selection import replication_rules
+
+_log = logging.getLogger(__name__)
 
 #: A cluster that says nothing for so long does not answer.
 _PATIENCE_S = 20.0
@@ -52,6 +55,7 @@ class Sides:
         origin: The cluster that groups leave.
         destination: The cluster that they go to.
         maps: What is where, by ``carrying``.
+        without_silent: Partitions whose leader does not answer are left out.
     """
 
     def __init__(self, settings: MirrorSettings, flow: FlowName, kind: Kind) -> None:
@@ -74,7 +78,8 @@ class Sides:
         self.policy = load_policy(self.flow.policy, flow.source)
         self._filter = GroupFilter(self.flow.groups.include, self.flow.groups.exclude)
         self._there, self._here = Coordinators(self.origin), Coordinators(self.destination)
-        self.problems: list[str] = []
+        self.without_silent = False
+        self._problems: set[str] = set()
 
     async def __aenter__(self) -> Self:
         self.maps = FlowMaps(self.carrying, self.origin, self.destination, self._problem)
@@ -154,7 +159,7 @@ class Sides:
         """Where logs begin and end; a partition that is missing is left out.
 
         Raises:
-            ClusterUnreachableError: The cluster, or the leader of one of them, does not answer.
+            ClusterUnreachableError: The cluster does not answer; or, without ``without_silent``, a leader.
         """
         asked = dict.fromkeys(partitions)
         await answered(on, on.refresh({each.topic for each in asked}))
@@ -168,10 +173,13 @@ class Sides:
                 on.list_offsets(dict.fromkeys(known, LATEST), "read_uncommitted"),
             ),
         )
-        for each in known:
-            if starts[each].error_code or ends[each].error_code:
-                raise ClusterUnreachableError(f"cluster {on.settings.alias}: the leader of {each} does not answer")
-        return {each: LogBounds(starts[each].offset, ends[each].offset) for each in known}
+        silent = [each for each in known if starts[each].error_code or ends[each].error_code]
+        if silent and not self.without_silent:
+            raise ClusterUnreachableError(
+                f"cluster {on.settings.alias}: the leader of {silent[0]} does not answer; --force goes on without such"
+                " partitions"
+            )
+        return {each: LogBounds(starts[each].offset, ends[each].offset) for each in known if each not in silent}
 
     async def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the logs on the origin end for the flow: last stable offsets under read_committed.
@@ -232,8 +240,9 @@ class Sides:
         return self.policy.checkpoints_topic(self.flow.name.source)
 
     def _problem(self, text: str) -> None:
-        if text not in self.problems:
-            self.problems.append(text)
+        if text not in self._problems:
+            self._problems.add(text)
+            _log.warning("%s: %s", self.flow.name, text)
 
 
 async def answered(cluster: Cluster, asked: Awaitable[_T]) -> _T:

@@ -45,7 +45,7 @@ class Timing(NamedTuple):
 
 
 class Steps:
-    """The steps of one plan. ``places`` is set by the step ``offsets``, or by whoever takes a plan up again."""
+    """The steps of one plan. Whoever takes a plan up again sets ``places`` and ``left`` as it left them."""
 
     def __init__(
         self,
@@ -59,8 +59,11 @@ class Steps:
     ) -> None:
         """``moved_before``: for a failback, what the failover before it has moved."""
         self.places: dict[str, list[Place]] = {}
+        #: Groups that an earlier try of ``commit`` has left; None: there was none.
+        self.left: Collection[str] | None = None
         self._sides, self._running, self._options, self._timing = sides, running, options, timing
         self._dry, self._moved_before = dry, moved_before
+        sides.without_silent = options.force
         self._steps: Mapping[Step, Callable[[], Awaitable[Done]]] = {
             Step.DETECT: self._detect,
             Step.CHECK: self._check,
@@ -209,13 +212,14 @@ class Steps:
         return Done("done", text, dict(figures))
 
     async def _commit(self) -> Done:
-        moved = self._moved_before
-        result = await committing.commit(self._sides, self.places, moved, self._options, dry=self._dry)
+        # Those that were moved by an earlier try may be at work by now.
+        due = {name: each for name, each in self.places.items() if self.left is None or name in self.left}
+        result = await committing.commit(self._sides, due, self._moved_before, self._options, dry=self._dry)
         figures = {
             "committed": result.committed,
             "there_already": result.there_already,
             "kept": [_told(place) for place in result.kept[:_NAMED]],
-            "active": result.active[:_NAMED],
+            "active": result.active,
         }
         text = f"{'would commit' if self._dry else 'committed'} {result.committed} offsets on "
         text += f"{self._sides.destination.settings.alias}; {result.there_already} were there already"
@@ -282,7 +286,7 @@ class Steps:
         ends, logs = await asyncio.gather(sides.stable_ends(partitions), sides.logs(sides.origin, partitions))
         lags: dict[TopicPartition, int | None] = {}
         for each in partitions:
-            to, empty = sides.copied_to(each), logs[each].start == ends[each]
+            to, empty = sides.copied_to(each), each in logs and logs[each].start == ends[each]
             lags[each] = 0 if empty else None if to is None else max(0, ends[each] - to)
         return lags
 

@@ -72,6 +72,8 @@ async def verify(sides: Sides, places: Mapping[str, list[Place]], *, with_source
 
     async def compare(pair: _Pair) -> str | None:
         async with room:
+            if pair.origin not in there or pair.destination not in logs:
+                return ""
             return await _compare(sides, pair, there[pair.origin], logs[pair.destination])
 
     answers = await asyncio.gather(*(compare(pair) for pair in pairs))
