@@ -18,7 +18,12 @@ Places = dict[str, list[Place]]
 
 
 async def with_source(
-    sides: Sides, groups: Mapping[str, ListedGroup], moved: Mapping[str, list[Place]], *, every: bool
+    sides: Sides,
+    groups: Mapping[str, ListedGroup],
+    moved: Mapping[str, list[Place]],
+    *,
+    every: bool,
+    final: bool = False,
 ) -> Places:
     """Translate what groups have committed on the side that they leave.
 
@@ -27,15 +32,17 @@ async def with_source(
         groups: On the side that they leave.
         moved: For a failback, what the failover has moved: other groups stay where they are, unless ``every``.
         every: See there.
+        final: No offset may be about to change by a transaction that is open.
 
     Raises:
         ClusterUnreachableError: A cluster does not answer.
+        MirrorError: An offset is not ``final``.
     """
     await sides.maps_are_read()
     names = [name for name, each in groups.items() if each.why_without_offsets is None]
     if sides.kind == "failback" and not every:
         names = [name for name in names if name in moved]
-    committed = await sides.committed(sides.origin, names)
+    committed = await sides.committed(sides.origin, names, stable=final)
     if sides.kind == "failover":
         await _with_silent_partitions(sides, committed)
     routes = {each: _route(sides, each) for offsets in committed.values() for each in offsets}

@@ -12,13 +12,13 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.failover.plan import Kind
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
-from mirror_ray.kafka.errors import ErrorInfo
+from mirror_ray.kafka.errors import ErrorInfo, error_info
 from mirror_ray.kafka.group_offsets import OffsetReader, ToCommit, commit_offsets
 from mirror_ray.kafka.groups import ListedGroup, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
-from mirror_ray.model.errors import ClusterUnreachableError, CorruptRecordError, KafkaProtocolError
+from mirror_ray.model.errors import ClusterUnreachableError, CorruptRecordError, KafkaProtocolError, MirrorError
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
@@ -34,6 +34,9 @@ _log = logging.getLogger(__name__)
 _PATIENCE_S = 20.0
 #: States of groups without members; "" where the broker does not say.
 WITHOUT_MEMBERS = frozenset({"", "Empty", "Dead"})
+
+#: UNSTABLE_OFFSET_COMMIT (KIP-447).
+_UNSTABLE = error_info(88)
 
 _T = TypeVar("_T")
 
@@ -136,16 +139,27 @@ class Sides:
             raise ClusterUnreachableError(f"cluster {on.settings.alias}: not all groups are known: {told}")
         return {name: each for name, each in listing.groups.items() if self._filter.should_replicate_group(name)}
 
-    async def committed(self, on: Cluster, groups: Collection[str]) -> dict[str, dict[TopicPartition, Committed]]:
-        """All offsets of groups.
+    async def committed(
+        self, on: Cluster, groups: Collection[str], *, stable: bool = False
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        """All offsets of groups. ``stable``: none of them may be about to change by a transaction that is open.
 
         Raises:
             ClusterUnreachableError: A group can't be asked.
+            MirrorError: An offset can't be had, or is not stable.
         """
-        reader = OffsetReader(self._there if on is self.origin else self._here)
+        reader = OffsetReader(self._there if on is self.origin else self._here, stable=stable)
         read = await answered(on, reader.read(groups))
+        alias = on.settings.alias
         for group, error in read.failed.items():
-            raise ClusterUnreachableError(f"cluster {on.settings.alias}: the offsets of group {group}: {error}")
+            raise ClusterUnreachableError(f"cluster {alias}: the offsets of group {group}: {error}")
+        for group, found in read.changed.items():
+            for partition, refused in found.errors.items():
+                step = "its transaction is open: end it, or wait for transaction.timeout.ms; then run this again"
+                raise MirrorError(
+                    f"cluster {alias}: the offset of group {group} in {partition}: {refused.name}"
+                    f"{f'; {step}' if refused == _UNSTABLE else ''}"
+                )
         return {
             group: {p: Committed(each.offset, each.metadata) for p, each in found.offsets.items() if each.offset >= 0}
             for group, found in read.changed.items()

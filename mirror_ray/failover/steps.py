@@ -196,14 +196,18 @@ class Steps:
             self.places = await locating.without_source(sides)
         else:
             groups = await sides.groups(sides.origin)
-            places = await locating.with_source(sides, groups, self._moved_before, every=self._options.force)
+            force, moved = self._options.force, self._moved_before
+            places = await locating.with_source(sides, groups, moved, every=force)
             busy = sorted(name for name in places if groups[name].state not in WITHOUT_MEMBERS)
             if busy and not self._options.skip_active and not self._dry:
                 text = (
                     f"still at work on {sides.origin.settings.alias}: {_names(busy)}. Stop them, then run this again;"
                 )
                 return Done("blocked", f"{text} --skip-active leaves them where they are", {"active": busy[:_NAMED]})
-            self.places = {name: each for name, each in places.items() if name not in set(busy) or self._dry}
+            if not self._dry:
+                idle = {name: groups[name] for name in places.keys() - set(busy)}
+                places = await locating.with_source(sides, idle, moved, every=force, final=True)
+            self.places = places
         figures = group_totals(self.places)
         told = [place for each in self.places.values() for place in each if place.reason]
         figures |= {"unsure": [_told(place) for place in told[:_NAMED]]}  # type: ignore[dict-item]

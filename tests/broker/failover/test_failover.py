@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
+from confluent_kafka import OFFSET_STORED, Consumer, Producer, TopicPartition
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.devcluster import DevCluster
@@ -17,7 +17,7 @@ from mirror_ray.failover.audit import Audit
 from mirror_ray.failover.plan import STEPS, Kind, Options, Plan, Step, StepResult
 from mirror_ray.failover.run import Order, Report, carry_out, look
 from mirror_ray.failover.steps import Timing
-from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.translate import Translation, Translator
 from tests.support.clusters import Clusters, TopicMaker
@@ -300,6 +300,27 @@ async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMa
             report = await carry_out(system.settings, without, system.coordinator)
             assert report.plan.finished
             assert list(report.places) == [idle]
+
+
+async def test_an_offset_in_an_open_transaction_holds_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """It may become the group's offset later: what was committed before it is not taken for final."""
+    async with scene(clusters, make_topic) as (system, names):
+        consumer = Consumer({**clusters.a.confluent_config(), "group.id": names.group})
+        producer = Producer({**clusters.a.confluent_config(), "transactional.id": names.group})
+
+        def begin() -> None:
+            producer.init_transactions(60)
+            producer.begin_transaction()
+            offsets = [TopicPartition(names.topic, 0, 70)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
+
+        await aside(begin)
+        with pytest.raises(MirrorError, match="transaction"):
+            await carry_out(system.settings, order(names.flow), system.coordinator)
+        await aside(lambda: producer.commit_transaction(60))
+        consumer.close()
+        report = await carry_out(system.settings, order(names.flow), system.coordinator)
+        assert [place.offset for place in report.places[names.group]] == [70, 30]
 
 
 @asynccontextmanager
