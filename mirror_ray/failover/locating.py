@@ -49,10 +49,12 @@ async def with_source(
     if sides.kind == "failback" and every:
         committed = {g: o for g, o in committed.items() if any(map(sides.is_remote, o))}
     logs = await sides.logs(sides.destination, {route.remote for route in routes.values() if route is not None})
+    origins = await sides.logs(sides.origin, routes)
     found: Places = {}
     for group, offsets in committed.items():
         for partition, offset in sorted(offsets.items()):
-            place = await _located(sides, GroupPartition(group, partition), offset, routes[partition], logs)
+            ends = origins.get(partition), logs
+            place = await _located(GroupPartition(group, partition), offset, routes[partition], ends)
             found.setdefault(group, []).append(place)
     # A group of other topics is not this flow's business.
     return {group: places for group, places in found.items() if any(place.destination for place in places)}
@@ -123,20 +125,22 @@ def _route(sides: Sides, partition: TopicPartition) -> Route | None:
 
 
 async def _located(
-    sides: Sides,
     key: GroupPartition,
     committed: Committed,
     route: Route | None,
-    logs: Mapping[TopicPartition, LogBounds],
+    logs: tuple[LogBounds | None, Mapping[TopicPartition, LogBounds]],
 ) -> Place:
+    """``logs``: the partition's own, and those on the destination."""
+    own, there = logs
     remote = route.remote if route is not None else None
     if route is None or remote is None:
         found = Translation(offset=None, reason=NOT_COPIED)
-    elif remote not in logs:
+    elif remote not in there:
         found = Translation(offset=None, reason=NOT_THERE)
     else:
         translated = await route.translate(committed.offset)
-        found = final_place(translated, logs[remote], _copied_to_there(sides, key.partition))
+        is_there = own is not None and committed.offset <= own.end
+        found = final_place(translated, there[remote], route.copied_to if is_there else None)
     return Place(
         group=key.group,
         origin=key.partition,
@@ -147,11 +151,6 @@ async def _located(
         reason=found.reason,
         metadata=committed.metadata,
     )
-
-
-def _copied_to_there(sides: Sides, partition: TopicPartition) -> int | None:
-    page = sides.maps.own.book.find(partition)
-    return None if page is None or page.places.empty else page.places.head.target
 
 
 def _exactly(sides: Sides, origin: TopicPartition, offset: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_sync import Keep, Standing, Write, decide
-from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
+from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, up_to_the_copy, within
 
 NOT_COPIED = "this flow does not copy the topic"
 NOT_THERE = "its partition is missing on the other side, or has no leader there"
@@ -71,19 +71,15 @@ def place_of(group: str, value: list[Any]) -> Place:
 def final_place(found: Translation, log: LogBounds, copied_to: int | None) -> Translation:
     """The offset to commit for a position whose translation was ``found``.
 
-    ``copied_to``: where the copy ends on the destination; None: nothing was copied. A group that stands behind all that
-    was copied goes on at the end of it; one of a partition of which nothing was copied at the start of its log, so that
-    ``auto.offset.reset=latest`` skips nothing.
+    ``copied_to``: where the copy ends on the destination; None: nothing was copied, or the position is behind the end
+    of the log that it is of. A group that is ahead of the copy goes on at its end; one of a partition of which nothing
+    was copied at the start of its log, so that ``auto.offset.reset=latest`` skips nothing.
     """
-    if found.offset is not None:
-        return within(found, log)
-    if found.reason == NOTHING_COPIED:
+    if found.offset is None and found.reason == NOTHING_COPIED:
         if log.start == log.end:
             return Translation(offset=log.start)
         return Translation(offset=None, reason=_UNKNOWN_COPY)
-    if copied_to is not None and copied_to <= log.end:
-        return Translation(offset=max(copied_to, log.start), exact=False, reason=found.reason)
-    return found
+    return within(found if copied_to is None else up_to_the_copy(found, copied_to), log)
 
 
 def known_place(said: int | None, by_map: int | None, log: LogBounds) -> Translation:

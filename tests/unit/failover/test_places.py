@@ -18,7 +18,7 @@ from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation
 
 OFFSETS = st.integers(0, 50)
 LOGS = st.tuples(OFFSETS, OFFSETS).map(lambda ends: LogBounds(min(ends), max(ends)))
-BEYOND = Translation(offset=None, reason="it stands at 9 on the source, the copy at 5")
+BEYOND = Translation(offset=None, behind=True, reason="it stands at 9 on the source, the copy at 5")
 
 
 def test_nothing_was_copied() -> None:
@@ -33,6 +33,7 @@ def test_behind_all_that_was_copied() -> None:
     found = final_place(BEYOND, LogBounds(0, 8), 5)
     assert (found.offset, found.exact, found.reason) == (5, False, BEYOND.reason)
     assert final_place(BEYOND, LogBounds(0, 3), 5).offset is None
+    assert final_place(BEYOND, LogBounds(0, 8), None) == BEYOND
 
 
 @given(st.none() | OFFSETS, st.none() | OFFSETS, LOGS)
