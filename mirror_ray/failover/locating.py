@@ -49,12 +49,11 @@ async def with_source(
     if sides.kind == "failback" and every:
         committed = {g: o for g, o in committed.items() if any(map(sides.is_remote, o))}
     logs = await sides.logs(sides.destination, {route.remote for route in routes.values() if route is not None})
-    origins = await sides.logs(sides.origin, routes)
+    await sides.maps.look(routes)
     found: Places = {}
     for group, offsets in committed.items():
         for partition, offset in sorted(offsets.items()):
-            ends = origins.get(partition), logs
-            place = await _located(GroupPartition(group, partition), offset, routes[partition], ends)
+            place = await _located(GroupPartition(group, partition), offset, routes[partition], logs)
             found.setdefault(group, []).append(place)
     # A group of other topics is not this flow's business.
     return {group: places for group, places in found.items() if any(place.destination for place in places)}
@@ -125,22 +124,17 @@ def _route(sides: Sides, partition: TopicPartition) -> Route | None:
 
 
 async def _located(
-    key: GroupPartition,
-    committed: Committed,
-    route: Route | None,
-    logs: tuple[LogBounds | None, Mapping[TopicPartition, LogBounds]],
+    key: GroupPartition, committed: Committed, route: Route | None, logs: Mapping[TopicPartition, LogBounds]
 ) -> Place:
-    """``logs``: the partition's own, and those on the destination."""
-    own, there = logs
     remote = route.remote if route is not None else None
     if route is None or remote is None:
         found = Translation(offset=None, reason=NOT_COPIED)
-    elif remote not in there:
+    elif remote not in logs:
         found = Translation(offset=None, reason=NOT_THERE)
+    elif route.outdated is not None:
+        found = Translation(offset=None, reason=route.outdated)
     else:
-        translated = await route.translate(committed.offset)
-        is_there = own is not None and committed.offset <= own.end
-        found = final_place(translated, there[remote], route.copied_to if is_there else None)
+        found = final_place(await route.translate(committed.offset), logs[remote])
     return Place(
         group=key.group,
         origin=key.partition,

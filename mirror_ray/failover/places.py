@@ -12,7 +12,7 @@ from typing import Any
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_sync import Keep, Standing, Write, decide
-from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, up_to_the_copy, within
+from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
 
 NOT_COPIED = "this flow does not copy the topic"
 NOT_THERE = "its partition is missing on the other side, or has no leader there"
@@ -68,18 +68,17 @@ def place_of(group: str, value: list[Any]) -> Place:
     )
 
 
-def final_place(found: Translation, log: LogBounds, copied_to: int | None) -> Translation:
+def final_place(found: Translation, log: LogBounds) -> Translation:
     """The offset to commit for a position whose translation was ``found``.
 
-    ``copied_to``: where the copy ends on the destination; None: nothing was copied, or the position is behind the end
-    of the log that it is of. A group that is ahead of the copy goes on at its end; one of a partition of which nothing
-    was copied at the start of its log, so that ``auto.offset.reset=latest`` skips nothing.
+    A group of a partition of which nothing was copied goes on at the start of its log, so that
+    ``auto.offset.reset=latest`` skips nothing.
     """
     if found.offset is None and found.reason == NOTHING_COPIED:
         if log.start == log.end:
             return Translation(offset=log.start)
         return Translation(offset=None, reason=_UNKNOWN_COPY)
-    return within(found if copied_to is None else up_to_the_copy(found, copied_to), log)
+    return within(found, log)
 
 
 def known_place(said: int | None, by_map: int | None, log: LogBounds) -> Translation:

@@ -18,22 +18,20 @@ from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation
 
 OFFSETS = st.integers(0, 50)
 LOGS = st.tuples(OFFSETS, OFFSETS).map(lambda ends: LogBounds(min(ends), max(ends)))
-BEYOND = Translation(offset=None, behind=True, reason="it stands at 9 on the source, the copy at 5")
+AHEAD = Translation(offset=5, exact=False, waits=True, reason="it stands at 9 on the source, the copy at 5")
 
 
 def test_nothing_was_copied() -> None:
     """An empty remote partition is read from its start; one with records of others is not guessed about."""
     nothing = Translation(offset=None, reason=NOTHING_COPIED)
-    assert final_place(nothing, LogBounds(3, 3), None) == Translation(offset=3)
-    assert final_place(nothing, LogBounds(0, 3), None).offset is None
+    assert final_place(nothing, LogBounds(3, 3)) == Translation(offset=3)
+    assert final_place(nothing, LogBounds(0, 3)).offset is None
 
 
-def test_behind_all_that_was_copied() -> None:
+def test_ahead_of_the_copy() -> None:
     """A group goes on at the end of the copy, never beyond, and it is said that this is before its place."""
-    found = final_place(BEYOND, LogBounds(0, 8), 5)
-    assert (found.offset, found.exact, found.reason) == (5, False, BEYOND.reason)
-    assert final_place(BEYOND, LogBounds(0, 3), 5).offset is None
-    assert final_place(BEYOND, LogBounds(0, 8), None) == BEYOND
+    assert final_place(AHEAD, LogBounds(0, 8)) == AHEAD
+    assert final_place(AHEAD, LogBounds(0, 3)).offset is None
 
 
 @given(st.none() | OFFSETS, st.none() | OFFSETS, LOGS)
