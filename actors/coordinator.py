@@ -282,6 +282,12 @@ class Coordinator:
             self._find(flow)
         return tuple(await self._groups.groups(flow))
 
+    async def configuration(self) -> MirrorSettings:
+        """What the system runs by; the text of it shows no secret."""
+        if self.settings is None:
+            raise NotRunningError(f"{self.name} has no flows yet: mirror-ray up CONFIG")
+        return self.settings
+
     async def settle_groups(self, deadline_s: float = 20.0) -> bool:
         """Carry consumer groups over at once, as far as the copy has come; whether that was done by the deadline."""
         return await self._groups.settle(deadline_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import MirrorError, NoAnswerError
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.groups import GroupStatus
@@ -117,6 +118,11 @@ class Mirror:
     def groups(self, flow: str | None = None) -> Listing[GroupStatus]:
         """Every consumer group that is carried over, of one flow (``A->B``) or of all."""
         return Listing(self._ask("groups", flow))
+
+    def settings(self) -> MirrorSettings:
+        """What it runs by. Its secrets print as asterisks; its clusters' credentials are in it all the same."""
+        found: MirrorSettings = self._ask("configuration")
+        return found
 
     def settle_groups(self, deadline_s: float = 20.0) -> bool:
         """Carry consumer groups over at once, as far as the copy has come; whether that was done by the deadline."""

@@ -89,7 +89,7 @@ def read_partition(cluster: DevCluster, topic: str, partition: int) -> Iterator[
                 heard_s = time.monotonic()
                 error = message.error()
                 if error is None:
-                    yield _record(message)
+                    yield record_of(message)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public, in librdkafka's manner
                     return
                 elif not error.retriable():
@@ -100,5 +100,6 @@ def read_partition(cluster: DevCluster, topic: str, partition: int) -> Iterator[
         reader.close()
 
 
-def _record(message: Any) -> Record:
+def record_of(message: Any) -> Record:
+    """What a consumer got, without its offset."""
     return Record(message.key(), message.value(), tuple(message.headers() or ()), message.timestamp()[1])

@@ -91,13 +91,13 @@ def resolve(
     topic, partition = parse_scope(scope)
     if topic is None:
         raise ConfigError("name what is to be resolved: TOPIC or TOPIC:PARTITION")
-    _confirm(f"{flow} {scope}: {_MEANING[by]}. Go on?", yes=yes)
+    confirm(f"{flow} {scope}: {_MEANING[by]}. Go on?", yes=yes)
     with attach(name, address) as system:
         resolved = system.resolve(flow, topic, partition, by=by.value)
     say(f"{flow}: {by.value} for {', '.join(resolved)}; `mirror-ray events` tells when it is done")
 
 
-def _confirm(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool) -> None:
     """Ask on a terminal.
 
     Raises:

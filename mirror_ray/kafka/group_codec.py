@@ -31,7 +31,7 @@ UNREADABLE = (struct.error, IndexError, UnicodeDecodeError)
 
 _ALL_TOPICS = b"\0"
 _NO_TAGS = b"\0"
-_COMMITTED_ONLY = b"\0"
+_COMMITTED_ONLY, _STABLE_ONLY = b"\0", b"\1"
 #: No member id, member epoch -1: a client that is no member asks.
 _NO_MEMBER = b"\0\xff\xff\xff\xff"
 #: Generation -1, member id "", no instance id: Kafka's simple consumer, which commits only while nobody else can.
@@ -73,15 +73,18 @@ class FetchedGroup(NamedTuple):
     offsets: GroupOffsets | None = None
 
 
-def encode_offset_fetch(version: int, groups: Sequence[str]) -> bytes:
-    """A request for all committed offsets of ``groups``: of one group before version 8."""
+def encode_offset_fetch(version: int, groups: Sequence[str], *, stable: bool = False) -> bytes:
+    """A request for all committed offsets of ``groups``: of one group before version 8.
+
+    ``stable``: an offset that is being committed in an open transaction is an error (KIP-447), from version 7 on.
+    """
+    require_stable = _STABLE_ONLY if stable else _COMMITTED_ONLY
     if version < FIRST_MANY_GROUPS_VERSION:
         (group,) = groups
-        stable = _COMMITTED_ONLY if version >= 7 else b""
-        return compact_text(group.encode()) + _ALL_TOPICS + stable + _NO_TAGS
+        return compact_text(group.encode()) + _ALL_TOPICS + (require_stable if version >= 7 else b"") + _NO_TAGS
     member = _NO_MEMBER if version >= 9 else b""
     entries = [compact_text(group.encode()) + member + _ALL_TOPICS + _NO_TAGS for group in groups]
-    return uvarint(len(groups) + 1) + b"".join(entries) + _COMMITTED_ONLY + _NO_TAGS
+    return uvarint(len(groups) + 1) + b"".join(entries) + require_stable + _NO_TAGS
 
 
 def decode_offset_fetch(

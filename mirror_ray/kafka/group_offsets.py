@@ -79,8 +79,9 @@ class OffsetReader:
     One reading at a time. What a caller without DESCRIBE on a topic is not to see, brokers leave out without a word.
     """
 
-    def __init__(self, coordinators: Coordinators) -> None:
-        self._coordinators = coordinators
+    def __init__(self, coordinators: Coordinators, *, stable: bool = False) -> None:
+        """``stable``: an offset that is being committed in an open transaction is an error of its partition."""
+        self._coordinators, self._stable = coordinators, stable
         self._raw: dict[str, bytes] = {}
 
     async def read(self, groups: Collection[str]) -> OffsetRound:
@@ -117,7 +118,7 @@ class OffsetReader:
         under_way: deque[tuple[Sequence[str], Answer]] = deque()
         for at in range(0, len(groups), size):
             asked = groups[at : at + size]
-            body = encode_offset_fetch(version, asked)
+            body = encode_offset_fetch(version, asked, stable=self._stable)
             under_way.append((asked, connection.send(OFFSET_FETCH_KEY, version, True, [body])))
             if len(under_way) * size >= _GROUPS_UNDER_WAY:
                 await self._take(connection, version, *under_way.popleft(), answers)

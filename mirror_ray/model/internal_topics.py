@@ -6,3 +6,8 @@ from __future__ import annotations
 def segments_topic(source_alias: str) -> str:
     """On the target: which source offset of a flow's partitions is which target offset."""
     return f"mm2-ray-segments.{source_alias}.internal"
+
+
+def audit_topic(source_alias: str) -> str:
+    """On the target: what failovers and failbacks of a flow have done, step by step."""
+    return f"mm2-ray-audit.{source_alias}.internal"

@@ -15,7 +15,7 @@ from mirror_ray.offsets.segments import Between, Exact, Place, SegmentMap
 #: Gaps that were looked into, and segments found in them, that are remembered.
 _GAPS_KEPT, _SEGMENTS_KEPT = 256, 1 << 20
 #: As in MM2, which emits no checkpoint before it has copied a record.
-_NOTHING = "no record of the partition was copied yet"
+NOTHING_COPIED = "no record of the partition was copied yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Translator:
         """
         page = self._book.find(source)
         if page is None or page.places.empty:
-            return Translation(offset=None, reason=_NOTHING)
+            return Translation(offset=None, reason=NOTHING_COPIED)
         place = page.places.to_target(offset)
         if isinstance(place, Between):
             return await self._looked_into(source, page, place, lambda places: places.to_target(offset), "target")
@@ -89,7 +89,7 @@ class Translator:
         """Where position ``offset`` of the remote partition is on the source partition ``source``."""
         page = self._book.find(source)
         if page is None or page.places.empty:
-            return Translation(offset=None, reason=_NOTHING)
+            return Translation(offset=None, reason=NOTHING_COPIED)
         place = page.places.to_source(offset)
         if isinstance(place, Between):
             return await self._looked_into(source, page, place, lambda places: places.to_source(offset), "source")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.internal_topics import segments_topic
+from mirror_ray.model.internal_topics import audit_topic, segments_topic
 from mirror_ray.model.policy import load_policy
 
 #: Written every second while records flow, and read whole at each start.
@@ -39,7 +39,13 @@ def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
             replication_factor=None,
             segment_bytes=_SEGMENT_BYTES,
             why="to keep which offsets belong together",
-        )
+        ),
+        InternalTopic(
+            name=audit_topic(name.source),
+            side="target",
+            replication_factor=None,
+            why="to keep what failovers and failbacks have done",
+        ),
     ]
     if syncs.enabled:
         on_source = syncs.location == "source"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from mirror_ray.devcluster import DevCluster
 
@@ -23,6 +24,18 @@ def committed(cluster: DevCluster, group: str, topic: str, partitions: int) -> d
     consumer = Consumer({**cluster.confluent_config(), "group.id": group})
     try:
         asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        return {each.partition: each.offset for each in consumer.committed(asked, timeout=30)}
+        return {each.partition: each.offset for each in _ask(lambda: consumer.committed(asked, timeout=30))}
     finally:
         consumer.close()
+
+
+def _ask(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+    """The first one to ask a new cluster about a group has its offsets topic made, and is refused meanwhile."""
+    deadline_s = time.monotonic() + 30
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if time.monotonic() > deadline_s or not error.args[0].retriable():
+                raise
+            time.sleep(0.1)

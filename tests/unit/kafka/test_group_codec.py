@@ -55,18 +55,18 @@ def _decode(version: int, states: dict[str, FetchedState], expected: dict[str, b
 
 
 @settings(max_examples=40)
-@given(VERSIONS, st.lists(NAMES, min_size=1, max_size=5, unique=True))
-def test_request_is_the_same_as_kios(version: int, groups: list[str]) -> None:
-    """All topics, committed offsets only, asked by no member; one group per request before version 8."""
+@given(VERSIONS, st.lists(NAMES, min_size=1, max_size=5, unique=True), st.booleans())
+def test_request_is_the_same_as_kios(version: int, groups: list[str], require_stable: bool) -> None:
+    """All topics, stable offsets only if asked so, asked by no member; one group per request before version 8."""
     m: Any = module("offset_fetch", version, EntityType.request)
-    stable = {"require_stable": False} if version >= 7 else {}
+    stable = {"require_stable": require_stable} if version >= 7 else {}
     if version < 8:
         groups = groups[:1]
         request = m.OffsetFetchRequest(group_id=groups[0], topics=None, **stable)
     else:
         entries = tuple(m.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups)
         request = m.OffsetFetchRequest(groups=entries, **stable)
-    assert encode_offset_fetch(version, groups) == written(request)
+    assert encode_offset_fetch(version, groups, stable=require_stable) == written(request)
 
 
 @settings(max_examples=40)

@@ -1,0 +1,294 @@
+"""The commands failover and failback."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mirror_ray.attach import attach
+from mirror_ray.cli import foreground
+from mirror_ray.cli.acting import confirm
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
+from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
+from mirror_ray.model.names import FlowName
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.failover.plan import Kind, Plan, StepResult
+    from mirror_ray.failover.run import Order, Report
+    from mirror_ray.failover.running import Running
+
+_STEPS: Columns = (
+    ("STEP", lambda row: row["step"]),
+    ("OUTCOME", lambda row: row["outcome"]),
+    ("TOOK", lambda row: duration((row["ended_ms"] - row["began_ms"]) / 1000)),
+    ("WHAT", lambda row: row["summary"].splitlines()[0] if row["summary"] else ""),
+)
+_PLANS: Columns = (
+    ("PLAN", lambda row: row["id"]),
+    ("FLOW", lambda row: row["flow"]),
+    ("BY", lambda row: row["by"]),
+    ("BEGAN", lambda row: f"{datetime.fromtimestamp(row['began_ms'] / 1000).astimezone():%Y-%m-%d %H:%M:%S}"),
+    ("STATE", lambda row: row["state"]),
+)
+_GROUPS: Columns = (
+    ("GROUP", lambda row: row["group"]),
+    ("PARTITIONS", lambda row: str(len(row["partitions"]))),
+    ("EXACT", lambda row: str(sum(p["offset"] is not None and p["exact"] for p in row["partitions"]))),
+    ("BEFORE", lambda row: str(sum(p["offset"] is not None and not p["exact"] for p in row["partitions"]))),
+    ("WITHOUT", lambda row: str(sum(p["offset"] is None for p in row["partitions"]))),
+    ("REASON", lambda row: next((p["reason"] for p in row["partitions"] if p["reason"]), "")),
+)
+
+FlowToMove = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The system's configuration; needed where no system runs, or Ray is gone.",
+        show_default=False,
+    ),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace offsets that somebody else committed, too.")]
+SkipOption = Annotated[bool, typer.Option("--skip-active", help="Leave groups that have members where they are.")]
+DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, with its figures.")]
+RestartOption = Annotated[bool, typer.Option("--restart", help="Give up a plan that broke off, and begin anew.")]
+StatusOption = Annotated[bool, typer.Option("--status", help="Show the flow's plans and the last one's steps.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+QuietOption = Annotated[
+    float, typer.Option("--quiet-for", metavar="SECONDS", min=0, help="How long nothing must be written.")
+]
+CatchUpOption = Annotated[
+    float, typer.Option("--catch-up-within", metavar="SECONDS", min=0, help="How long to wait for the lag.")
+]
+
+
+def failover(
+    flow: FlowToMove,
+    config: ConfigOption = None,
+    source_is_gone: Annotated[
+        bool, typer.Option("--source-is-gone", help="Go by what the target knows; the source is not waited for.")
+    ] = False,
+    force: ForceOption = False,
+    skip_active: SkipOption = False,
+    dry_run: DryOption = False,
+    restart: RestartOption = False,
+    status: StatusOption = False,
+    yes: YesOption = False,
+    quiet_s: QuietOption = 3.0,
+    catch_up_s: CatchUpOption = 600.0,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Rehearse it on two clusters of its own, made for it on this machine.")
+    ] = False,
+    planned: Annotated[
+        bool, typer.Option("--planned", help="Of a simulation: the source is not killed, groups are stopped cleanly.")
+    ] = False,
+    groups: Annotated[int, typer.Option("--groups", min=1, help="Of a simulation: how many groups.")] = 6,
+    seed: Annotated[int, typer.Option("--seed", help="Of a simulation.")] = 1,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Move a flow's consumer groups to its target, in nine steps. Broken off, the same command goes on with it.
+
+    Exit 0: all is moved; 1: something must be done first, and the last step says what; 3: a cluster does not answer.
+    """
+    from mirror_ray.failover.plan import Options
+
+    if simulate:
+        from mirror_ray.chaos.rehearsal_outcome import RehearsalSettings
+        from mirror_ray.cli.simulating import simulate as rehearse
+
+        rehearse(_parse(flow), RehearsalSettings(groups=groups, seed=seed, planned=planned), _rehearsed_as(name))
+        return
+    options = Options(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
+    order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
+    _run(order, config, name, address, output, status=status, yes=yes)
+
+
+def failback(
+    flow: FlowToMove,
+    config: ConfigOption = None,
+    force: ForceOption = False,
+    skip_active: SkipOption = False,
+    dry_run: DryOption = False,
+    restart: RestartOption = False,
+    status: StatusOption = False,
+    yes: YesOption = False,
+    quiet_s: QuietOption = 3.0,
+    catch_up_s: CatchUpOption = 600.0,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Bring the groups of a failover of FLOW back to its source, and resume the flow where it stood.
+
+    Nothing that both sides have is copied again. Exit codes as of `failover`.
+    """
+    from mirror_ray.failover.plan import Options
+
+    options = Options(force=force, skip_active=skip_active)
+    order = _order("failback", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
+    _run(order, config, name, address, output, status=status, yes=yes)
+
+
+def _order(kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *, dry: bool, restart: bool) -> Order:
+    from mirror_ray.failover.run import Order
+    from mirror_ray.failover.steps import Timing
+
+    timing = Timing(quiet_s=waits_s[0], catch_up_s=waits_s[1])
+    by = f"{getpass.getuser()}@{socket.gethostname()}"
+    return Order(kind=kind, flow=_parse(flow), options=options, timing=timing, dry=dry, restart=restart, by=by)
+
+
+def _rehearsed_as(name: str) -> str:
+    """Never the name of a system that may run."""
+    return "rehearsal" if name == DEFAULT_NAME else name
+
+
+def _parse(flow: str) -> FlowName:
+    try:
+        return FlowName.parse(flow)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _run(
+    order: Order,
+    config: Path | None,
+    name: str,
+    address: str | None,
+    output: Format,
+    *,
+    status: bool,
+    yes: bool,
+) -> None:
+    from mirror_ray.failover.run import carry_out
+
+    with _system(config, name, address, order.flow) as (settings, running):
+        if status:
+            _show_status(settings, order, output)
+            return
+        if not order.dry:
+            confirm(f"{order.kind} of {order.flow}: groups are moved, the flow is paused or resumed. Go on?", yes=yes)
+        try:
+            with foreground.interruptible():
+                report = asyncio.run(carry_out(settings, order, running, _tell))
+        except KeyboardInterrupt:
+            say("broken off; the same command goes on where it was", "yellow")
+            raise
+    emit(_plain(report), output, lambda: _print(report))
+    if not report.dry and not report.plan.finished:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _system(
+    config: Path | None, name: str, address: str | None, flow: FlowName
+) -> Iterator[tuple[MirrorSettings, Running | None]]:
+    """The settings, and the running system where there is one that has the flow.
+
+    Raises:
+        ConfigError: There is neither a configuration nor a system.
+    """
+    from mirror_ray.config.load import load_settings
+    from mirror_ray.failover.running import AttachedSystem
+
+    settings = load_settings(config).settings if config is not None else None
+    try:
+        mirror = attach(name, address)
+    except NotRunningError as error:
+        if settings is None:
+            raise ConfigError(f"{error}; where none runs, name its configuration with --config FILE") from error
+        yield settings, None
+        return
+    with mirror:
+        try:
+            runs = any(each.flow == str(flow) for each in mirror.flows)
+            settings = settings or mirror.settings()
+        except NoAnswerError as error:
+            if settings is None:
+                raise
+            say(f"{error}; going on without it, by the configuration", "yellow")
+            runs = False
+        yield settings, AttachedSystem(mirror) if runs else None
+
+
+def _tell(plan: Plan, result: StepResult) -> None:
+    style = "red" if result.outcome == "blocked" else None
+    say(f"{plan.id}  {result.step}: {result.outcome}: {result.summary}", style)
+
+
+def _show_status(settings: MirrorSettings, order: Order, output: Format) -> None:
+    from mirror_ray.failover.run import Report, look
+
+    book = asyncio.run(look(settings, order.flow))
+    plans = [plan for plan in book.plans() if plan.kind == order.kind]
+    rows = [plan.head() | {"state": plan.state} for plan in plans]
+    reports = [_plain(Report(plan=plan, places=book.places(plan.id))) for plan in plans[-1:]]
+    value = {"plans": rows, "last": next(iter(reports), None)}
+
+    def show() -> None:
+        out().print(table(rows, _PLANS))
+        if plans:
+            out().print()
+            _print(Report(plan=plans[-1], places=book.places(plans[-1].id)))
+
+    emit(value, output, show)
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    plan = report.plan
+    return plan.head() | {
+        "state": plan.state,
+        "dry_run": report.dry,
+        "steps": [asdict(plan.results[step]) for step in plan.results],
+        "groups": _groups(report),
+    }
+
+
+def _groups(report: Report) -> list[Row]:
+    return [
+        {
+            "group": group,
+            "partitions": [
+                {
+                    "topic": each.origin.topic,
+                    "partition": each.origin.partition,
+                    "origin_offset": each.origin_offset,
+                    "destination_topic": each.destination.topic if each.destination else None,
+                    "offset": each.offset,
+                    "exact": each.exact,
+                    "reason": each.reason,
+                }
+                for each in places
+            ],
+        }
+        for group, places in sorted(report.places.items())
+    ]
+
+
+def _print(report: Report) -> None:
+    plan = report.plan
+    console = out()
+    state = "dry run, nothing was changed" if report.dry else plan.state
+    console.print(f"{plan.id}  {plan.flow}  {state}\n")
+    console.print(table([asdict(result) for result in plan.results.values()], _STEPS))
+    rows: Sequence[Row] = _groups(report)
+    if rows:
+        console.print()
+        console.print(table(rows, _GROUPS))
+    last = next(reversed(list(plan.results.values())), None)
+    if last is not None and (last.outcome == "blocked" or "\n" in last.summary):
+        console.print(f"\n{last.summary}", soft_wrap=True)

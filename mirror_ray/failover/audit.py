@@ -1,0 +1,129 @@
+"""The audit topic of a flow: every plan, every step's result with its figures, and where each group went.
+
+Compacted, JSON, one key per plan and step, and one per plan and group. It is on the flow's target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.failover.places import Place, place_of
+from mirror_ray.failover.plan import Kind, Plan, StepResult, plan_of, result_of
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.model.internal_topics import audit_topic
+
+log = logging.getLogger(__name__)
+
+
+class AuditBook:
+    """What the topic says. Pure."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, Mapping[str, Any]] = {}
+        self._results: dict[str, list[Mapping[str, Any]]] = {}
+        self._places: dict[str, dict[str, list[Place]]] = {}
+
+    def apply(self, key: bytes | None, value: bytes) -> None:
+        """Take the next record; what is none of ours is passed over, with a warning in the log."""
+        try:
+            name, said = json.loads(key or b""), json.loads(value)
+            plan = name["plan"]
+            if "group" in name:
+                places = [place_of(name["group"], each) for each in said]
+                self._places.setdefault(plan, {})[name["group"]] = places
+            elif "step" in name:
+                result_of(said)
+                self._results.setdefault(plan, []).append(said)
+            else:
+                plan_of(said)
+                self._heads[plan] = said
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning("a record of the audit topic is not understood: %r", error)
+
+    def plans(self, kind: Kind | None = None) -> list[Plan]:
+        """All plans, or those of one kind, oldest first."""
+        found = [self._plan(head) for head in self._heads.values() if kind in (None, head["kind"])]
+        return sorted(found, key=lambda plan: (plan.began_ms, plan.id))
+
+    def places(self, plan: str) -> dict[str, list[Place]]:
+        """Where each group of a plan goes on; empty before its step ``offsets``."""
+        return self._places.get(plan, {})
+
+    def _plan(self, head: Mapping[str, Any]) -> Plan:
+        plan = plan_of(head)
+        newest = {result.step: result for result in map(result_of, self._results.get(plan.id, []))}
+        return replace(plan, results=newest)
+
+
+class Audit:
+    """Reads and writes a flow's audit topic."""
+
+    def __init__(self, settings: ClusterSettings, cluster: Cluster, source_alias: str) -> None:
+        """``settings`` and ``cluster``: the flow's target."""
+        self._settings, self._cluster = settings, cluster
+        self.topic = audit_topic(source_alias)
+        self._writer = InternalWriter(cluster, self.topic)
+
+    async def read(self) -> AuditBook:
+        """All that it says; a missing topic says nothing.
+
+        Raises:
+            OSError, MirrorError: It can't be read now.
+        """
+        book, reader, complete = AuditBook(), InternalReader(self._cluster, self.topic), False
+        while not complete:
+            _, records, complete = await reader.read()
+            for record in records:
+                if record.value is not None:
+                    book.apply(record.key, record.value)
+        return book
+
+    async def begin(self, plan: Plan) -> None:
+        """Write the head of a plan; makes the topic where it is missing. Raises as ``append`` does."""
+        await asyncio.to_thread(self._create)
+        await self._cluster.refresh([self.topic])
+        await self.head(plan)
+
+    async def head(self, plan: Plan) -> None:
+        """Write the head of a plan that has changed. Raises as ``append`` does."""
+        await self._append([({"plan": plan.id}, plan.head())])
+
+    async def result(self, plan: Plan, result: StepResult) -> None:
+        """Write what came of a step.
+
+        Raises:
+            OSError, MirrorError: It may not be there; the step will be done again.
+        """
+        await self._append([({"plan": plan.id, "step": result.step}, asdict(result))])
+
+    async def places(self, plan: Plan, groups: Mapping[str, Sequence[Place]]) -> None:
+        """Write where groups go on. Raises as ``result`` does."""
+        await self._append(
+            ({"plan": plan.id, "group": group}, [place.to_json() for place in places])
+            for group, places in groups.items()
+        )
+
+    async def _append(self, records: Iterable[tuple[Mapping[str, str], Any]]) -> None:
+        encoded = [InternalRecord(_json(key), _json(value)) for key, value in records]
+        if encoded:
+            await self._writer.append(encoded)
+
+    def _create(self) -> None:
+        admin = ClusterAdmin(self._settings, "mirror-ray-failover")
+        try:
+            admin.ensure_compacted_topic(self.topic, 1, None)
+        finally:
+            admin.close()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

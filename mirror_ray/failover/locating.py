@@ -1,0 +1,153 @@
+"""Where every group goes on: asked of the side that it leaves, or of what the target knows where that side is gone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from mirror_ray.failover.places import NOT_COPIED, NOT_THERE, Place, final_place, known_place
+from mirror_ray.failover.sides import Sides
+from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.group_book import Committed, GroupPartition
+from mirror_ray.offsets.maps import Route
+from mirror_ray.offsets.segments import Exact
+from mirror_ray.offsets.translate import LogBounds, Translation
+
+Places = dict[str, list[Place]]
+
+
+async def with_source(
+    sides: Sides,
+    groups: Mapping[str, ListedGroup],
+    moved: Mapping[str, list[Place]],
+    *,
+    every: bool,
+    final: bool = False,
+) -> Places:
+    """Translate what groups have committed on the side that they leave.
+
+    Args:
+        sides: Both sides.
+        groups: On the side that they leave.
+        moved: For a failback, what the failover has moved: other groups stay where they are, unless ``every``.
+        every: See there.
+        final: No offset may be about to change by a transaction that is open.
+
+    Raises:
+        ClusterUnreachableError: A cluster does not answer.
+        MirrorError: An offset is not ``final``.
+    """
+    await sides.maps_are_read()
+    names = [name for name, each in groups.items() if each.why_without_offsets is None]
+    if sides.kind == "failback" and not every:
+        names = [name for name in names if name in moved]
+    committed = await sides.committed(sides.origin, names, stable=final)
+    if sides.kind == "failover":
+        await _with_silent_partitions(sides, committed)
+    routes = {each: _route(sides, each) for offsets in committed.values() for each in offsets}
+    if sides.kind == "failback" and every:
+        committed = {g: o for g, o in committed.items() if any(map(sides.is_remote, o))}
+    logs = await sides.logs(sides.destination, {route.remote for route in routes.values() if route is not None})
+    await sides.maps.look(routes)
+    found: Places = {}
+    for group, offsets in committed.items():
+        for partition, offset in sorted(offsets.items()):
+            place = await _located(GroupPartition(group, partition), offset, routes[partition], logs)
+            found.setdefault(group, []).append(place)
+    # A group of other topics is not this flow's business.
+    return {group: places for group, places in found.items() if any(place.destination for place in places)}
+
+
+async def without_source(sides: Sides) -> Places:
+    """What the checkpoints and the map on the target say. Raises as ``with_source`` does."""
+    await sides.maps_are_read(both=False)
+    said = await sides.said()
+    here = sides.destination
+    topics = {each.topic for by_partition in said.values() for each in by_partition}
+    metadata = (await here.refresh(topics)).topics
+    partitions = {TopicPartition(topic, n) for topic in topics for n in metadata[topic].partitions}
+    logs = await sides.logs(here, partitions)
+    found: Places = {}
+    for group, by_partition in said.items():
+        mine = {each.topic for each in by_partition}
+        for remote in sorted(each for each in partitions if each.topic in mine):
+            last = by_partition.get(remote)
+            origin = sides.maps.source_of(remote)
+            if origin is None:
+                continue
+            checkpoint = last.checkpoint if last else None
+            by_map = _exactly(sides, origin, checkpoint.upstream_offset) if checkpoint else None
+            place = Translation(offset=None, reason=NOT_THERE)
+            if remote in logs:
+                place = known_place(checkpoint.downstream_offset if checkpoint else None, by_map, logs[remote])
+            found.setdefault(group, []).append(
+                Place(
+                    group=group,
+                    origin=origin,
+                    origin_offset=checkpoint.upstream_offset if checkpoint else None,
+                    destination=remote,
+                    offset=place.offset,
+                    exact=place.exact,
+                    reason=place.reason,
+                    metadata=checkpoint.metadata if checkpoint else "",
+                )
+            )
+    return found
+
+
+async def _with_silent_partitions(sides: Sides, committed: Mapping[str, dict[TopicPartition, Committed]]) -> None:
+    """A group that has committed nothing in a partition that is empty on the target stands at its start there."""
+    topics = {each.topic for offsets in committed.values() for each in offsets}
+    numbers: Mapping[str, Collection[int]] = {
+        topic: found.partitions for topic, found in (await sides.origin.refresh(topics)).topics.items()
+    }
+    silent: dict[str, list[TopicPartition]] = defaultdict(list)
+    for group, offsets in committed.items():
+        for topic in {each.topic for each in offsets}:
+            for number in numbers.get(topic, ()):
+                each = TopicPartition(topic, number)
+                if each not in offsets:
+                    silent[group].append(each)
+    starts = await sides.logs(sides.origin, {each for every in silent.values() for each in every})
+    for group, every in silent.items():
+        for each in every:
+            log = starts.get(each)
+            if log is not None and log.start == log.end:
+                committed[group][each] = Committed(log.start)
+
+
+def _route(sides: Sides, partition: TopicPartition) -> Route | None:
+    if not sides.way_is_copied and not sides.is_remote(partition):
+        return None
+    return sides.maps.route(partition)
+
+
+async def _located(
+    key: GroupPartition, committed: Committed, route: Route | None, logs: Mapping[TopicPartition, LogBounds]
+) -> Place:
+    remote = route.remote if route is not None else None
+    if route is None or remote is None:
+        found = Translation(offset=None, reason=NOT_COPIED)
+    elif remote not in logs:
+        found = Translation(offset=None, reason=NOT_THERE)
+    elif route.outdated is not None:
+        found = Translation(offset=None, reason=route.outdated)
+    else:
+        found = final_place(await route.translate(committed.offset), logs[remote])
+    return Place(
+        group=key.group,
+        origin=key.partition,
+        origin_offset=committed.offset,
+        destination=remote,
+        offset=found.offset,
+        exact=found.exact,
+        reason=found.reason,
+        metadata=committed.metadata,
+    )
+
+
+def _exactly(sides: Sides, origin: TopicPartition, offset: int) -> int | None:
+    page = sides.maps.own.book.find(origin)
+    place = page.places.to_target(offset) if page is not None and not page.places.empty else None
+    return place.offset if isinstance(place, Exact) else None

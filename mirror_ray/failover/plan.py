@@ -1,0 +1,154 @@
+"""A failover or failback as a plan of nine steps that can break off anywhere, and be taken up again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+Kind = Literal["failover", "failback"]
+#: ``blocked``: somebody must do something first; the step is tried again by the same command.
+Outcome = Literal["done", "skipped", "blocked"]
+
+
+class Step(StrEnum):
+    """The steps, in their order."""
+
+    DETECT = "detect"
+    CHECK = "check"
+    PRODUCERS = "producers"
+    CATCH_UP = "catch-up"
+    STOP = "stop"
+    OFFSETS = "offsets"
+    COMMIT = "commit"
+    VERIFY = "verify"
+    REDIRECT = "redirect"
+
+
+STEPS: Final = tuple(Step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a plan is to be carried out."""
+
+    #: The side that the groups leave does not answer, or is not to be asked.
+    source_is_gone: bool = False
+    #: Offsets that somebody else has committed are replaced, too.
+    force: bool = False
+    #: Groups that have members are left where they are.
+    skip_active: bool = False
+
+    def joined(self, now: Options) -> Options:
+        """What holds when a plan is taken up again: a source that was gone stays gone, the rest is as told now."""
+        return replace(now, source_is_gone=self.source_is_gone or now.source_is_gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What came of one step."""
+
+    step: Step
+    outcome: Outcome
+    #: One or more sentences for people.
+    summary: str
+    #: Plain values, for JSON.
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    began_ms: int
+    ended_ms: int
+
+    @property
+    def over(self) -> bool:
+        """Whether the next step may begin."""
+        return self.outcome != "blocked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One plan; immutable, each result makes the next one."""
+
+    id: str
+    kind: Kind
+    flow: str
+    began_ms: int
+    #: Who began it, ``user@host``.
+    by: str = ""
+    options: Options
+    #: Somebody began anew.
+    abandoned: bool = False
+    results: Mapping[Step, StepResult] = field(default_factory=dict)
+
+    @property
+    def next_step(self) -> Step | None:
+        """The first step that is not over; None: the plan is finished."""
+        return next((step for step in STEPS if step not in self.results or not self.results[step].over), None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every step is over."""
+        return self.next_step is None
+
+    @property
+    def last_ms(self) -> int:
+        """When something was last heard of it."""
+        return max((result.ended_ms for result in self.results.values()), default=self.began_ms)
+
+    @property
+    def state(self) -> str:
+        """In a few words."""
+        if self.finished:
+            return "finished"
+        if self.abandoned:
+            return "abandoned"
+        step = self.next_step
+        blocked = step in self.results
+        return f"blocked in {step}" if blocked else f"broke off before the end of {step}"
+
+    def after(self, result: StepResult) -> Plan:
+        """The plan with the result of its next step.
+
+        Raises:
+            ValueError: It is the result of another step.
+        """
+        if result.step != self.next_step:
+            raise ValueError(f"{self.id}: {result.step} is not the next step, {self.next_step} is")
+        return replace(self, results={**self.results, result.step: result})
+
+    def head(self) -> dict[str, Any]:
+        """All but the results, as plain values."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "flow": self.flow,
+            "began_ms": self.began_ms,
+            "by": self.by,
+            "options": asdict(self.options),
+            "abandoned": self.abandoned,
+        }
+
+
+def plan_of(head: Mapping[str, Any]) -> Plan:
+    """A plan from its ``head``, without results.
+
+    Raises:
+        KeyError, TypeError: It is no head.
+    """
+    return Plan(
+        id=head["id"],
+        kind=head["kind"],
+        flow=head["flow"],
+        began_ms=head["began_ms"],
+        by=head["by"],
+        options=Options(**head["options"]),
+        abandoned=head["abandoned"],
+    )
+
+
+def result_of(value: Mapping[str, Any]) -> StepResult:
+    """A result from ``asdict``.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is none.
+    """
+    return StepResult(**{**value, "step": Step(value["step"])})

@@ -1,0 +1,225 @@
+"""Carries a plan out, or on from where it broke off; every result is in the audit topic before the next step begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.failover.audit import Audit, AuditBook
+from mirror_ray.failover.places import Place
+from mirror_ray.failover.plan import STEPS, Kind, Options, Plan, Step, StepResult
+from mirror_ray.failover.running import Running
+from mirror_ray.failover.sides import Sides
+from mirror_ray.failover.steps import Done, Steps, Timing
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.model.names import FlowName
+from mirror_ray.model.policy import IdentityReplicationPolicy, load_policy
+
+#: What a plan that broke off longer ago has measured is not taken for granted.
+_STALE_S: Final = 3600
+
+_IDENTITY: Final = (
+    "under the IdentityReplicationPolicy there is no failback by this command: what producers wrote on the target is in"
+    " the copied topics themselves, has no place on the source, and groups that read it would miss or repeat records."
+    " What holds: up to the failover `mirror-ray translate --back` is exact. Next: make the old source the target of a"
+    " flow back into new topics and move there, or stay"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is asked for."""
+
+    kind: Kind
+    flow: FlowName
+    options: Options = field(default_factory=Options)
+    timing: Timing = field(default_factory=Timing)
+    #: Change nothing, say what would be done.
+    dry: bool = False
+    #: Begin anew where a plan broke off.
+    restart: bool = False
+    #: Who asks.
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A plan, and where it has moved each group."""
+
+    plan: Plan
+    places: Mapping[str, list[Place]]
+    dry: bool = False
+
+
+OnResult = Callable[[Plan, StepResult], None]
+
+
+async def carry_out(
+    settings: MirrorSettings, order: Order, running: Running | None, on_result: OnResult = lambda *_: None
+) -> Report:
+    """Carry a plan out as far as it goes; a dry one to its end, whatever stands in the way.
+
+    Args:
+        settings: Of the system.
+        order: What is asked for.
+        running: The running system; None: there is none.
+        on_result: Gets each result.
+
+    Raises:
+        ConfigError: It can't be begun so; the text says what can.
+        ClusterUnreachableError: A cluster that is needed does not answer; the plan is blocked there.
+        OSError, MirrorError: A step failed; the same order goes on with it.
+    """
+    flow = _flow(settings, order.flow)
+    _refuse(flow, order)
+    sides = Sides(settings, order.flow, order.kind)
+    async with sides:
+        audit = Audit(settings.clusters[order.flow.target], sides.target, order.flow.source)
+        book = await audit.read()
+        plan, fresh = _plan(book, order)
+        moved = _moved(book, order) if order.kind == "failback" else {}
+        steps = Steps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
+        steps.places = dict(book.places(plan.id))
+        if (tried := plan.results.get(Step.COMMIT)) is not None:
+            steps.left = tried.figures.get("active")
+        if order.dry:
+            return await _rehearse(plan, steps, on_result)
+        if fresh:
+            for old in _open(book):
+                await audit.head(replace(old, abandoned=True))
+            await audit.begin(plan)
+        else:
+            await audit.head(plan)
+        return await _go_on(plan, steps, audit, on_result)
+
+
+async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
+    """What the audit topic says of a flow's plans.
+
+    Raises:
+        ConfigError: There is no such flow.
+        OSError, MirrorError: It can't be read.
+    """
+    _flow(settings, flow)
+    target = settings.clusters[flow.target]
+    cluster = Cluster(target, f"{flow}|mirror-ray|audit")
+    try:
+        return await Audit(target, cluster, flow.source).read()
+    finally:
+        await cluster.close()
+
+
+async def _go_on(plan: Plan, steps: Steps, audit: Audit, on_result: OnResult) -> Report:
+    while (step := plan.next_step) is not None:
+        began_ms = _now_ms()
+        failure: Exception | None = None
+        try:
+            done = await steps.do(step)
+        except (OSError, MirrorError) as error:
+            done, failure = Done("blocked", str(error) or type(error).__name__, {}), error
+        if step == Step.OFFSETS and done.outcome == "done":
+            await audit.places(plan, steps.places)
+        result = _result(step, done, began_ms)
+        try:
+            await audit.result(plan, result)
+        except (OSError, MirrorError):
+            if failure is None:
+                raise
+        plan = plan.after(result)
+        on_result(plan, result)
+        if failure is not None:
+            raise failure
+        if not result.over:
+            break
+    return Report(plan=plan, places=steps.places)
+
+
+async def _rehearse(plan: Plan, steps: Steps, on_result: OnResult) -> Report:
+    for step in STEPS:
+        began_ms = _now_ms()
+        result = _result(step, await steps.do(step), began_ms)
+        plan = replace(plan, results={**plan.results, step: result})
+        on_result(plan, result)
+    return Report(plan=plan, places=steps.places, dry=True)
+
+
+def _result(step: Step, done: Done, began_ms: int) -> StepResult:
+    return StepResult(
+        step=step,
+        outcome=done.outcome,
+        summary=done.summary,
+        figures=done.figures,
+        began_ms=began_ms,
+        ended_ms=_now_ms(),
+    )
+
+
+def _open(book: AuditBook) -> list[Plan]:
+    return [plan for plan in book.plans() if not plan.finished and not plan.abandoned]
+
+
+def _plan(book: AuditBook, order: Order) -> tuple[Plan, bool]:
+    """The plan to go on with, and whether it is a new one."""
+    now_ms = _now_ms()
+    unfinished = [] if order.restart or order.dry else _open(book)
+    for old in unfinished:
+        since_s = (now_ms - old.last_ms) / 1000
+        if old.kind != order.kind:
+            raise ConfigError(
+                f"{old.id} is not finished ({old.state}): finish it with `mirror-ray {old.kind} '{old.flow}'`, or"
+                f" give it up with --restart"
+            )
+        if since_s > _STALE_S:
+            raise ConfigError(
+                f"{old.id} {old.state}, {since_s / 3600:.1f} hours ago: what it found then is old; --restart begins"
+                " anew, and leaves alone what groups have committed since"
+            )
+        return replace(old, options=old.options.joined(order.options)), False
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ms / 1000))
+    plan = Plan(
+        id=f"{order.kind}-{stamp}-{now_ms % 1000:03}",
+        kind=order.kind,
+        flow=str(order.flow),
+        began_ms=now_ms,
+        by=order.by,
+        options=order.options,
+    )
+    return plan, True
+
+
+def _moved(book: AuditBook, order: Order) -> dict[str, list[Place]]:
+    """What the failover has moved that is to be undone."""
+    finished = [plan for plan in book.plans() if plan.finished]
+    if finished and finished[-1].kind == "failover":
+        return book.places(finished[-1].id)
+    if order.options.force:
+        return {}
+    if finished:
+        raise ConfigError(f"{order.flow} has failed back already, by {finished[-1].id}")
+    raise ConfigError(
+        f"no finished failover of {order.flow} is in its audit topic, so nobody knows which groups to bring back;"
+        " --force brings every group that reads its remote topics"
+    )
+
+
+def _flow(settings: MirrorSettings, name: FlowName) -> FlowSettings:
+    try:
+        return settings.flow(name)
+    except KeyError:
+        names = ", ".join(str(flow.name) for flow in settings.flows) or "none"
+        raise ConfigError(f"there is no flow {name}; flows: {names}") from None
+
+
+def _refuse(flow: FlowSettings, order: Order) -> None:
+    if order.kind == "failback" and order.options.source_is_gone:
+        raise ConfigError("a failback needs both clusters")
+    if order.kind == "failback" and isinstance(load_policy(flow.policy, flow.name.source), IdentityReplicationPolicy):
+        raise ConfigError(_IDENTITY)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,288 @@
+"""Both clusters of a flow as a plan sees them: topics, logs, groups, maps and checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.failover.plan import Kind
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.errors import ErrorInfo, error_info
+from mirror_ray.kafka.group_offsets import OffsetReader, ToCommit, commit_offsets
+from mirror_ray.kafka.groups import ListedGroup, list_groups
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
+from mirror_ray.model.errors import ClusterUnreachableError, CorruptRecordError, KafkaProtocolError, MirrorError
+from mirror_ray.model.filters import GroupFilter
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.policy import load_policy
+from mirror_ray.offsets.group_book import Committed, decode_written
+from mirror_ray.offsets.maps import FlowMaps
+from mirror_ray.offsets.translate import LogBounds
+from mirror_ray.records.internal import Checkpoint
+from mirror_ray.topics.selection import replication_rules
+
+_log = logging.getLogger(__name__)
+
+#: A cluster that says nothing for so long does not answer.
+_PATIENCE_S = 20.0
+#: States of groups without members; "" where the broker does not say.
+WITHOUT_MEMBERS = frozenset({"", "Empty", "Dead"})
+
+#: UNSTABLE_OFFSET_COMMIT (KIP-447).
+_UNSTABLE = error_info(88)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A group's newest checkpoint for one remote partition, and what was committed by it."""
+
+    checkpoint: Checkpoint
+    written: tuple[int, ...]
+
+
+class Sides:
+    """An async context manager: both clusters are connected to when they are first asked.
+
+    Attributes:
+        flow: The flow that fails over or back.
+        carrying: The flow in whose direction groups move; for a failback it may be one that is not configured.
+        origin: The cluster that groups leave.
+        destination: The cluster that they go to.
+        maps: What is where, by ``carrying``.
+        without_silent: Partitions whose leader does not answer are left out.
+    """
+
+    def __init__(self, settings: MirrorSettings, flow: FlowName, kind: Kind) -> None:
+        """Prepare.
+
+        Raises:
+            KeyError: There is no such flow.
+            ConfigError: Security settings can't be used.
+        """
+        self.flow = settings.flow(flow)
+        self.kind = kind
+        self.carrying, self.way_is_copied = self.flow, self.flow.enabled
+        if kind == "failback":
+            self.carrying, self.way_is_copied = _reverse(settings, self.flow)
+        client_id = f"{flow}|mirror-ray|{kind}"
+        source, target = (Cluster(settings.clusters[alias], client_id) for alias in (flow.source, flow.target))
+        self.source, self.target = source, target
+        self.origin, self.destination = (source, target) if kind == "failover" else (target, source)
+        self.rules = replication_rules(self.carrying)
+        self.policy = load_policy(self.flow.policy, flow.source)
+        self._filter = GroupFilter(self.flow.groups.include, self.flow.groups.exclude)
+        self._there, self._here = Coordinators(self.origin), Coordinators(self.destination)
+        self.without_silent = False
+        self._problems: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        self.maps = FlowMaps(self.carrying, self.origin, self.destination, self._problem)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.maps.close()
+        await asyncio.gather(self.source.close(), self.target.close())
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """By which the flow reads."""
+        return self.carrying.fetch.isolation_level
+
+    async def topics(self) -> list[TopicPartition]:
+        """Partitions on the origin that are copied to the destination, heartbeats left out.
+
+        Raises:
+            ClusterUnreachableError: The origin does not answer.
+        """
+        found = await answered(self.origin, self.origin.refresh(None))
+        if not self.way_is_copied:
+            return []
+        wanted = [
+            topic
+            for topic in found.topics
+            if self.rules.should_replicate_topic(topic) and not self.policy.is_heartbeats_topic(topic)
+        ]
+        return sorted(TopicPartition(topic, number) for topic in wanted for number in found.topics[topic].partitions)
+
+    def is_remote(self, partition: TopicPartition) -> bool:
+        """Whether a topic on the origin is a copy of one on the destination."""
+        return self.rules.policy.topic_source(partition.topic) == self.destination.settings.alias
+
+    async def maps_are_read(self, *, both: bool = True) -> None:
+        """Wait until the maps were read to their ends.
+
+        Raises:
+            ClusterUnreachableError: They can't be within some time.
+        """
+        wait = self.maps.ready() if both else self.maps.own.ready.wait()
+        await answered(self.destination, wait)
+
+    async def groups(self, on: Cluster) -> dict[str, ListedGroup]:
+        """All groups there that the flow's filter lets through.
+
+        Raises:
+            ClusterUnreachableError, KafkaProtocolError: Not all brokers tell.
+        """
+        coordinators = self._there if on is self.origin else self._here
+        listing = await answered(on, list_groups(coordinators))
+        if listing.silent:
+            told = "; ".join(f"broker {broker}: {why}" for broker, why in listing.silent.items())
+            raise ClusterUnreachableError(f"cluster {on.settings.alias}: not all groups are known: {told}")
+        return {name: each for name, each in listing.groups.items() if self._filter.should_replicate_group(name)}
+
+    async def committed(
+        self, on: Cluster, groups: Collection[str], *, stable: bool = False
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        """All offsets of groups. ``stable``: none of them may be about to change by a transaction that is open.
+
+        Raises:
+            ClusterUnreachableError: A group can't be asked.
+            MirrorError: An offset can't be had, or is not stable.
+        """
+        reader = OffsetReader(self._there if on is self.origin else self._here, stable=stable)
+        read = await answered(on, reader.read(groups))
+        alias = on.settings.alias
+        for group, error in read.failed.items():
+            raise ClusterUnreachableError(f"cluster {alias}: the offsets of group {group}: {error}")
+        for group, found in read.changed.items():
+            for partition, refused in found.errors.items():
+                step = "its transaction is open: end it, or wait for transaction.timeout.ms; then run this again"
+                raise MirrorError(
+                    f"cluster {alias}: the offset of group {group} in {partition}: {refused.name}"
+                    f"{f'; {step}' if refused == _UNSTABLE else ''}"
+                )
+        return {
+            group: {p: Committed(each.offset, each.metadata) for p, each in found.offsets.items() if each.offset >= 0}
+            for group, found in read.changed.items()
+        }
+
+    async def commit(self, commits: Mapping[str, ToCommit]) -> dict[str, dict[TopicPartition, ErrorInfo | None]]:
+        """Commit on the destination, see ``commit_offsets``."""
+        return await commit_offsets(self._here, commits) if commits else {}
+
+    async def logs(self, on: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+        """Where logs begin and end; a partition that is missing is left out.
+
+        Raises:
+            ClusterUnreachableError: The cluster does not answer; or, without ``without_silent``, a leader.
+        """
+        asked = dict.fromkeys(partitions)
+        await answered(on, on.refresh({each.topic for each in asked}))
+        known = [each for each in asked if on.metadata.partition(each) is not None]
+        if not known:
+            return {}
+        starts, ends = await answered(
+            on,
+            asyncio.gather(
+                on.list_offsets(dict.fromkeys(known, EARLIEST), "read_uncommitted"),
+                on.list_offsets(dict.fromkeys(known, LATEST), "read_uncommitted"),
+            ),
+        )
+        silent = [each for each in known if starts[each].error_code or ends[each].error_code]
+        if silent and not self.without_silent:
+            raise ClusterUnreachableError(
+                f"cluster {on.settings.alias}: the leader of {silent[0]} does not answer; --force goes on without such"
+                " partitions"
+            )
+        return {each: LogBounds(starts[each].offset, ends[each].offset) for each in known if each not in silent}
+
+    async def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs on the origin end for the flow: last stable offsets under read_committed.
+
+        Raises:
+            ClusterUnreachableError: The leader of one of them does not answer.
+        """
+        asked = self.origin.list_offsets(dict.fromkeys(partitions, LATEST), self.isolation_level)
+        ends = await answered(self.origin, asked)
+        for each, answer in ends.items():
+            if answer.error_code:
+                raise ClusterUnreachableError(
+                    f"cluster {self.origin.settings.alias}: the leader of {each} does not answer"
+                )
+        return {each: answer.offset for each, answer in ends.items()}
+
+    def copied_to(self, partition: TopicPartition) -> int | None:
+        """The origin's offset up to which a partition was copied, as the map says; None: it says nothing."""
+        page = self.maps.own.book.find(partition)
+        topic = self.origin.metadata.topics.get(partition.topic)
+        if page is None or (topic is not None and topic.topic_id != page.source_topic_id):
+            return None
+        return page.places.head.source
+
+    async def said(self) -> dict[str, dict[TopicPartition, Said]]:
+        """Every group's newest checkpoints of a failover, by remote partition.
+
+        Raises:
+            OSError, MirrorError: They can't be read now.
+        """
+        found: dict[str, dict[TopicPartition, Said]] = {}
+        reader, complete = InternalReader(self.target, self.checkpoints_topic), False
+        while not complete:
+            _, records, complete = await answered(self.target, reader.read())
+            for record in records:
+                if record.value is None:
+                    continue
+                try:
+                    checkpoint = Checkpoint.decode(record.key, record.value)
+                except CorruptRecordError:
+                    continue
+                said = Said(checkpoint=checkpoint, written=decode_written(checkpoint, record.headers))
+                found.setdefault(checkpoint.group, {})[checkpoint.partition] = said
+        return {group: each for group, each in found.items() if self._filter.should_replicate_group(group)}
+
+    async def say(self, records: list[InternalRecord]) -> None:
+        """Append to the checkpoints topic, where there is one.
+
+        Raises:
+            OSError, MirrorError: It can't be written.
+        """
+        if records and self.flow.groups.emit_checkpoints_enabled:
+            await InternalWriter(self.target, self.checkpoints_topic).append(records)
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """The flow's, on its target."""
+        return self.policy.checkpoints_topic(self.flow.name.source)
+
+    def _problem(self, text: str) -> None:
+        if text not in self._problems:
+            self._problems.add(text)
+            _log.warning("%s: %s", self.flow.name, text)
+
+
+async def answered(cluster: Cluster, asked: Awaitable[_T]) -> _T:
+    """What was asked of a cluster.
+
+    Raises:
+        ClusterUnreachableError: There was no answer in time.
+        KafkaProtocolError: The answer is an error.
+    """
+    alias = cluster.settings.alias
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await asked
+    except TimeoutError:
+        raise ClusterUnreachableError(f"cluster {alias} did not answer within {_PATIENCE_S:g} s") from None
+    except (ClusterUnreachableError, KafkaProtocolError):
+        raise
+    except OSError as error:
+        raise ClusterUnreachableError(f"cluster {alias}: {error}") from error
+
+
+def _reverse(settings: MirrorSettings, flow: FlowSettings) -> tuple[FlowSettings, bool]:
+    """The flow that leads back, and whether it copies anything; one that is not configured is named like ``flow``."""
+    name = FlowName(flow.name.target, flow.name.source)
+    try:
+        back = settings.flow(name)
+    except KeyError:
+        back = flow.model_copy(update={"name": name, "enabled": False})
+    return back, back.enabled

@@ -1,0 +1,387 @@
+"""Failover and failback between real brokers: every record once, plans that break off in every step, a source gone."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import OFFSET_STORED, Consumer, Producer, TopicPartition
+
+from mirror_ray.config.settings import GroupSettings, MirrorSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.failover.audit import Audit
+from mirror_ray.failover.plan import STEPS, Kind, Options, Plan, Step, StepResult
+from mirror_ray.failover.run import Order, Report, carry_out, look
+from mirror_ray.failover.steps import Timing
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
+from mirror_ray.model.names import FlowName
+from mirror_ray.offsets.translate import Translation, Translator
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.groups import commit, committed
+from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
+from tests.support.local import LocalSystem, aside
+from tests.support.systems import settings_of
+from tests.support.waiting import wait_until_async
+
+pytestmark = pytest.mark.timeout(300)
+
+FAST = Timing(quiet_s=0.3, catch_up_s=60.0)
+
+
+def order(flow: FlowName, kind: Kind = "failover", **more: Any) -> Order:
+    """To fail over, or back, without long waits."""
+    return Order(**{"kind": kind, "flow": flow, "timing": FAST, **more})
+
+
+class Names(NamedTuple):
+    """What one test calls its own: a paused flow and its plans are kept by the source's alias."""
+
+    flow: FlowName
+    topic: str
+    group: str
+
+    @property
+    def remote(self) -> str:
+        """The topic on B."""
+        return f"{self.flow.source}.{self.topic}"
+
+
+def settings(clusters: Clusters, names: Names, *more: FlowName) -> MirrorSettings:
+    """A flow, and ``more``, of the topic that carries over the groups that begin with the group's name."""
+    groups = GroupSettings(
+        include=(f"{names.group}.*",),
+        emit_checkpoints_interval_s=0.2,
+        sync_offsets_interval_s=0.2,
+        refresh_interval_s=0.2,
+    )
+    pair = {names.flow.source: clusters.a, names.flow.target: clusters.b}
+    return settings_of(pair, *(str(flow) for flow in (names.flow, *more)), topics=names.topic, groups=groups)
+
+
+def new_names(topic: str) -> Names:
+    """For one test."""
+    unique = uuid.uuid4().hex[:8]
+    return Names(FlowName(f"A{unique}", f"B{unique}"), topic, f"g-{unique}")
+
+
+def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
+    """As a member-less consumer: read on from what is committed, to the end or ``most`` records, and commit."""
+    config = {**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer({**config, "auto.offset.reset": "error", "enable.partition.eof": True})
+    values: list[bytes] = []
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_STORED) for number in range(partitions)])
+        ended: set[Any] = set()
+        while len(values) < most and len(ended) < partitions:
+            message = consumer.poll(10)
+            assert message is not None, "nothing came"
+            if (error := message.error()) is not None:
+                assert error.name() == "_PARTITION_EOF", error
+                ended.add(message.partition())
+                continue
+            values.append(message.value() or b"")
+        consumer.commit(offsets=consumer.position(consumer.assignment()), asynchronous=False)
+    finally:
+        consumer.close()
+    return values
+
+
+async def caught_up(system: LocalSystem, count: int) -> None:
+    """Wait until so many partitions are known, and have no lag."""
+
+    async def done() -> bool:
+        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
+        return len(lines) == count and all(each.lag_records == 0 for each in lines)
+
+    await system.wait(done, "everything is copied")
+
+
+def numbered(count: int, first: int = 0) -> list[Message]:
+    """Records for two partitions."""
+    return [Message(b"%d" % number, partition=number % 2) for number in range(first, first + count)]
+
+
+@asynccontextmanager
+async def scene(clusters: Clusters, make_topic: TopicMaker) -> AsyncIterator[tuple[LocalSystem, Names]]:
+    """A running system whose topic of two partitions holds 200 records, and a group that stands at 30 in each."""
+    names = new_names(make_topic(clusters.a, 2))
+    topic = names.topic
+    await aside(lambda: produce(clusters.a.confluent_config(), topic, numbered(200)))
+    await aside(lambda: commit(clusters.a, names.group, {(topic, 0): 30, (topic, 1): 30}))
+    async with LocalSystem(settings(clusters, names), groups=True) as system:
+        await caught_up(system, 2)
+        yield system, names
+
+
+def outcomes(report: Report) -> list[str]:
+    """Of all steps that were done."""
+    return [result.outcome for result in report.plan.results.values()]
+
+
+async def test_every_record_once_over_both_sides_and_back(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """A hundred groups stop anywhere, move, go on, and come back; the flow resumes and copies nothing twice."""
+    a, b = clusters
+    names = new_names(make_topic(a, 2))
+    topic, prefix = names.topic, names.group
+    half = [(numbered(20, 20 * n), n % 4 > 0) for n in range(20)]
+    await aside(lambda: produce(a.confluent_config(), topic, numbered(200, 1000)))
+    await aside(lambda: produce_transactions(a.confluent_config(), topic, half, transactional_id=topic))
+    groups = [f"{prefix}-{number}" for number in range(100)]
+    for number, group in enumerate(groups):
+        start = {(topic, 0): 3 * number, (topic, 1): 2 * number}
+        await aside(lambda group=group, start=start: commit(a, group, start))  # type: ignore[misc]
+    wanted = {group: sorted(await aside(lambda group=group: rest(a, group, topic))) for group in groups[::20]}  # type: ignore[misc]
+    config = settings(clusters, names)
+    async with LocalSystem(config, groups=True) as system:
+        report = await carry_out(config, order(names.flow), system.coordinator)
+        assert report.plan.finished
+        assert outcomes(report) == ["done"] * 9
+        verified = report.plan.results[Step.VERIFY].figures
+        assert (verified["different"], verified["not_comparable"]) == ([], 0)
+        first = {g: await aside(lambda g=g: process(b, g, names.remote, 50)) for g in wanted}  # type: ignore[misc]
+        back = await carry_out(config, order(names.flow, "failback"), system.coordinator)
+        assert back.plan.finished, back.plan.results
+        for group, values in wanted.items():
+            last = await aside(lambda group=group: process(a, group, topic))  # type: ignore[misc]
+            assert sorted(first[group] + last) == values
+        await aside(lambda: produce(a.confluent_config(), topic, numbered(10, 5000)))
+        await caught_up(system, 2)
+        ends = await aside(lambda: end_offsets(b.confluent_config(), names.remote))
+        assert sum(ends.values()) == 200 + 15 * 20 + 10
+        await follows_again(system, clusters, names, groups[0])
+
+
+def rest(cluster: DevCluster, group: str, topic: str) -> list[bytes]:
+    """What a group has not processed, without committing."""
+    stands = committed(cluster, group, topic, 2)
+    values = process(cluster, group, topic)
+    commit(cluster, group, {(topic, number): offset for number, offset in stands.items()})
+    return values
+
+
+async def follows_again(system: LocalSystem, clusters: Clusters, names: Names, group: str) -> None:
+    """The group sync moves a group on the target that has come back, though it was committed there by itself."""
+    await aside(lambda: process(clusters.a, group, names.topic))
+    ends = await aside(lambda: end_offsets(clusters.b.confluent_config(), names.remote))
+
+    async def there() -> bool:
+        return await aside(lambda: committed(clusters.b, group, names.remote, 2)) == ends
+
+    await system.wait(there, "the group sync has followed")
+
+
+async def test_what_was_written_on_the_target_comes_back_by_the_flow_back(
+    clusters: Clusters, make_topic: TopicMaker
+) -> None:
+    """A group that went on in both topics on the target goes on in both on the source; what it left, and no more."""
+    a, b = clusters
+    names = new_names(make_topic(a, 2))
+    group, topic = names.group, names.topic
+    back = FlowName(names.flow.target, names.flow.source)
+    await aside(lambda: create_topic(b.confluent_config(), topic, 2))
+    await aside(lambda: produce(a.confluent_config(), topic, numbered(100)))
+    await aside(lambda: commit(a, group, {(topic, 0): 30, (topic, 1): 30}))
+    config = settings(clusters, names, back)
+    async with LocalSystem(config, groups=True) as system:
+        await caught_up(system, 4)
+        report = await carry_out(config, order(names.flow), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        await aside(lambda: produce(b.confluent_config(), topic, numbered(50, 100)))
+        await aside(lambda: commit(b, group, {(topic, 0): 10, (topic, 1): 5, (names.remote, 0): 45}))
+        report = await carry_out(config, order(names.flow, "failback"), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        found = {place.origin: place.offset for place in report.places[group]}
+        assert found == {(topic, 0): 10, (topic, 1): 5, (names.remote, 0): 45, (names.remote, 1): 30}
+        assert report.plan.results[Step.VERIFY].figures["compared"] == 4
+        left = await aside(lambda: process(a, group, f"{back.source}.{topic}"))
+        assert len(left) == 50 - 10 - 5
+        assert len(await aside(lambda: process(a, group, topic))) == 100 - 45 - 30
+
+
+async def test_another_record_at_a_place_stops_it_and_a_new_plan_takes_its_turn(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A translation that was wrong would be seen before anybody starts; a failback waits for the failover's end."""
+    async with scene(clusters, make_topic) as (system, names):
+        right = Translator.to_target
+
+        async def wrong(translator: Translator, source: Any, offset: int) -> Translation:
+            return await right(translator, source, offset + 1)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Translator, "to_target", wrong)
+            report = await carry_out(
+                system.settings, order(names.flow, options=Options(force=True)), system.coordinator
+            )
+        assert report.plan.next_step == Step.VERIFY
+        assert len(report.plan.results[Step.VERIFY].figures["different"]) == 2
+        with pytest.raises(ConfigError, match="is not finished"):
+            await carry_out(system.settings, order(names.flow, "failback"), system.coordinator)
+        again = order(names.flow, options=Options(force=True), restart=True)
+        report = await carry_out(system.settings, again, system.coordinator)
+        assert [place.offset for place in report.places[names.group]] == [30, 30]
+        plans = (await look(system.settings, names.flow)).plans()
+        assert [plan.state for plan in plans] == ["abandoned", "finished"]
+
+
+class BrokenOffError(Exception):
+    """A plan is cut off."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_it_is_taken_up_after_a_break_in_each_step(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Cut off before or after each result is in the audit topic, and taken up by the same order each time."""
+    left = list(STEPS)
+    write = Audit.result
+    written: list[Step] = []
+
+    async def cut(audit: Audit, plan: Plan, result: StepResult) -> None:
+        breaks = bool(left) and left[0] == result.step
+        if breaks:
+            left.pop(0)
+        if breaks and when == "before":
+            raise BrokenOffError
+        await write(audit, plan, result)
+        written.append(result.step)
+        if breaks:
+            raise BrokenOffError
+
+    async with scene(clusters, make_topic) as (system, names):
+        monkeypatch.setattr(Audit, "result", cut)
+        for _ in STEPS:
+            with pytest.raises(BrokenOffError):
+                await carry_out(system.settings, order(names.flow), system.coordinator)
+        if when == "before":
+            await carry_out(system.settings, order(names.flow), system.coordinator)
+        assert written == list(STEPS)
+        (plan,) = (await look(system.settings, names.flow)).plans()
+        assert plan.finished
+        assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 140
+
+
+async def test_a_dry_run_changes_nothing(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Neither a plan nor a pause nor an offset is left behind, and all figures are there."""
+    async with scene(clusters, make_topic) as (system, names):
+        before = (await look(system.settings, names.flow)).plans()
+        report = await carry_out(system.settings, order(names.flow, dry=True), system.coordinator)
+        assert list(report.plan.results) == list(STEPS)
+        assert outcomes(report) == ["done"] * 9
+        assert report.plan.results[Step.CHECK].figures["groups"] == 1
+        assert [place.offset for place in report.places[names.group]] == [30, 30]
+        assert (await look(system.settings, names.flow)).plans() == before
+        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"copying"}
+
+
+async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """On the target they are named and left, and the plan waits until they are gone, or goes on without them."""
+    async with scene(clusters, make_topic) as (system, names):
+        topic, group = names.topic, names.group
+        idle = f"{group}-idle"
+        await aside(lambda: commit(clusters.a, idle, {(topic, 0): 10}))
+        async with member(clusters.b, group, names.remote):
+            report = await carry_out(system.settings, order(names.flow), system.coordinator)
+            assert report.plan.next_step == Step.COMMIT
+            assert report.plan.results[Step.COMMIT].figures["active"] == [group]
+            assert (await aside(lambda: committed(clusters.b, idle, names.remote, 1)))[0] == 10
+        async with member(clusters.b, idle, names.remote):
+            # It was moved by the first try.
+            report = await carry_out(system.settings, order(names.flow), system.coordinator)
+            assert report.plan.finished
+        async with member(clusters.a, group, topic):
+            report = await carry_out(system.settings, order(names.flow), system.coordinator)
+            assert report.plan.next_step == Step.OFFSETS
+            without = order(names.flow, options=Options(skip_active=True))
+            report = await carry_out(system.settings, without, system.coordinator)
+            assert report.plan.finished
+            assert list(report.places) == [idle]
+
+
+async def test_an_offset_in_an_open_transaction_holds_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """It may become the group's offset later: what was committed before it is not taken for final."""
+    async with scene(clusters, make_topic) as (system, names):
+        consumer = Consumer({**clusters.a.confluent_config(), "group.id": names.group})
+        producer = Producer({**clusters.a.confluent_config(), "transactional.id": names.group})
+
+        def begin() -> None:
+            producer.init_transactions(60)
+            producer.begin_transaction()
+            offsets = [TopicPartition(names.topic, 0, 70)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
+
+        await aside(begin)
+        with pytest.raises(MirrorError, match="transaction"):
+            await carry_out(system.settings, order(names.flow), system.coordinator)
+        await aside(lambda: producer.commit_transaction(60))
+        consumer.close()
+        report = await carry_out(system.settings, order(names.flow), system.coordinator)
+        assert [place.offset for place in report.places[names.group]] == [70, 30]
+
+
+@asynccontextmanager
+async def member(cluster: DevCluster, group: str, topic: str) -> AsyncIterator[None]:
+    """The group has one member, which commits nothing."""
+    consumer = Consumer({**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    stop = asyncio.Event()
+
+    async def poll() -> None:
+        while not stop.is_set():
+            await aside(lambda: consumer.poll(0.1))
+
+    polling = asyncio.create_task(poll())
+    try:
+        await wait_until_async(lambda: aside(lambda: bool(consumer.assignment())), 60, "it is a member")
+        yield
+    finally:
+        stop.set()
+        await polling
+        await aside(consumer.close)
+
+
+async def test_producers_that_write_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Their topics are named, and nothing is paused or committed."""
+    async with scene(clusters, make_topic) as (system, names):
+        stop = asyncio.Event()
+
+        async def write() -> None:
+            while not stop.is_set():
+                await aside(lambda: produce(clusters.a.confluent_config(), names.topic, numbered(2)))
+
+        writing = asyncio.create_task(write())
+        report = await carry_out(system.settings, order(names.flow, timing=Timing(1.5, 5)), system.coordinator)
+        stop.set()
+        await writing
+        assert report.plan.next_step == Step.PRODUCERS
+        assert list(report.plan.results[Step.PRODUCERS].figures["written"]) == [names.topic]
+        report = await carry_out(system.settings, order(names.flow), system.coordinator)
+        assert report.plan.finished
+
+
+async def test_the_source_is_gone(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """What the target knows is enough: groups go on where their last checkpoint was."""
+    async with scene(clusters, make_topic) as (system, names):
+
+        async def told() -> bool:
+            stands = await aside(lambda: committed(clusters.b, names.group, names.remote, 2))
+            return stands == {0: 30, 1: 30}
+
+        await system.wait(told, "the group sync has written")
+    known = system.settings.clusters
+    gone = known[names.flow.source].model_copy(update={"bootstrap_servers": ("127.0.0.1:1",)})
+    config = system.settings.model_copy(update={"clusters": {**known, names.flow.source: gone}})
+    with pytest.raises(ConfigError):
+        await carry_out(config, order(names.flow, "failback", options=Options(source_is_gone=True)), None)
+    report = await carry_out(config, order(names.flow), None)
+    assert report.plan.next_step == Step.DETECT
+    assert "--source-is-gone" in report.plan.results[Step.DETECT].summary
+    report = await carry_out(config, order(names.flow, options=Options(source_is_gone=True)), None)
+    assert report.plan.finished, report.plan.results
+    assert [place.offset for place in report.places[names.group]] == [30, 30]
+    with pytest.raises(ClusterUnreachableError):
+        await carry_out(config, order(names.flow, "failback"), None)

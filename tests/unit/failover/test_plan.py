@@ -1,0 +1,123 @@
+"""A plan as its state machine, and what the audit topic keeps of it: taken up from any step, and none done twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.failover.audit import AuditBook
+from mirror_ray.failover.places import Place
+from mirror_ray.failover.plan import STEPS, Options, Outcome, Plan, Step, StepResult
+from mirror_ray.model.names import TopicPartition
+
+#: What each try of the next step comes to: a result that is written, or a break before that.
+TRIES = st.lists(st.sampled_from(["done", "skipped", "blocked", "lost"]), max_size=60)
+
+
+def new_plan(name: str = "failover-1", began_ms: int = 1) -> Plan:
+    """A plan that was just begun."""
+    return Plan(id=name, kind="failover", flow="A->B", began_ms=began_ms, options=Options(force=True))
+
+
+def result(step: Step, outcome: Outcome, at_ms: int = 5) -> StepResult:
+    """What came of a step."""
+    return StepResult(step=step, outcome=outcome, summary="so", figures={"lag": 1}, began_ms=at_ms - 1, ended_ms=at_ms)
+
+
+def written(plan: Plan, results: list[StepResult]) -> Iterator[tuple[bytes, bytes]]:
+    """The records of the audit topic, before it is compacted."""
+    yield json.dumps({"plan": plan.id}).encode(), json.dumps(plan.head()).encode()
+    for each in results:
+        yield json.dumps({"plan": plan.id, "step": each.step}).encode(), json.dumps(asdict(each)).encode()
+
+
+def read(records: list[tuple[bytes, bytes]]) -> AuditBook:
+    """The book of these records."""
+    book = AuditBook()
+    for key, value in records:
+        book.apply(key, value)
+    return book
+
+
+@given(TRIES)
+def test_a_plan_that_breaks_off_anywhere_is_taken_up_there(tries: list[str]) -> None:
+    """Steps are tried in their order, one that is over never again, whatever was lost, blocked or compacted between."""
+    topic: list[StepResult] = []
+    over: list[Step] = []
+    for outcome in tries:
+        (plan,) = read(list(written(new_plan(), topic))).plans()
+        step = plan.next_step
+        if step is None:
+            break
+        assert step == STEPS[len(over)]
+        if outcome == "lost":
+            continue
+        topic.append(result(step, outcome))  # type: ignore[arg-type]
+        plan = plan.after(topic[-1])
+        if outcome != "blocked":
+            over.append(step)
+    assert over == list(STEPS[: len(over)])
+    compacted = dict(written(new_plan(), topic))
+    (plan,) = read(list(compacted.items())).plans()
+    assert plan == read(list(written(new_plan(), topic))).plans()[0]
+    assert plan.finished == (len(over) == len(STEPS))
+
+
+@given(st.sampled_from(STEPS), st.sampled_from(STEPS))
+def test_only_the_next_step_has_a_result(reached: Step, step: Step) -> None:
+    """Neither a step that is over, nor one that would leave another out."""
+    plan = new_plan()
+    for each in STEPS[: STEPS.index(reached)]:
+        plan = plan.after(result(each, "done"))
+    if step == reached:
+        assert plan.after(result(step, "blocked")).next_step == step
+    else:
+        with pytest.raises(ValueError, match="is not the next step"):
+            plan.after(result(step, "done"))
+
+
+def test_its_state_in_words() -> None:
+    """Where it broke off, what blocks it, that it is over."""
+    plan = new_plan()
+    assert plan.state == "broke off before the end of detect"
+    blocked = plan.after(result(Step.DETECT, "blocked", 9))
+    assert (blocked.state, blocked.last_ms) == ("blocked in detect", 9)
+    assert replace(plan, abandoned=True).state == "abandoned"
+    for step in STEPS:
+        plan = plan.after(result(step, "skipped"))
+    assert plan.state == "finished"
+
+
+def test_a_source_that_was_gone_stays_gone() -> None:
+    """All else is as the order says that takes the plan up."""
+    begun = Options(source_is_gone=True, force=True)
+    assert begun.joined(Options(skip_active=True)) == Options(source_is_gone=True, skip_active=True)
+
+
+def test_the_book_knows_plans_by_time_and_places_by_group() -> None:
+    """Records of others, and of later versions, are passed over."""
+    place = Place(
+        group="g",
+        origin=TopicPartition("orders", 1),
+        origin_offset=7,
+        destination=TopicPartition("A.orders", 1),
+        offset=5,
+        exact=False,
+        reason="cleaned",
+        metadata="m",
+    )
+    nowhere = replace(place, destination=None, offset=None, origin_offset=None)
+    records = [*written(new_plan("b", 2), []), *written(new_plan("a", 1), [])]
+    key = json.dumps({"plan": "a", "group": "g"}).encode()
+    records.append((key, json.dumps([place.to_json(), nowhere.to_json()]).encode()))
+    strange = [(b"x", b"y"), (b'{"plan": "c"}', b"{}"), (b'{"plan": "a", "step": "dance"}', b"{}"), (b"[]", b"1")]
+    book = read(records + strange)
+    assert [plan.id for plan in book.plans()] == ["a", "b"]
+    assert book.plans("failback") == []
+    assert book.places("a") == {"g": [place, nowhere]}
+    assert book.places("b") == {}
