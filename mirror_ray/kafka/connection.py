@@ -279,13 +279,13 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._held is not None and self._reauthentication is not None:
             await asyncio.wait({self._reauthentication})
-        if self._lost is not None:
-            raise ConnectionError(str(self._lost))
         if self._writable is not None:
             await asyncio.shield(self._writable)
         # asyncio tells nobody when what lies beneath TLS has gone.
-        while self._beneath is not self._transport and self._beneath.get_write_buffer_size():  # noqa: ASYNC110
+        while self._beneath.get_write_buffer_size():  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_BENEATH_S)
+        if self._lost is not None:
+            raise ConnectionError(str(self._lost))
 
     def _transmit(self, request: _Request) -> None:
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF

@@ -96,7 +96,7 @@ def test_a_lost_node(scene: Scene, node: ExtraNode, lives_on: bool) -> None:
     with _stopped(victim.pid) if lives_on else contextlib.nullcontext():
         node.lose(spare=victim.pid if lives_on else None)
         # Told by Ray that it is dead, or left without an answer for too long, whichever comes first.
-        seen = scene.event("others")
+        seen = scene.event("others take over", "goes to the others")
         seen_s = time.monotonic() - (time.time() - seen.time_ms / 1000)
         elsewhere_s = scene.arrives_again(theirs, seen_s)
         _log.info("node lost: seen after %.2f s, elsewhere %.2f s later", seen_s - lost_s, elsewhere_s)

@@ -66,13 +66,14 @@ class Scene:
 
         wait_until(spread, _TIMEOUT_S, f"{PARTITIONS} partitions on {replicators} replicators")
 
-    def event(self, text: str) -> Event:
-        """Wait for an event with that text; the newest."""
+    def event(self, *texts: str) -> Event:
+        """Wait for an event with one of these texts; the newest."""
 
         def find() -> Event | None:
-            return next((each for each in reversed(self.mirror.events(200)) if text in each.text), None)
+            events = reversed(self.mirror.events(200))
+            return next((each for each in events if any(text in each.text for text in texts)), None)
 
-        found = wait_until(find, _TIMEOUT_S, f"event {text!r}")
+        found = wait_until(find, _TIMEOUT_S, f"event {' or '.join(map(repr, texts))}")
         assert found is not None
         return found
 
