@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import BlockKey, Segment, SegmentBlock
@@ -100,17 +99,3 @@ class SegmentBook:
                 self._superfluous += [key for key in keys if key not in page.blocks]
         gone, self._superfluous = self._superfluous, []
         return gone
-
-    def forget_below(self, source: TopicPartition, source_start: int, target_start: int) -> None:
-        """The logs of a partition begin there, or later."""
-        page = self._pages.get(source)
-        if page is None:
-            return
-        page.places.forget_below(source_start, target_start)
-        first = page.places.first_source
-        keys = list(page.blocks)
-        for key, following in pairwise(keys):
-            if first is None or following.first > first:
-                break
-            del page.blocks[key]
-            self._superfluous.append(key)

@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 
 #: So often every group's offset on the target is compared anew: somebody may have deleted it, or it expired.
 _RECHECK_S: Final = 60.0
+#: So long a round waits for the source to be read for places that the maps have forgotten; the next one has them.
+_READ_WITHIN_S: Final = 1.0
 #: States of groups without members; "" where the broker does not say.
 _WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
 _NOT_COPIED: Final = "this flow does not copy the topic"
@@ -207,7 +209,10 @@ class GroupCarrier:
         pending = list(self.book.to_translate(versions))
         if pending:
             await self._maps.look({entry.key.partition: routes[entry.key.partition] for entry, _ in pending})
-        found = [(entry, offset, await self._place(routes[entry.key.partition], offset)) for entry, offset in pending]
+        until_s, found = time.monotonic() + _READ_WITHIN_S, []
+        for entry, offset in pending:
+            place = await self._place(routes[entry.key.partition], offset, max(0.0, until_s - time.monotonic()))
+            found.append((entry, offset, place))
         placed = {entry.key.partition for entry, _, place in found if place.offset is not None}
         bounds = await self._bounds({route for partition in placed if (route := routes[partition]) is not None})
         for entry, offset, place in found:
@@ -218,12 +223,13 @@ class GroupCarrier:
                 # Which topics there are may turn out without a change of the map.
                 self.book.translated(entry, offset, -1 if route and route.outdated else version, place)
             elif route.remote in bounds:
+                version = -1 if place.again else version
                 self.book.translated(entry, offset, version, within(place, bounds[route.remote]))
 
     @staticmethod
-    async def _place(route: Route | None, offset: int) -> Translation:
+    async def _place(route: Route | None, offset: int, wait_s: float) -> Translation:
         why = _NOT_COPIED if route is None else route.outdated
-        return Translation(offset=None, reason=why) if route is None or why else await route.translate(offset)
+        return Translation(offset=None, reason=why) if route is None or why else await route.translate(offset, wait_s)
 
     async def _bounds(self, routes: Collection[Route]) -> dict[TopicPartition, LogBounds]:
         """Where the remote logs begin and end; those that can't be asked now are left out."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
@@ -21,7 +21,7 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.gap import GapReader
 from mirror_ray.offsets.segments import Between, SegmentMap
-from mirror_ray.offsets.translate import Translation, Translator
+from mirror_ray.offsets.translate import WAIT_S, Translation, Translator
 from mirror_ray.records.segment_block import decode_block, encode_key
 from mirror_ray.topics.selection import replication_rules
 
@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 _WAIT_MS = 500
 _RETRY_S = 1.0
-#: A gap of a thinned map is some thousand segments wide; one that takes longer to read is not read to its end.
-_GAP_S = 30.0
 
 
 class FollowedMap:
@@ -64,7 +62,7 @@ class FollowedMap:
     async def close(self) -> None:
         """Stop following."""
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(self._task, self.translator.close(), return_exceptions=True)
 
     async def delete_superfluous(self) -> None:
         """Delete blocks that are not needed any more from the topic.
@@ -101,24 +99,25 @@ class FollowedMap:
         if self._source.metadata.leader(source) < 0:
             await self._source.refresh([source.topic])
         try:
-            async with asyncio.timeout(_GAP_S):
-                async for batches, aborted in read_between(
-                    self._source,
-                    source,
-                    page.source_topic_id,
-                    gap.after.source,
-                    gap.before.source,
-                    read_committed=self._read_committed,
-                    purpose="gaps",
-                ):
-                    reader.take(batches, aborted)
-        except TimeoutError:
-            return f"source offsets {gap.after.source} to {gap.before.source} can't be read within {_GAP_S:g} s"
+            async for batches, aborted in read_between(
+                self._source,
+                source,
+                page.source_topic_id,
+                gap.after.source,
+                gap.before.source,
+                read_committed=self._read_committed,
+                purpose="gaps",
+            ):
+                reader.take(batches, aborted)
         except KafkaProtocolError as error:
             if error.code != OFFSET_OUT_OF_RANGE:
                 raise
             return f"source offset {gap.after.source}, from which to count, was deleted"
         return reader.finish()
+
+
+class _Translate(Protocol):
+    def __call__(self, offset: int, wait_s: float = WAIT_S) -> Awaitable[Translation]: ...
 
 
 class _Topic(NamedTuple):
@@ -145,8 +144,8 @@ class Route:
     remote: TopicPartition
     #: Whether it came from the target: its place there is told, and no group is put there while it still reads here.
     back: bool
-    #: Translates a position.
-    translate: Callable[[int], Awaitable[Translation]]
+    #: Translates a position; see ``Translator``.
+    translate: _Translate
     _book: SegmentBook
     _key: TopicPartition
     #: The topics that the map should tell of.

@@ -149,19 +149,6 @@ class SegmentMap:
         """The source was read on to there, and held nothing more to copy."""
         self._head = max(self._head, source_next)
 
-    def forget_below(self, source_start: int, target_start: int) -> None:
-        """The logs begin there or later: segments whose records neither has any more are of no use."""
-        keep = 0
-        while keep < len(self):
-            end = self._end(keep)
-            if end.source > source_start or end.target > target_start:
-                break
-            keep += 1
-        for column in (self._sources, self._targets, self._lengths, self._numbers):
-            del column[:keep]
-        if keep and len(self):
-            self._origin = self._begin(0)
-
     def to_target(self, offset: int) -> Place:
         """The target position of a source position: of the first record that is not before it."""
         at = bisect_right(self._sources, offset) - 1

@@ -172,19 +172,3 @@ def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None
         assert page is not None
         places = {offset: page.places.to_target(offset) for offset in truth}
         assert all(place == Exact(truth[at]) for at, place in places.items() if isinstance(place, Exact))
-
-
-def test_what_both_logs_have_deleted_is_deleted() -> None:
-    """Blocks in front of both logs' starts."""
-    book, log = SegmentBook(), _log(1)
-    log.begin(Anchor(0, 0))
-    for number in range(2_000):
-        log.add([(2 * number, 1)], number, number)
-    for block in log.take(4_000):
-        book.apply(block)
-    book.forget_below(SOURCE, 3_000, 1_400)
-    gone = book.superfluous()
-    assert [key.first for key in gone] == list(range(0, 2_689, 64))
-    page = book.find(SOURCE)
-    assert page is not None
-    assert page.places.to_target(2_900) == Exact(1_450)

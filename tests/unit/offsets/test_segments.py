@@ -111,16 +111,6 @@ def test_a_log_without_holes_is_one_segment() -> None:
     assert list(places) == [Segment(0, 0, 50, 0)]
 
 
-def test_what_both_logs_have_deleted_is_forgotten() -> None:
-    """A segment whose records one side still has is kept: it may be read there."""
-    places = SegmentMap()
-    for number in range(10):
-        places.add(Segment(3 * number, 2 * number, 2, 2 * number), 3 * number + 3)
-    places.forget_below(13, 5)
-    assert next(iter(places)) == Segment(6, 4, 2, 4)
-    assert places.to_target(3) == Exact(4)
-
-
 def test_memory_is_bounded_by_the_limit() -> None:
     """A hole behind every record, a hundred thousand times; the newest quarter stays exact."""
     places = SegmentMap(1000)

@@ -1,0 +1,112 @@
+"""Places that the map has forgotten are found by reading the source, and nobody waits for that for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from mirror_ray.model.errors import ClusterUnreachableError
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.segment import Segment, SegmentBlock
+from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.segments import Between, SegmentMap
+from mirror_ray.offsets.translate import Translation, Translator
+
+SOURCE = TopicPartition("orders", 0)
+
+
+def _book() -> SegmentBook:
+    """Ten records, ten that nobody told of, from source offset 10 to 40, then ten again."""
+    book = SegmentBook()
+    segments = (Segment(0, 0, 10, 0), Segment(40, 20, 10, 20))
+    ids = TopicId("source"), TopicId("target")
+    book.apply(
+        SegmentBlock(
+            source=SOURCE, source_topic_id=ids[0], target_topic_id=ids[1], epoch=0, segments=segments, source_next=50
+        )
+    )
+    return book
+
+
+class _Source:
+    """Says what is in the gap as soon as it may."""
+
+    def __init__(self) -> None:
+        self.answers = asyncio.Event()
+        self.error: Exception | None = None
+        self.asked = 0
+
+    async def read(self, source: TopicPartition, page: Page, gap: Between) -> SegmentMap | str:
+        self.asked += 1
+        await self.answers.wait()
+        if self.error is not None:
+            raise self.error
+        places = SegmentMap(100, gap.after)
+        places.add(Segment(30, 10, 10, 10), 40)
+        return places
+
+
+def _run(test: Callable[[_Source, Translator], object]) -> None:
+    async def run() -> None:
+        source = _Source()
+        translator = Translator(_book(), source.read)
+        await test(source, translator)  # type: ignore[misc]
+        await translator.close()
+
+    asyncio.run(run())
+
+
+def test_a_gap_is_read_once() -> None:
+    """Both ways, and for whoever asks at the same time."""
+
+    async def test(source: _Source, translator: Translator) -> None:
+        source.answers.set()
+        found = await asyncio.gather(*(translator.to_target(SOURCE, each) for each in (12, 33, 39)))
+        assert found == [Translation(offset=each) for each in (10, 13, 19)]
+        assert await translator.to_source(SOURCE, 13) == Translation(offset=33)
+        assert source.asked == 1
+
+    _run(test)
+
+
+def test_a_slow_source_is_read_on_while_nobody_waits() -> None:
+    """Until then the answer is a place before it."""
+
+    async def test(source: _Source, translator: Translator) -> None:
+        early = await translator.to_target(SOURCE, 33, wait_s=0)
+        assert (early.offset, early.exact, early.again) == (10, False, True)
+        source.answers.set()
+        assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
+        assert source.asked == 1
+
+    _run(test)
+
+
+@pytest.mark.parametrize("error", [OSError("connection lost"), ClusterUnreachableError("no broker answers")])
+def test_a_source_that_fails_is_read_again(error: Exception) -> None:
+    """At the next question."""
+
+    async def test(source: _Source, translator: Translator) -> None:
+        source.error = error
+        source.answers.set()
+        failed = await translator.to_target(SOURCE, 33)
+        assert (failed.offset, failed.exact, failed.again) == (10, False, True)
+        assert str(error) in (failed.reason or "")
+        source.error = None
+        assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
+
+    _run(test)
+
+
+def test_closing_ends_what_is_being_read() -> None:
+    """Whoever still waits is told so by a cancellation, as everything else that ends."""
+
+    async def test(source: _Source, translator: Translator) -> None:
+        await translator.to_target(SOURCE, 33, wait_s=0)
+        await translator.close()
+        assert source.asked == 1
+        assert len(asyncio.all_tasks()) == 1
+
+    _run(test)
