@@ -1,4 +1,7 @@
-"""Follows a topic that mirror-ray, or MM2, keeps for itself: one partition, compacted, read from its start."""
+"""Follows a topic that mirror-ray, or MM2, keeps for itself: one partition, compacted, read from its start.
+
+On an event loop, over connections that are there anyhow; blocking code has ``internal_topics``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Reads compacted internal topics: heartbeats, checkpoints, offset-syncs, segments, state.
 
 All of them have their records in partition 0, whatever their number of partitions, as MM2 reads and writes them.
-Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
+Blocking, over a consumer of its own, committed records only: for ``MirrorClient``, which needs no event loop, and for
+the state topic, which is read once. ``internal_reader`` is for those who follow topics on an event loop.
 """
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
