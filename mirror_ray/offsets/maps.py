@@ -21,7 +21,8 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.gap import GapReader
 from mirror_ray.offsets.segments import Between, SegmentMap
-from mirror_ray.offsets.translate import WAIT_S, Translation, Translator
+from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translator import WAIT_S, Translator
 from mirror_ray.records.segment_block import decode_block, encode_key
 from mirror_ray.topics.selection import replication_rules
 

@@ -19,7 +19,8 @@ from mirror_ray.failover.run import Order, Report, carry_out, look
 from mirror_ray.failover.steps import Timing
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
-from mirror_ray.offsets.translate import Translation, Translator
+from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translator import Translator
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit, committed
 from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions

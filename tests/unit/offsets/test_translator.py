@@ -12,7 +12,8 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.segments import Between, SegmentMap
-from mirror_ray.offsets.translate import Translation, Translator
+from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translator import Translator
 
 SOURCE = TopicPartition("orders", 0)
 
