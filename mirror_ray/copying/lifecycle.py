@@ -140,7 +140,7 @@ class Lifecycle:
             self._on_event("error", f"{copy.assignment.partition} stopped, tried again later: {kind}{reason}")
         self._detach(copy)
         copy.rewind("stopped", reason)
-        copy.trouble = error.trouble if isinstance(error, Troubled) else None
+        copy.trouble, copy.halted = (error.trouble, None) if isinstance(error, Troubled) else (None, reason)
         retry.stopped(self._now_s())
         self.stale_source = self.stale_target = True
         self._went_back(copy)

@@ -66,6 +66,8 @@ class PartitionCopy:
     draining: bool = False
     #: Why the next source batch can't be copied: what is queued before it still goes out, then the partition stops.
     obstacle: Exception | None = None
+    #: Why it stopped, where that is no ``trouble``, until it is seen to go on: looking at it again is no recovery yet.
+    halted: str | None = None
     #: The target refused a batch: what becomes of those in flight behind it, its log end will tell.
     refused: bool = False
     #: What the target holds is to be compared with the source: ``established`` wants its records.
@@ -171,6 +173,7 @@ class PartitionCopy:
         self._over("source_removed", "source_truncated", "source_recreated")
         if self.trouble is None:
             self.reason = None
+        self._perhaps_at_end()
 
     def received(self, records: memoryview) -> list[Batch]:
         """Split fetched bytes and move the fetch offset on: the next fetch can go out before they are processed.
@@ -209,8 +212,17 @@ class PartitionCopy:
                 self.process_offset = batch.next_offset
         except CleanedError:
             self._cleaned()
-        if self._passing is not None and self.state == "copying" and 0 <= self.source_end <= self.process_offset:
+        if self._passing is not None and self.state == "copying" and self._at_end:
             self.question = "ended"
+        self._perhaps_at_end()
+
+    @property
+    def _at_end(self) -> bool:
+        return 0 <= self.source_end <= self.process_offset
+
+    def _perhaps_at_end(self) -> None:
+        if self._at_end and self._passing is None and self.settled:
+            self.halted = None
 
     def _take(self, batch: Batch, position: int) -> None:
         """Queue what of a batch lies at ``position`` or behind it."""
@@ -389,6 +401,7 @@ class PartitionCopy:
         )
         # Without a producer id nothing keeps a batch from being appended behind one that failed.
         self.deep = self.assignment.producer_id >= 0
+        self.halted = None
         self._over("record_refused")
 
     def failed(self, record_error: str | None = None) -> None:
@@ -444,8 +457,8 @@ class PartitionCopy:
         return PartitionReport(
             partition=self.assignment.partition,
             epoch=self.assignment.epoch,
-            state="stopped" if self.trouble is not None else self.state,
-            reason=self.reason if self.trouble is None else self.trouble.text,
+            state=self.state if self.trouble is None and self.halted is None else "stopped",
+            reason=(self.halted or self.reason) if self.trouble is None else self.trouble.text,
             trouble=self.trouble,
             anchor=self.acknowledged,
             source_end=self.source_end,

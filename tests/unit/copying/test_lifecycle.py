@@ -9,12 +9,14 @@ import pytest
 from mirror_ray.copying.lifecycle import Lifecycle
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.retry import Retry
 from mirror_ray.copying.workers import Workers
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from tests.support.batches import batch
 
 _ASSIGNMENT = Assignment(
     partition=FlowPartition(FlowName("A", "B"), "t", 0),
@@ -98,6 +100,34 @@ def test_the_same_stop_is_told_once(scene: Scene) -> None:
     scene.life.acknowledged(scene.copy)
     scene.life.stop(scene.copy, MirrorError("it is forbidden"))
     assert len(scene.events) == 2
+
+
+def _looked_at_again(scene: Scene) -> None:
+    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    scene.copy.established(TargetLog(end=0))
+
+
+def test_looking_again_is_no_recovery(scene: Scene) -> None:
+    """A stopped partition is reported as such, with its reason, until the target takes something."""
+    _looked_at_again(scene)
+    values = memoryview(bytearray(batch(0, [(0, b"value")])))
+    scene.copy.saw(1, 1)
+    scene.copy.process(scene.copy.received(values), ())
+    sent = scene.copy.take()
+    report = scene.copy.report()
+    assert (report.state, report.reason) == ("stopped", "it is forbidden")
+    scene.copy.answered(sent.target_offset)
+    report = scene.copy.report()
+    assert (report.state, report.reason) == ("copying", None)
+
+
+def test_an_empty_answer_of_the_source_is_a_recovery(scene: Scene) -> None:
+    """Where there is nothing to be copied, nothing will ever be taken."""
+    _looked_at_again(scene)
+    assert scene.copy.report().state == "stopped"
+    scene.copy.saw(0, 0)
+    report = scene.copy.report()
+    assert (report.state, report.reason) == ("copying", None)
 
 
 def test_what_passes_is_told_when_it_lasts(scene: Scene) -> None:
