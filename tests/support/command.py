@@ -18,6 +18,8 @@ T = TypeVar("T")
 PROGRAM = str(Path(sys.executable).with_name("mirror-ray"))
 #: With its own Ray's start, on a machine that is busy otherwise.
 TIMEOUT_S = 120.0
+#: A command takes a second of a processor's time, which what it asks about needs, too.
+_ASKED_EVERY_S = 1.0
 
 
 def mirror_ray(
@@ -52,7 +54,7 @@ def answer(*arguments: str, exit_code: int = 0) -> Any:
 def wait_for(name: str, condition: Callable[[], T], message: str, timeout_s: float = 60.0) -> T:
     """`wait_until` for something about the system ``name``: when it fails, the error has what the system says."""
     try:
-        return wait_until(condition, timeout_s, message)
+        return wait_until(condition, timeout_s, message, every_s=_ASKED_EVERY_S)
     except AssertionError as error:
         told = [_said(ask, "--name", name) for ask in ("status", "lag", "topics", "groups", "replicators", "events")]
         raise AssertionError("\n".join([str(error), *told])) from None

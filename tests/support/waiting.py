@@ -12,7 +12,7 @@ _POLL_S = 0.05
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float, message: str) -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float, message: str, *, every_s: float = _POLL_S) -> T:
     """Call ``condition`` until its result is true, and return that.
 
     Raises:
@@ -22,7 +22,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float, message: str) -> T:
     while not (result := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s:g} s: {message} (last: {result!r})")
-        time.sleep(_POLL_S)
+        time.sleep(every_s)
     return result
 
 
