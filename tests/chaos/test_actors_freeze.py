@@ -23,6 +23,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.status import ReplicatorStatus
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import ExtraNode, extra_node
+from tests.support.processes import wait_ended
 from tests.support.scene import PARTITIONS, Scene, open_scene
 from tests.support.systems import run
 from tests.support.waiting import wait_until
@@ -90,6 +91,7 @@ def test_a_replicator_that_stays_frozen_is_killed(scene: Scene) -> None:
 def test_a_lost_node(scene: Scene, node: ExtraNode, lives_on: bool) -> None:
     """Its partitions copy elsewhere within 5 s of the loss being seen, also if its replicator was only out of reach."""
     victim = _replicator_on(node, scene)
+    process = psutil.Process(victim.pid)
     replicators = len(scene.mirror.replicators)
     theirs = scene.owned_by(victim.id)
     lost_s = time.monotonic()
@@ -102,7 +104,7 @@ def test_a_lost_node(scene: Scene, node: ExtraNode, lives_on: bool) -> None:
         _log.info("node lost: seen after %.2f s, elsewhere %.2f s later", seen_s - lost_s, elsewhere_s)
         assert elsewhere_s < ELSEWHERE_WITHIN_S + _PATIENCE_S, scene.log()
     scene.spread_over(replicators, without={victim.pid})
-    wait_until(lambda: not psutil.pid_exists(victim.pid), _TIMEOUT_S, "who woke up on a lost node has ended")
+    wait_ended(process, _TIMEOUT_S)
     scene.ends_equal()
 
 

@@ -20,6 +20,7 @@ from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit, committed
 from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.processes import wait_ended
 from tests.support.waiting import wait_until
 
 
@@ -63,11 +64,11 @@ def test_system_copies_is_seen_and_goes_down(clusters: Clusters, make_topic: Top
     wait_until(lambda: mirror.flows[0].heartbeat_age_s is not None, 15, "a heartbeat")
     wait_until(lambda: mirror.flows[0].state == "running", 10, "running")
     assert mirror.replicators[0].pid in psutil.pids()
-    pid = mirror.replicators[0].pid
+    process = psutil.Process(mirror.replicators[0].pid)
     mirror.down()
     with pytest.raises(NotRunningError):
         attach(system)
-    wait_until(lambda: not psutil.pid_exists(pid), 10, "the replicator's process ended")
+    wait_ended(process, 10)
 
 
 def test_killed_replicator_is_replaced_and_the_copy_is_equal(

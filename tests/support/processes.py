@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import psutil
 
 from mirror_ray.own_ray import OwnRay
+from tests.support.waiting import wait_until
 
 
 def family(own: OwnRay) -> list[psutil.Process]:
@@ -23,6 +24,26 @@ def with_descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
         for process in [root, *root.children(recursive=True)]:
             found[process.pid] = process
     return list(found.values())
+
+
+def wait_ended(process: psutil.Process, timeout_s: float) -> None:
+    """Wait until a process has ended, whether anybody has asked for its exit status or not.
+
+    Raises:
+        AssertionError: It is still there, and the text says what it does.
+    """
+
+    def ended() -> bool:
+        try:
+            return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    try:
+        wait_until(ended, timeout_s, f"process {process.pid} ended")
+    except AssertionError as error:
+        told = process.as_dict(["status", "ppid", "name", "num_threads", "create_time", "cpu_times"])
+        raise AssertionError(f"{error}: {told}") from None
 
 
 def addresses(processes: Iterable[psutil.Process]) -> set[str]:
