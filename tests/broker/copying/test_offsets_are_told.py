@@ -36,7 +36,8 @@ async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_t
     places = _places(config, topic, clusters.b.confluent_config(), remote)
     book = SegmentBook()
     for record in await _records(clusters.b, segments_topic("A")):
-        if (block := decode_block(record.key, record.value)).source.topic == topic:
+        # Other tests' systems tell there, too, and delete what they need no more.
+        if record.value is not None and (block := decode_block(record.key, record.value)).source.topic == topic:
             book.apply(block)
     for partition, truth in places.items():
         page = book.find(partition)
