@@ -19,6 +19,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.records.internal import Heartbeat
 from tests.support.clusters import TopicMaker
 from tests.support.kafka import produce, sample_messages
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -38,7 +39,9 @@ def test_a_topic_is_created_with_its_configs(admin: ClusterAdmin, unique_topic: 
     topic = NewRemoteTopic(name=unique_topic, partitions=3, configs={"cleanup.policy": "compact"})
     assert admin.create_topics([topic]) == {unique_topic: None}
     assert admin.create_topics([topic]) == {unique_topic: None}
-    described = admin.describe_topics([unique_topic, "no-such-topic"])
+    # The controller has it; the broker that answers hears of it a moment later.
+    asked = [unique_topic, "no-such-topic"]
+    described = wait_until(lambda: admin.describe_topics(asked), 10, f"{unique_topic} known to its broker")
     assert list(described) == [unique_topic]
     summary = described[unique_topic]
     assert isinstance(summary, TopicSummary)
