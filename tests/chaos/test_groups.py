@@ -119,6 +119,8 @@ async def test_followers_stand_still_and_the_leader_dies(
         for follower in followers:
             follower.suspend()
         try:
+            # All that was there may have been copied by now.
+            fill(clusters.a, topic, 10_000, YEAR_DAYS, first=50_000, compressed=False)
             await _until_ahead(target, engine, leader)
             trio.broker(leader).kill()
         finally:

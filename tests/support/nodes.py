@@ -14,6 +14,7 @@ from mirror_ray import own_ray
 
 _LOOPBACK = "127.0.0.1"
 _STORE_BYTES = 80 << 20
+_ENDS_WITHIN_S = 10.0
 
 
 class ExtraNode:
@@ -32,6 +33,9 @@ class ExtraNode:
             if process.pid != spare:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
+        # Ray's workers look whether there is a process of their raylet's id, and a zombie, which init would reap, is one.
+        with suppress(psutil.NoSuchProcess):
+            self._raylet.wait(_ENDS_WITHIN_S)
 
 
 @contextmanager
