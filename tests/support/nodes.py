@@ -28,14 +28,15 @@ class ExtraNode:
         return pid in {each.pid for each in self._raylet.children(recursive=True)}
 
     def lose(self, *, spare: int | None = None) -> None:
-        """Kill all of its processes, at once and without a word; ``spare`` lives on."""
+        """Kill all of its processes, at once and without a word; ``spare`` lives on. Twice is once."""
+        if not self._raylet.is_running():
+            return
         for process in [self._raylet, *self._raylet.children(recursive=True)]:
             if process.pid != spare:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
-        # Ray's workers look whether there is a process of their raylet's id, and a zombie, which init would reap, is one.
-        with suppress(psutil.NoSuchProcess):
-            self._raylet.wait(_ENDS_WITHIN_S)
+        # Ray's workers look for a process of their raylet's id, and a zombie is one. On real nodes init reaps it.
+        self._raylet.wait(_ENDS_WITHIN_S)
 
 
 @contextmanager
