@@ -32,15 +32,14 @@ help:
 demo: $(READY)
 	@$(BIN)/mirror-ray demo $(ARGS)
 
-# Where processes are killed and the time of a recovery is measured, nothing else may run; of the others three files at a
-# time, on two cores: they wait a lot.
+# Where processes are killed and the time of a recovery is measured, nothing else may run; of the others two files at a time.
 SIDE_BY_SIDE := unit model compat broker ray end_to_end
 ALONE := chaos
-THREE := -n 3 --dist loadfile
+TWO := -n 2 --dist loadfile
 
 test: lint
 ifeq ($(TIER)$(ARGS),)
-	@$(BIN)/pytest $(THREE) $(addprefix tests/,$(SIDE_BY_SIDE))
+	@$(BIN)/pytest $(TWO) $(addprefix tests/,$(SIDE_BY_SIDE))
 	@$(BIN)/pytest $(addprefix tests/,$(ALONE))
 else
 	@$(BIN)/pytest tests$(if $(TIER),/$(TIER)) $(ARGS)

@@ -154,11 +154,27 @@ def end_offsets(config: ConfluentConfig, topic: str) -> dict[int, int]:
     consumer = _consumer(config, "read_uncommitted")
     try:
         return {
-            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_TIMEOUT_S)[1]
+            partition: _high_watermark(consumer, TopicPartition(topic, partition))
             for partition in _partitions(consumer, topic)
         }
     finally:
         consumer.close()
+
+
+def _high_watermark(consumer: Consumer, partition: TopicPartition) -> int:
+    """Asked again while a broker that has just started does not lead yet what it is to lead."""
+    found: list[int] = []
+
+    def asked() -> bool:
+        try:
+            found.append(consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)[1])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+        return bool(found)
+
+    wait_until(asked, _TIMEOUT_S, f"a leader of {partition}")
+    return found[0]
 
 
 def delete_records(config: ConfluentConfig, topic: str, before: int, partition: int = 0) -> None:
