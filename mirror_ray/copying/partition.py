@@ -173,7 +173,6 @@ class PartitionCopy:
         self._over("source_removed", "source_truncated", "source_recreated")
         if self.trouble is None:
             self.reason = None
-        self._perhaps_at_end()
 
     def received(self, records: memoryview) -> list[Batch]:
         """Split fetched bytes and move the fetch offset on: the next fetch can go out before they are processed.
@@ -212,17 +211,14 @@ class PartitionCopy:
                 self.process_offset = batch.next_offset
         except CleanedError:
             self._cleaned()
-        if self._passing is not None and self.state == "copying" and self._at_end:
-            self.question = "ended"
-        self._perhaps_at_end()
+        if 0 <= self.source_end <= self.process_offset:
+            self._at_end()
 
-    @property
-    def _at_end(self) -> bool:
-        return 0 <= self.source_end <= self.process_offset
-
-    def _perhaps_at_end(self) -> None:
-        if self._at_end and self._passing is None and self.settled:
+    def _at_end(self) -> None:
+        if self._passing is None and self.settled:
             self.halted = None
+        elif self._passing is not None and self.state == "copying":
+            self.question = "ended"
 
     def _take(self, batch: Batch, position: int) -> None:
         """Queue what of a batch lies at ``position`` or behind it."""

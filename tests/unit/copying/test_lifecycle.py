@@ -126,6 +126,7 @@ def test_an_empty_answer_of_the_source_is_a_recovery(scene: Scene) -> None:
     _looked_at_again(scene)
     assert scene.copy.report().state == "stopped"
     scene.copy.saw(0, 0)
+    scene.copy.process(scene.copy.received(memoryview(b"")), ())
     report = scene.copy.report()
     assert (report.state, report.reason) == ("copying", None)
 
