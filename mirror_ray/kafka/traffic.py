@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from itertools import count
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.clients import client_config
@@ -21,6 +21,7 @@ class Traffic:
 
     def __init__(self, cluster: ClusterSettings, topics: Sequence[str], records_per_s: int) -> None:
         """``topics`` must exist."""
+        #: Acknowledged.
         self.records = 0
         self._cluster = cluster
         self._topics = topics
@@ -51,11 +52,16 @@ class Traffic:
         topic = self._topics[number % len(self._topics)]
         value = {"number": number, "cluster": self._cluster.alias, "time_ms": time.time_ns() // 1_000_000}
         try:
-            producer.produce(topic, key=f"{topic}-{number % 1000}", value=json.dumps(value))
+            producer.produce(
+                topic, key=f"{topic}-{number % 1000}", value=json.dumps(value), on_delivery=self._delivered
+            )
         except (BufferError, KafkaException):
             # The cluster is away or behind; a demo's record is not worth waiting for.
             return
-        self.records += 1
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self.records += 1
 
 
 class Reader:
