@@ -112,6 +112,9 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
         MirrorError: It did not start.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
+    # Ray gives its workers niceness 15, so that they leave its own processes room; whatever else runs on the machine at
+    # 0 then starves the copying.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     prepare(loopback=True)
     from ray._private.authentication.authentication_token_setup import ensure_token_if_auth_enabled
     from ray._private.node import Node

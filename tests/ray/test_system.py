@@ -52,6 +52,11 @@ def _wait_for(mirror: Mirror, topic: str, records: int, timeout_s: float = 20.0)
     wait_until(done, timeout_s, f"{records} records of {topic} copied")
 
 
+def test_actors_are_not_set_behind_other_work(ray_session: None) -> None:
+    """In a Ray of our own a worker has our niceness: with Ray's 15, other work on the machine starves the copying."""
+    assert ray.get(ray.remote(lambda: os.nice(0)).remote()) == os.nice(0)
+
+
 def test_system_copies_is_seen_and_goes_down(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
     """A topic is copied whole, the attached shell shows it, heartbeats are emitted, down ends every process."""
     topic = make_topic(clusters.a, 4)
