@@ -217,7 +217,9 @@ async def test_recreated_remote_topic_with_records_is_never_written_to(world: Wo
 
     await eventually(declined)
     assert not [each for each in world.kafka.log if each.startswith("delete")]
-    assert ORDERS not in world.ray.replicators[1].held
+    replicator = world.ray.replicators[1]
+    assert ORDERS not in replicator.held
+    assert [each.split()[0] for each in replicator.log if str(ORDERS) in each] == ["assign", "release"]
 
 
 async def test_recreated_source_topic_is_copied_behind_the_old_one(world: World) -> None:
