@@ -202,10 +202,11 @@ class FlowController:
             )
             for topic, remote in selected.items()
         }
-        undecided |= await self.repairs.carry_out(source, target, selected)
-        # Where a decision could not be followed the topic is as it was, and nobody may get it until the next round.
-        self.repairs.look(source, target, selected)
-        refused |= refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
+        if self.ledger.repairs:
+            undecided |= await self.repairs.carry_out(source, target, selected)
+            # Where a decision could not be followed the topic is as it was, and nobody may get it until the next round.
+            self.repairs.look(source, target, selected)
+            refused |= refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
         remotes = {topic: remote for topic, remote in selected.items() if topic not in refused}
         refused |= await self._anchoring.anchor(remotes, source, target)
         limits = await self._limits.learn(selected, target, self.repairs.refused_records())

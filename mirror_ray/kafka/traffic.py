@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -51,13 +52,11 @@ class Traffic:
     def _send(self, producer: Producer, number: int) -> None:
         topic = self._topics[number % len(self._topics)]
         value = {"number": number, "cluster": self._cluster.alias, "time_ms": time.time_ns() // 1_000_000}
-        try:
+        # When the cluster is away or behind, a demo's record is not worth waiting for.
+        with suppress(BufferError, KafkaException):
             producer.produce(
                 topic, key=f"{topic}-{number % 1000}", value=json.dumps(value), on_delivery=self._delivered
             )
-        except (BufferError, KafkaException):
-            # The cluster is away or behind; a demo's record is not worth waiting for.
-            return
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
