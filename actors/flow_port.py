@@ -75,7 +75,7 @@ class KafkaFlowPort:
         for topic in offset_topics(self._flow):
             admin = self._source_admin if topic.side == "source" else self._target_admin
             try:
-                admin.ensure_compacted_topic(topic.name, 1, topic.replication_factor, topic.segment_bytes)
+                admin.ensure_internal_topic(topic.name, 1, topic.replication_factor, topic.configs)
             except MirrorError as error:
                 _log.warning("flow %s: %s", self._flow.name, error)
 

@@ -200,9 +200,17 @@ class ClusterAdmin:
     def ensure_compacted_topic(
         self, name: str, partitions: int, replication_factor: int | None, segment_bytes: int | None = None
     ) -> bool:
-        """Create a compacted topic of ours where it is missing; answers whether it was created now.
+        """``ensure_internal_topic`` for a compacted one.
 
         Only what lies in closed segments is compacted: ``segment_bytes`` bounds what a busy topic holds.
+        """
+        sizes = {} if segment_bytes is None else {"segment.bytes": str(segment_bytes)}
+        return self.ensure_internal_topic(name, partitions, replication_factor, {"cleanup.policy": "compact", **sizes})
+
+    def ensure_internal_topic(
+        self, name: str, partitions: int, replication_factor: int | None, configs: Mapping[str, str]
+    ) -> bool:
+        """Create a topic of ours where it is missing; answers whether it was created now.
 
         As in MM2, a refusal for want of rights passes when the topic is there already.
 
@@ -213,10 +221,7 @@ class ClusterAdmin:
         if name in cluster.topics:
             return False
         factor = effective_replication_factor(replication_factor, INTERNAL_TOPIC_REPLICATION_FACTOR, cluster.brokers)
-        configs = {"cleanup.policy": "compact"}
-        if segment_bytes is not None:
-            configs["segment.bytes"] = str(segment_bytes)
-        topic = NewRemoteTopic(name=name, partitions=partitions, replication_factor=factor, configs=configs)
+        topic = NewRemoteTopic(name=name, partitions=partitions, replication_factor=factor, configs=dict(configs))
         error = self.create_topics([topic])[name]
         if error is not None:
             raise error

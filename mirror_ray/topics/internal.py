@@ -11,11 +11,14 @@ from mirror_ray.model.policy import load_policy
 
 #: Written every second while records flow, and read whole at each start.
 _SEGMENT_BYTES: Final = 16 << 20
+#: Of a topic whose records are deleted, so much more than is asked for stays at most.
+_SEGMENTS_OF_RETENTION: Final = 8
+_LEAST_SEGMENT_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """A compacted topic of one partition."""
+    """A topic of one partition: compacted, or with ``retention_ms`` one whose records are deleted after so long."""
 
     name: str
     side: Literal["source", "target"]
@@ -23,8 +26,25 @@ class InternalTopic:
     replication_factor: int | None
     #: None: the broker's.
     segment_bytes: int | None = None
+    #: None: compacted.
+    retention_ms: int | None = None
     #: What it is for, after "to".
     why: str
+
+    @property
+    def configs(self) -> dict[str, str]:
+        """What it is created with."""
+        sizes = {} if self.segment_bytes is None else {"segment.bytes": str(self.segment_bytes)}
+        if self.retention_ms is None:
+            return {"cleanup.policy": "compact", **sizes}
+        # Only closed segments are deleted.
+        closed_ms = max(_LEAST_SEGMENT_MS, self.retention_ms // _SEGMENTS_OF_RETENTION)
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": str(self.retention_ms),
+            "segment.ms": str(closed_ms),
+            **sizes,
+        }
 
 
 def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:

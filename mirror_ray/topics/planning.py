@@ -156,20 +156,23 @@ def _facts(topic: TopicSummary, configs: Mapping[str, dict[str, ConfigValue] | M
 
 def _internal_topics(flow: FlowSettings, target: _Site) -> tuple[NewRemoteTopic, ...]:
     """Our own topics that the target lacks."""
-    wanted: list[tuple[str, int | None]] = []
+    compacted = {"cleanup.policy": "compact"}
+    wanted: list[tuple[str, int | None, dict[str, str]]] = []
     if flow.enabled:
-        wanted.append((state_topic(flow.name.source), None))
-    wanted += [(each.name, each.replication_factor) for each in offset_topics(flow) if each.side == "target"]
+        wanted.append((state_topic(flow.name.source), None, compacted))
+    wanted += [
+        (each.name, each.replication_factor, each.configs) for each in offset_topics(flow) if each.side == "target"
+    ]
     if flow.heartbeats.emit_enabled:
-        wanted.append((_heartbeats_topic(flow), flow.heartbeats.replication_factor))
+        wanted.append((_heartbeats_topic(flow), flow.heartbeats.replication_factor, compacted))
     return tuple(
         NewRemoteTopic(
             name=name,
             partitions=1,
             replication_factor=effective_replication_factor(factor, INTERNAL_TOPIC_REPLICATION_FACTOR, target.brokers),
-            configs={"cleanup.policy": "compact"},
+            configs=configs,
         )
-        for name, factor in wanted
+        for name, factor, configs in wanted
         if name not in target.topics
     )
 
