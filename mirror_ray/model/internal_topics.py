@@ -11,3 +11,8 @@ def segments_topic(source_alias: str) -> str:
 def audit_topic(source_alias: str) -> str:
     """On the target: what failovers and failbacks of a flow have done, step by step."""
     return f"mm2-ray-audit.{source_alias}.internal"
+
+
+def statistics_topic(source_alias: str) -> str:
+    """On the target: what was copied of each partition of a flow, interval by interval."""
+    return f"mm2-ray-stats.{source_alias}.internal"
