@@ -1,5 +1,5 @@
 # Everything here sets itself up: a virtual environment in .venv from requirements.lock, jars by Maven on first need.
-# make test TIER=unit runs one tier: unit, model, broker, ray, end_to_end, chaos, compat.
+# make test TIER=unit runs one tier: unit, model, broker, ray, spark, end_to_end, chaos, compat.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -33,7 +33,7 @@ demo: $(READY)
 	@$(BIN)/mirror-ray demo $(ARGS)
 
 # Where processes are killed and the time of a recovery is measured, nothing else may run; of the others two files at a time.
-SIDE_BY_SIDE := unit model compat broker ray end_to_end
+SIDE_BY_SIDE := unit model compat broker ray spark end_to_end
 ALONE := chaos
 TWO := -n 2 --dist loadfile
 
@@ -77,7 +77,7 @@ bench-carry: $(READY)
 	@$(BIN)/python -m benchmarks.carry $(ARGS)
 
 jars: $(READY)
-	@$(BIN)/python -c 'from mirror_ray.devcluster import ensure_jars; print(ensure_jars())'
+	@$(BIN)/mirror-ray jars
 
 lock: $(READY)
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

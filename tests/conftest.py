@@ -23,7 +23,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
-TIERS = frozenset({"unit", "model", "broker", "ray", "end_to_end", "chaos", "compat"})
+TIERS = frozenset({"unit", "model", "broker", "ray", "spark", "end_to_end", "chaos", "compat"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

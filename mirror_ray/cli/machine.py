@@ -39,10 +39,12 @@ def down() -> None:
 
 
 def jars() -> None:
-    """Fetch the jars of the brokers with Maven, ahead of their first use; print where they are."""
+    """Fetch the jars of the brokers and of Spark with Maven, ahead of their first use; print where they are."""
     from mirror_ray.devcluster import ensure_jars
+    from mirror_ray.devcluster.jars import KAFKA, SPARK
 
-    out().print(str(ensure_jars()), soft_wrap=True)
+    for bundle in (KAFKA, SPARK):
+        out().print(str(ensure_jars(bundle)), soft_wrap=True)
 
 
 def show_version(output: FormatOption = Format.table) -> None:

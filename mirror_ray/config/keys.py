@@ -98,6 +98,11 @@ DRIVER_KEYS: Final = (
     _used("clusters", "clusters", Kind.LIST),
     _used("config.providers", "", Kind.LIST),
     _used("config.providers.*", ""),
+    _used("spark.executors", "spark.executors", Kind.INTEGER, text=_OURS),
+    _used("spark.executor.cores", "spark.executor_cores", Kind.INTEGER, text=_OURS),
+    _used("spark.executor.memory", "spark.executor_memory", text=_OURS),
+    _used("spark.driver.memory", "spark.driver_memory", text=_OURS),
+    _used("spark.start.timeout.seconds", "spark.start_timeout_s", Kind.SECONDS, text=_OURS),
     *_ignored(
         _CONNECT_REST,
         "dedicated.mode.enable.internal.rest listeners rest.advertised.host.name rest.advertised.listener "

@@ -6,6 +6,7 @@ Source: ``org.apache.kafka.connect.mirror.{MirrorMakerConfig,MirrorConnectorConf
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from mirror_ray.config import keys as table
@@ -19,11 +20,12 @@ from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
 from mirror_ray.config.security import take_security
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, SparkSettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.trouble import TROUBLE_KINDS
 
+_SPARK = "spark."
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 _LOWER_CASE = (
     "isolation.level",
@@ -52,11 +54,12 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     notes = list(_judge_keys(properties, aliases, problems))
     flows = _flow_settings(properties, aliases, problems)
     clusters = _cluster_settings(properties, aliases, problems)
+    spark = _spark_settings(properties, problems)
     if not problems:
         problems.extend(check_loops(flows))
-    if problems:
+    if problems or spark is None:
         raise ConfigError(*dict.fromkeys(problems))
-    settings = MirrorSettings(clusters=clusters, flows=tuple(flows))
+    settings = MirrorSettings(clusters=clusters, flows=tuple(flows), spark=spark)
     notes += not_yet_notes(_explicit(properties, aliases))
     return Loaded(settings=settings, notes=(*notes, *_default_notes(properties, aliases)))
 
@@ -187,6 +190,13 @@ def _flow_settings(properties: Mapping[str, Given], aliases: Sequence[str], prob
             problems.extend(check_flow(flow, partial(fields.origin, fallback=str(name))))
             flows.append(flow)
     return flows
+
+
+def _spark_settings(properties: Mapping[str, Given], problems: list[str]) -> SparkSettings | None:
+    fields = FieldValues()
+    rows = _rows(table.DRIVER_KEYS, _SPARK)
+    fields.take((replace(row, field=row.field.removeprefix(_SPARK)) for row in rows), properties, problems)
+    return fields.build(SparkSettings, problems, "spark")
 
 
 def _is_enabled(connector: Mapping[str, Given]) -> bool:

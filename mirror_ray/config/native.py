@@ -23,6 +23,7 @@ from mirror_ray.config.settings import (
     ReplicatorSettings,
     SecuritySettings,
     Settings,
+    SparkSettings,
 )
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
@@ -55,6 +56,7 @@ class NativeConfig(ReplicatorSettings):
     """A configuration in the native form."""
 
     version: Literal[1]
+    spark: SparkSettings = SparkSettings()
     clusters: dict[str, NativeCluster]
     defaults: NativeFlow = NativeFlow()
     #: Flows by name, ``A->B``. Only these exist.
@@ -116,10 +118,8 @@ def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | Non
     return MirrorSettings(
         clusters=clusters,
         flows=tuple(flows),
-        replicators=config.replicators,
-        replicator_cpus=config.replicator_cpus,
-        replicator_buffer_bytes=config.replicator_buffer_bytes,
-        lease_ms=config.lease_ms,
+        spark=config.spark,
+        **{name: getattr(config, name) for name in ReplicatorSettings.model_fields},
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from mirror_ray.config import keys as table
 from mirror_ray.config.keys import Key, Use
 from mirror_ray.config.not_yet import feature_of
-from mirror_ray.config.settings import ClusterSettings, FlowSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 
 #: Where a key of each group is written in the file.
 SCOPES: tuple[tuple[str, Sequence[Key]], ...] = (
@@ -37,7 +37,11 @@ def our_default(key: Key) -> str:
     """The default of the field that a key sets, written as in the file."""
     if key.field in _SILENT:
         return _SILENT[key.field]
-    model: type[BaseModel] = ClusterSettings if key.field.startswith("cluster.") else FlowSettings
+    model: type[BaseModel] = FlowSettings
+    if key.field.startswith("cluster."):
+        model = ClusterSettings
+    elif key.field.startswith("spark."):
+        model = MirrorSettings
     if key.field == "enabled":
         return "false"
     value: object = model
@@ -103,7 +107,9 @@ def _not_yet(row: Key) -> str:
 def _default_of(row: Key) -> str:
     return (
         our_default(row)
-        if row.field.startswith(("topics", "groups", "offset_", "heart", "fetch", "produce", "trouble", "cluster."))
+        if row.field.startswith(
+            ("topics", "groups", "offset_", "heart", "fetch", "produce", "trouble", "cluster.", "spark.")
+        )
         else row.default
     )
 

@@ -14,6 +14,9 @@ from mirror_ray.model.lease import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 
+#: A size of memory as Spark and RayDP both read it.
+SPARK_SIZE = r"^[1-9]\d*[kKmMgGtT]$"
+
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
@@ -230,9 +233,23 @@ class ReplicatorSettings(Settings):
     checkpoint_actors: int = Field(default=1, ge=1)
 
 
+class SparkSettings(Settings):
+    """What the commands that use Spark may take of the Ray cluster, beside the flows that go on."""
+
+    executors: int = Field(default=1, ge=1)
+    #: Of each executor: threads, and as many of Ray's logical CPUs.
+    executor_cores: int = Field(default=1, ge=1)
+    #: Of each executor, and of the command's own process: Java heap, as Spark writes sizes.
+    executor_memory: str = Field(default="1g", pattern=SPARK_SIZE)
+    driver_memory: str = Field(default="1g", pattern=SPARK_SIZE)
+    #: How long to wait for room in Ray's cluster; an autoscaler may need minutes.
+    start_timeout_s: float = Field(default=300.0, gt=0)
+
+
 class MirrorSettings(ReplicatorSettings):
     """A whole mirror-ray system."""
 
+    spark: SparkSettings = SparkSettings()
     clusters: dict[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
 

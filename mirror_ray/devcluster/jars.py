@@ -17,6 +17,7 @@ from pathlib import Path
 from mirror_ray.model.errors import MirrorError
 
 KAFKA = "kafka-4.3.0"
+SPARK = "spark-3.5.7"
 MINIMUM_JAVA = 17
 
 # Pinned: without a version Maven takes whichever is newest, or the one that its own release happens to name.
@@ -66,7 +67,7 @@ def java_command() -> str:
     if match is None or int(match[1]) < MINIMUM_JAVA:
         found = match[1] if match else "an unknown version"
         raise MirrorError(
-            f"{java} is Java {found}, Kafka's brokers need {MINIMUM_JAVA} or newer: "
+            f"{java} is Java {found}, Kafka and Spark need {MINIMUM_JAVA} or newer: "
             f"{_remedy('openjdk-17-jdk-headless', 'openjdk@17')}, or set JAVA_HOME"
         )
     return java

@@ -1,0 +1,83 @@
+"""Spark in the Ray cluster: what it reads, how it gets into a cluster, and what it says when there is no room."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+from pyspark.sql import SparkSession
+
+from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SparkSettings, SslSettings
+from mirror_ray.devcluster import DevCluster, DevSecurity
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.spark.kafka import read_ranges
+from mirror_ray.spark.session import spark_session
+from tests.support.clusters import Clusters
+from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def settings_of(cluster: DevCluster, security: SecuritySettings | None = None) -> ClusterSettings:
+    """Settings for a cluster."""
+    return ClusterSettings(alias="A", bootstrap_servers=(cluster.bootstrap,), security=security or SecuritySettings())
+
+
+def test_exactly_the_ranges_are_read(spark: SparkSession, clusters: Clusters, unique_topic: str) -> None:
+    """Key, value and headers with nothing left out, of committed transactions alone, between the offsets asked for."""
+    config = clusters.a.confluent_config()
+    create_topic(config, unique_topic, 2)
+    headers = (("h", b"1"), ("h", None), ("e", b""))
+    produce(config, unique_topic, [Message(b"v%d" % n, b"k", headers, n % 2) for n in range(100)])
+    transactions = [([Message(b"no", partition=1)], False), ([Message(b"yes", partition=1)], True)]
+    produce_transactions(config, unique_topic, transactions, transactional_id=unique_topic)
+    ends = end_offsets(config, unique_topic)
+    ranges = {TopicPartition(unique_topic, 0): (10, 20), TopicPartition(unique_topic, 1): (45, ends[1])}
+    rows = read_ranges(spark, settings_of(clusters.a), ranges, splits=4).orderBy("partition", "offset").collect()
+    assert [(row["partition"], row["offset"]) for row in rows] == [
+        *((0, offset) for offset in range(10, 20)),
+        *((1, offset) for offset in range(45, 50)),
+        (1, 52),
+    ]
+    assert bytes(rows[0]["value"]) == b"v20"
+    assert [(each["key"], each["value"] and bytes(each["value"])) for each in rows[0]["headers"]] == [
+        ("h", b"1"),
+        ("h", None),
+        ("e", b""),
+    ]
+    assert bytes(rows[-1]["value"]) == b"yes"
+
+
+def test_nothing_asked_for_is_nothing(spark: SparkSession, clusters: Clusters) -> None:
+    """Empty ranges make an empty table with all columns."""
+    table = read_ranges(spark, settings_of(clusters.a), {TopicPartition("any", 0): (7, 7)})
+    assert table.count() == 0
+    assert table.columns[-1] == "headers"
+
+
+def test_security_is_carried_over(spark: SparkSession, unique_topic: str) -> None:
+    """SASL_SSL with SCRAM, from stores that only this process reads; the password is in no plan."""
+    with DevCluster("A", security=DevSecurity.scram_over_tls()) as cluster:
+        config = cluster.confluent_config()
+        create_topic(config, unique_topic)
+        produce(config, unique_topic, [Message(b"secret")])
+        given = cluster.client_properties(store_type="JKS")
+        password = str(config["sasl.password"])
+        security = SecuritySettings(
+            protocol="SASL_SSL",
+            ssl=SslSettings(
+                truststore_location=given["ssl.truststore.location"],
+                truststore_password=SecretStr(given["ssl.truststore.password"]),
+            ),
+            sasl=SaslSettings(mechanism="SCRAM-SHA-512", username="admin", password=SecretStr(password)),
+        )
+        table = read_ranges(spark, settings_of(cluster, security), {TopicPartition(unique_topic, 0): (0, 1)})
+        assert [bytes(row["value"]) for row in table.collect()] == [b"secret"]
+        assert password not in table._jdf.queryExecution().toString()
+
+
+def test_no_room_is_said(ray_session: None) -> None:
+    """More than Ray has is refused after the time that is given, with the next step."""
+    wanted = SparkSettings(executors=1, executor_cores=1000, start_timeout_s=1.0)
+    with pytest.raises(MirrorError, match=r"no room for Spark.*lower spark\.executors"), spark_session("big", wanted):
+        pytest.fail("there is no such room")
