@@ -254,7 +254,10 @@ class Repairs:
         """False: the decision is void, for things are not as they were."""
         repair, record = self._ledger.repairs[partition], self._ledger.record(partition)
         latest = self._ledger.latest_anchor(partition)
-        if record is None or latest is None or (repair.trouble.kind not in TOPIC_KINDS and latest != record.anchor):
+        if record is None or latest is None:
+            return False
+        if not remedy.still_stands(repair, record.anchor, latest):
+            self._emit("warning", str(self._name(partition)), f"{repair.policy} is void: it was copied on since")
             return False
         found = remedy.find_remedy(repair, record.at(latest), facts)
         if isinstance(found, str):

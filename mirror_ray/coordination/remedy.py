@@ -88,6 +88,16 @@ def answers(kind: TroubleKind, *, shared: bool) -> tuple[TroublePolicy, ...]:
     return tuple(each for each in offered if unanswerable(kind, each, shared=shared) is None)
 
 
+def still_stands(repair: Repair, decided: Anchor, latest: Anchor) -> bool:
+    """Whether a decision made at the pair ``decided`` is still about what is; ``latest``: the pair when nobody copies.
+
+    A refused record stops its partition before the batches in front of it are known to be committed: later on they are.
+    """
+    if repair.trouble.kind == "record_refused":
+        return latest.source_offset <= repair.trouble.source_from
+    return repair.trouble.kind in TOPIC_KINDS or latest == decided
+
+
 def find_remedy(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str:
     """What following the policy means now; a sentence where it must not be followed after all.
 

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -352,8 +352,12 @@ async def set_quota(cluster: DevCluster, kind: str, value: float | None) -> None
 
 def logged_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch]:
     """The batches of a partition as they lie on the broker's disk."""
-    files = sorted((broker.directory / "data" / f"{topic}-{partition}").glob("*.log"))
-    return [batch for file in files if file.stat().st_size for batch in iter_batches(memoryview(file.read_bytes()))]
+    folder = broker.directory / "data" / f"{topic}-{partition}"
+    while True:
+        # A cleaner that is at work renames and removes segments: what was listed together is read together, or anew.
+        with suppress(FileNotFoundError):
+            segments = [file.read_bytes() for file in sorted(folder.glob("*.log"))]
+            return [batch for segment in segments if segment for batch in iter_batches(memoryview(segment))]
 
 
 def _is_caught_up(report: PartitionReport | None, end: int) -> bool:

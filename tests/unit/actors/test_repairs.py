@@ -295,3 +295,22 @@ async def test_raised_limit_lets_a_refused_record_through(world: World, monkeypa
     await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].max_message_bytes == 5_000_000)
     assert world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 50
     assert gaps(world) == []
+
+
+async def test_answer_stands_where_what_is_before_the_record_is_acknowledged_later(world: World) -> None:
+    """The record stopped the partition before the batches in front of it were committed; then they are."""
+    coordinator = await begun(world)
+    replicator = world.ray.replicators[1]
+    refused = Trouble(kind="record_refused", text="too large", source_from=60, source_to=61)
+    replicator.stop_partition(ORDERS, "stopped", refused)
+
+    async def shown() -> bool:
+        return (await coordinator.partitions())[0].trouble == "record_refused"
+
+    await eventually(shown)
+    await coordinator.resolve("A->B", "orders", 0, "skip")
+    replicator.held[ORDERS] = replace(replicator.held[ORDERS], anchor=Anchor(60, 60))
+    world.kafka.ends[REMOTE] = 60
+    await eventually(lambda: replicator.assigned[ORDERS].skip == ((60, 61),))
+    assert replicator.assigned[ORDERS].anchor.source_offset == 60
+    assert len(gaps(world)) == 1

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.coordination.remedy import Facts, Remedy, answers, find_remedy, recount_failed, unanswerable
+from mirror_ray.coordination.remedy import (
+    Facts,
+    Remedy,
+    answers,
+    find_remedy,
+    recount_failed,
+    still_stands,
+    unanswerable,
+)
 from mirror_ray.coordination.state import PartitionRecord, Repair
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicId
@@ -169,3 +177,20 @@ def test_every_remedy_is_sound(
     if found.empty_to is not None:
         assert found.record.source_offset == source_start
         assert found.new_producer
+
+
+@pytest.mark.parametrize(
+    ("kind", "latest", "stands"),
+    [
+        ("source_removed", Anchor(100, 90), True),
+        ("source_removed", Anchor(101, 91), False),
+        ("record_refused", Anchor(100, 90), True),
+        ("record_refused", Anchor(120, 110), True),
+        ("record_refused", Anchor(121, 111), False),
+        ("target_missing", Anchor(101, 91), True),
+    ],
+)
+def test_decision_stands_until_the_copy_has_gone_on(kind: TroubleKind, latest: Anchor, stands: bool) -> None:
+    """Up to a refused record a copy may come after it was decided; a topic is decided as a whole, wherever it was."""
+    trouble = Trouble(kind=kind, text="x", source_from=120, source_to=121)
+    assert still_stands(Repair(trouble=trouble, policy="skip", time_ms=1), Anchor(100, 90), latest) is stands
