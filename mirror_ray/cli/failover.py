@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -14,19 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirror_ray.attach import attach
 from mirror_ray.cli import foreground
 from mirror_ray.cli.acting import confirm
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
-from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
+from mirror_ray.cli.systems import ConfigOption, find_system
+from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.failover.plan import Kind, Plan, StepResult
     from mirror_ray.failover.run import Order, Report
-    from mirror_ray.failover.running import Running
 
 _STEPS: Columns = (
     ("STEP", lambda row: row["step"]),
@@ -51,15 +49,6 @@ _GROUPS: Columns = (
 )
 
 FlowToMove = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="The system's configuration; needed where no system runs, or Ray is gone.",
-        show_default=False,
-    ),
-]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace offsets that somebody else committed, too.")]
 SkipOption = Annotated[bool, typer.Option("--skip-active", help="Leave groups that have members where they are.")]
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, with its figures.")]
@@ -175,8 +164,9 @@ def _run(
     yes: bool,
 ) -> None:
     from mirror_ray.failover.run import carry_out
+    from mirror_ray.failover.running import AttachedSystem
 
-    with _system(config, name, address, order.flow) as (settings, running):
+    with find_system(config, name, address, order.flow) as (settings, mirror):
         if status:
             _show_status(settings, order, output)
             return
@@ -184,6 +174,7 @@ def _run(
             confirm(f"{order.kind} of {order.flow}: groups are moved, the flow is paused or resumed. Go on?", yes=yes)
         try:
             with foreground.interruptible():
+                running = AttachedSystem(mirror) if mirror is not None else None
                 report = asyncio.run(carry_out(settings, order, running, _tell))
         except KeyboardInterrupt:
             say("broken off; the same command goes on where it was", "yellow")
@@ -191,38 +182,6 @@ def _run(
     emit(_plain(report), output, lambda: _print(report))
     if not report.dry and not report.plan.finished:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _system(
-    config: Path | None, name: str, address: str | None, flow: FlowName
-) -> Iterator[tuple[MirrorSettings, Running | None]]:
-    """The settings, and the running system where there is one that has the flow.
-
-    Raises:
-        ConfigError: There is neither a configuration nor a system.
-    """
-    from mirror_ray.config.load import load_settings
-    from mirror_ray.failover.running import AttachedSystem
-
-    settings = load_settings(config).settings if config is not None else None
-    try:
-        mirror = attach(name, address)
-    except NotRunningError as error:
-        if settings is None:
-            raise ConfigError(f"{error}; where none runs, name its configuration with --config FILE") from error
-        yield settings, None
-        return
-    with mirror:
-        try:
-            runs = any(each.flow == str(flow) for each in mirror.flows)
-            settings = settings or mirror.settings()
-        except NoAnswerError as error:
-            if settings is None:
-                raise
-            say(f"{error}; going on without it, by the configuration", "yellow")
-            runs = False
-        yield settings, AttachedSystem(mirror) if runs else None
 
 
 def _tell(plan: Plan, result: StepResult) -> None:

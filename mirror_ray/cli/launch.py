@@ -66,6 +66,28 @@ def start(
 
 
 @contextmanager
+def some_ray(name: str, address: str | None) -> Iterator[None]:
+    """Connected to the Ray at ``address``, or else to one of its own on loopback, which ends with the context.
+
+    Raises:
+        MirrorError: Ray can't be reached or does not start.
+    """
+    fresh: own_ray.OwnRay | None = None
+    try:
+        with _keeping_sigterm():
+            if address is None:
+                fresh = start_ray(name, detached=False)
+            connect(name, address)
+            _keep_stdout_for_data()
+        yield
+    finally:
+        if "ray" in sys.modules:
+            disconnect()
+        if fresh is not None:
+            own_ray.stop(fresh)
+
+
+@contextmanager
 def _keeping_sigterm() -> Iterator[None]:
     """Ray puts its own handler for SIGTERM in the place of ours."""
     if threading.current_thread() is not threading.main_thread():

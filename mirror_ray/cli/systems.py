@@ -1,0 +1,76 @@
+"""What a command about one flow works on: a running system, or where none runs a configuration; and a Ray for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirror_ray.attach import attach
+from mirror_ray.cli.output import say
+from mirror_ray.mirror import Mirror
+from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
+from mirror_ray.model.names import FlowName
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The system's configuration; needed where no system runs, or Ray is gone.",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def find_system(
+    config: Path | None, name: str, address: str | None, flow: FlowName
+) -> Iterator[tuple[MirrorSettings, Mirror | None]]:
+    """The settings, and the running system where there is one that has the flow.
+
+    Raises:
+        ConfigError: There is neither a configuration nor a system.
+    """
+    from mirror_ray.config.load import load_settings
+
+    settings = load_settings(config).settings if config is not None else None
+    try:
+        mirror = attach(name, address)
+    except NotRunningError as error:
+        if settings is None:
+            raise ConfigError(f"{error}; where none runs, name its configuration with --config FILE") from error
+        yield settings, None
+        return
+    with mirror:
+        try:
+            runs = any(each.flow == str(flow) for each in mirror.flows)
+            settings = settings or mirror.settings()
+        except NoAnswerError as error:
+            if settings is None:
+                raise
+            say(f"{error}; going on without it, by the configuration", "yellow")
+            runs = False
+        yield settings, mirror if runs else None
+
+
+@contextmanager
+def ray_for_spark(name: str, address: str | None, mirror: Mirror | None) -> Iterator[None]:
+    """Connected to a Ray: that of the running system, the one at ``address``, or else one of its own, which ends here.
+
+    Raises:
+        MirrorError: Ray can't be reached, or does not start.
+    """
+    if mirror is not None:
+        yield
+        return
+    from mirror_ray.cli import launch
+
+    with launch.some_ray(f"{name}-spark", address):
+        yield
