@@ -20,6 +20,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import CheckpointReport, FlowGroups, GroupStatus
 from mirror_ray.offsets.checkpointing import GroupCarrier
+from mirror_ray.offsets.history_topic import HistoryWriter
 from mirror_ray.offsets.maps import FlowMaps
 from mirror_ray.offsets.translate import Translation
 
@@ -137,7 +138,9 @@ class Checkpoint:
         source = Cluster(settings.clusters[name.source], client_id)
         target = Cluster(settings.clusters[name.target], client_id)
         maps = FlowMaps(flow, source, target, self._teller(name))
-        carrier = GroupCarrier(flow, source, target, maps, mine=self._mine)
+        history = HistoryWriter(name.source, target, self._teller(name), self._number, self._of)
+        kept = history if flow.groups.history_enabled else None
+        carrier = GroupCarrier(flow, source, target, maps, mine=self._mine, history=kept)
         each = _Flow(flow, source, target, maps, carrier)
         self._flows[name], self._views[name] = each, _view(settings, flow)
         each.task = asyncio.create_task(self._carry(each), name=f"groups of {name}")

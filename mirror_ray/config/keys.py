@@ -144,6 +144,8 @@ FLOW_KEYS: Final = (
     _used("sync.group.offsets.interval.seconds", "groups.sync_offsets_interval_s", Kind.INTERVAL, "60"),
     _used("refresh.groups.interval.seconds", "groups.refresh_interval_s", Kind.SECONDS, "600"),
     _used("checkpoints.topic.replication.factor", "groups.checkpoints_replication_factor", Kind.INTEGER, "3"),
+    _used("group.history.enabled", "groups.history_enabled", Kind.BOOLEAN, "true", text=_OURS),
+    _used("group.history.retention.seconds", "groups.history_retention_s", Kind.SECONDS, "86400", text=_OURS),
     _used("emit.offset-syncs.enabled", "offset_syncs.enabled", Kind.BOOLEAN, "true"),
     _used("offset-syncs.topic.location", "offset_syncs.location", default="source"),
     _used("offset-syncs.topic.replication.factor", "offset_syncs.replication_factor", Kind.INTEGER, "3"),

@@ -129,6 +129,9 @@ class GroupSettings(Settings):
     sync_offsets_interval_s: float = 2.0
     refresh_interval_s: float = 5.0
     checkpoints_replication_factor: int | None = None
+    #: Whether it is written down what groups commit on the source, and how long ago that can be asked for.
+    history_enabled: bool = True
+    history_retention_s: float = Field(default=86_400.0, gt=0)
 
 
 class OffsetSyncSettings(Settings):

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from mirror_ray.failover.places import NOT_COPIED, NOT_THERE, Place, final_place, known_place
 from mirror_ray.failover.sides import Sides
 from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.group_book import Committed, GroupPartition
+from mirror_ray.offsets.group_book import GroupPartition
 from mirror_ray.offsets.maps import Route
 from mirror_ray.offsets.segments import Exact
 from mirror_ray.offsets.translate import LogBounds, Translation
@@ -96,7 +97,7 @@ async def without_source(sides: Sides) -> Places:
     return found
 
 
-async def _with_silent_partitions(sides: Sides, committed: Mapping[str, dict[TopicPartition, Committed]]) -> None:
+async def _with_silent_partitions(sides: Sides, committed: Mapping[str, dict[TopicPartition, CommittedOffset]]) -> None:
     """A group that has committed nothing in a partition that is empty on the target stands at its start there."""
     topics = {each.topic for offsets in committed.values() for each in offsets}
     numbers: Mapping[str, Collection[int]] = {
@@ -114,7 +115,7 @@ async def _with_silent_partitions(sides: Sides, committed: Mapping[str, dict[Top
         for each in every:
             log = starts.get(each)
             if log is not None and log.start == log.end:
-                committed[group][each] = Committed(log.start)
+                committed[group][each] = CommittedOffset(log.start)
 
 
 def _route(sides: Sides, partition: TopicPartition) -> Route | None:
@@ -124,7 +125,7 @@ def _route(sides: Sides, partition: TopicPartition) -> Route | None:
 
 
 async def _located(
-    key: GroupPartition, committed: Committed, route: Route | None, logs: Mapping[TopicPartition, LogBounds]
+    key: GroupPartition, committed: CommittedOffset, route: Route | None, logs: Mapping[TopicPartition, LogBounds]
 ) -> Place:
     remote = route.remote if route is not None else None
     if route is None or remote is None:

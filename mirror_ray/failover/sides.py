@@ -18,11 +18,12 @@ from mirror_ray.kafka.groups import ListedGroup, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.errors import ClusterUnreachableError, CorruptRecordError, KafkaProtocolError, MirrorError
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
-from mirror_ray.offsets.group_book import Committed, decode_written
+from mirror_ray.offsets.group_book import decode_written
 from mirror_ray.offsets.maps import FlowMaps
 from mirror_ray.offsets.translate import LogBounds
 from mirror_ray.records.internal import Checkpoint
@@ -141,7 +142,7 @@ class Sides:
 
     async def committed(
         self, on: Cluster, groups: Collection[str], *, stable: bool = False
-    ) -> dict[str, dict[TopicPartition, Committed]]:
+    ) -> dict[str, dict[TopicPartition, CommittedOffset]]:
         """All offsets of groups. ``stable``: none of them may be about to change by a transaction that is open.
 
         Raises:
@@ -161,7 +162,7 @@ class Sides:
                     f"{f'; {step}' if refused == _UNSTABLE else ''}"
                 )
         return {
-            group: {p: Committed(each.offset, each.metadata) for p, each in found.offsets.items() if each.offset >= 0}
+            group: {p: each for p, each in found.offsets.items() if each.offset >= 0}
             for group, found in read.changed.items()
         }
 

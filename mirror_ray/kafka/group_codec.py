@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from mirror_ray.kafka.errors import ErrorInfo, error_info
 from mirror_ray.kafka.varint import compact_text, read_uvarint, skip_tags, uvarint
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 
 OFFSET_FETCH_KEY = 9
@@ -46,14 +47,6 @@ _TO_COMMIT = struct.Struct(">iqi")
 _COMMITTED = struct.Struct(">ihB")
 _NO_LEADER_EPOCH = -1
 _NO_TEXT = compact_text(b"")
-
-
-class CommittedOffset(NamedTuple):
-    """What a group has committed for a partition: the next offset to read. ``leader_epoch`` -1: not told."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, error_info, protocol_error
-from mirror_ray.kafka.offsets import EARLIEST
+from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.reading import fetch_at
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.batch import iter_batches, verify
@@ -33,8 +33,10 @@ class Piece(NamedTuple):
 class InternalReader:
     """Reads on with each call. Control batches are passed over; transactions are not looked at."""
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, *, from_ms: int | None = None) -> None:
+        """``from_ms``: records written before that are passed over."""
         self._cluster = cluster
+        self._from_ms = from_ms
         self._partition = TopicPartition(topic, 0)
         # A connection of its own: answers to others must not wait behind one that waits for something to come.
         self._purpose = f"read {topic}"
@@ -103,7 +105,12 @@ class InternalReader:
         return anew
 
     async def _start(self) -> int:
-        answers = await self._cluster.list_offsets({self._partition: EARLIEST}, "read_uncommitted")
+        if self._from_ms is not None and (offset := await self._offset_at(self._from_ms)) >= 0:
+            return offset
+        return await self._offset_at(EARLIEST if self._from_ms is None else LATEST)
+
+    async def _offset_at(self, time_ms: int) -> int:
+        answers = await self._cluster.list_offsets({self._partition: time_ms}, "read_uncommitted")
         answer = answers[self._partition]
         if answer.error_code:
             raise protocol_error(answer.error_code, f"find the start of {self._partition}")

@@ -1,4 +1,4 @@
-"""Appends to a topic that mirror-ray, or MM2, keeps for itself: one partition, compacted."""
+"""Appends to a topic that mirror-ray, or MM2, keeps for itself: one partition."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class InternalWriter:
                 and for a missing right or topic the next step.
         """
         now_ms = int(time.time() * 1000)
-        for batch in _batches(records, now_ms):
+        for batch in batches(records, now_ms):
             await self._produce(batch)
 
     async def _produce(self, batch: memoryview) -> None:
@@ -82,7 +82,8 @@ class InternalWriter:
         return protocol_error(error_code, f"write to topic {topic} on cluster {alias}{step}")
 
 
-def _batches(records: Sequence[InternalRecord], timestamp_ms: int) -> Iterator[memoryview]:
+def batches(records: Sequence[InternalRecord], timestamp_ms: int) -> Iterator[memoryview]:
+    """Yield the batches that records are written as."""
     group: list[Record] = []
     size = 0
     for each in records:

@@ -16,3 +16,8 @@ def audit_topic(source_alias: str) -> str:
 def statistics_topic(source_alias: str) -> str:
     """On the target: what was copied of each partition of a flow, interval by interval."""
     return f"mm2-ray-stats.{source_alias}.internal"
+
+
+def commits_topic(source_alias: str) -> str:
+    """On the target: what a flow's groups committed on the source, and when."""
+    return f"mm2-ray-commits.{source_alias}.internal"

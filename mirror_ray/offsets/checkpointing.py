@@ -35,13 +35,13 @@ from mirror_ray.offsets.group_book import (
     ACTIVE,
     WRITER_HEADER,
     WRITTEN_HEADER,
-    Committed,
     Entry,
     GroupBook,
     decode_written,
     encode_written,
 )
 from mirror_ray.offsets.group_view import group_statuses
+from mirror_ray.offsets.history_topic import HistoryWriter
 from mirror_ray.offsets.maps import FlowMaps, Route
 from mirror_ray.offsets.translate import LogBounds, Translation, within
 from mirror_ray.records.internal import Checkpoint
@@ -94,10 +94,12 @@ class GroupCarrier:
         maps: FlowMaps,
         *,
         mine: Callable[[str], bool] = lambda _: True,
+        history: HistoryWriter | None = None,
     ) -> None:
+        """``history``: writes down what groups have committed, round by round."""
         self.book = GroupBook()
         self.problems: dict[str, str] = {}
-        self._flow, self._maps, self._mine = flow, maps, mine
+        self._flow, self._maps, self._mine, self._history = flow, maps, mine, history
         self._target = target
         self._filter = GroupFilter(flow.groups.include, flow.groups.exclude)
         self._there, self._here = _Side(Coordinators(source)), _Side(Coordinators(target))
@@ -131,6 +133,8 @@ class GroupCarrier:
         self.problems.clear()
         await self._learn()
         await self._read_source()
+        if self._history is not None:
+            await self._history.write(self.book)
         await self._translate()
         now_s = time.monotonic()
         writes: dict[str, dict[TopicPartition, Entry]] = {}
@@ -196,10 +200,7 @@ class GroupCarrier:
         read = await side.reader.read(self._wanted)
         self.problems |= {group: f"its offsets on the source: {error}" for group, error in read.failed.items()}
         for group, found in read.changed.items():
-            offsets = {
-                p: Committed(each.offset, each.metadata) for p, each in found.offsets.items() if each.offset >= 0
-            }
-            self.book.committed(group, offsets)
+            self.book.committed(group, {p: each for p, each in found.offsets.items() if each.offset >= 0})
 
     async def _translate(self) -> None:
         routes = {

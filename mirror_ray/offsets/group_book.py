@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_sync import Keep, Standing, Write, decide
 from mirror_ray.offsets.translate import Translation
@@ -21,13 +22,6 @@ WRITTEN_HEADER: Final = b"mirror-ray.written"
 WRITER_HEADER: Final = b"mirror-ray.writer"
 
 ACTIVE: Final = "the group is active on the target"
-
-
-class Committed(NamedTuple):
-    """A group's committed offset."""
-
-    offset: int
-    metadata: str = ""
 
 
 class GroupPartition(NamedTuple):
@@ -42,7 +36,7 @@ class Entry:
     """What is known of one group and one partition."""
 
     key: GroupPartition
-    source: Committed | None = None
+    source: CommittedOffset | None = None
     translation: Translation | None = None
     #: Of the partition's map, when ``translation`` was made.
     version: int = -1
@@ -70,6 +64,7 @@ class GroupBook:
         untranslated: What has no exact place yet.
         unsynced: What has a place, and is not known to stand there on the target.
         unsaid: What may have a checkpoint to be emitted.
+        unrecorded: What has changed on the source since the commit history took it.
     """
 
     def __init__(self) -> None:
@@ -77,6 +72,7 @@ class GroupBook:
         self.untranslated: set[Entry] = set()
         self.unsynced: set[Entry] = set()
         self.unsaid: set[Entry] = set()
+        self.unrecorded: set[Entry] = set()
 
     def entry(self, group: str, partition: TopicPartition) -> Entry:
         """The entry of a group and a partition, made where there is none."""
@@ -91,7 +87,7 @@ class GroupBook:
         entry = self.entry(checkpoint.group, partition)
         entry.checkpoint, entry.written, entry.told = checkpoint, written, written
 
-    def committed(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+    def committed(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Take all offsets that a group has committed on the source. What it has no longer stays on the target."""
         for partition, now in offsets.items():
             entry = self.entry(group, partition)
@@ -101,10 +97,13 @@ class GroupBook:
             entry.went_back |= before is not None and now.offset < before
             entry.source, entry.translation, entry.version = now, None, -1
             self.untranslated.add(entry)
+            self.unrecorded.add(entry)
             self.unsynced.discard(entry)
         entries = self.groups.get(group, {})
         for partition in entries.keys() - offsets.keys():
             entry = entries[partition]
+            if entry.source is not None:
+                self.unrecorded.add(entry)
             entry.source = None
             self.untranslated.discard(entry)
             self.unsynced.discard(entry)

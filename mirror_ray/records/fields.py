@@ -95,6 +95,14 @@ class FieldReader:
             raise self._error(f"it can't hold {count} numbers")
         return self.numbers(struct.Struct(f">{count}q"))
 
+    def raw(self, length: int) -> bytes:
+        """So many bytes."""
+        start = self._position
+        if not 0 <= length <= len(self._data) - start:
+            raise self._too_short(start + max(0, length))
+        self._position = start + length
+        return self._data[start : self._position]
+
     def end(self) -> None:
         """Nothing follows."""
         left = len(self._data) - self._position

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.internal_topics import audit_topic, segments_topic
+from mirror_ray.model.internal_topics import audit_topic, commits_topic, segments_topic
 from mirror_ray.model.policy import load_policy
+from mirror_ray.offsets.history import SNAPSHOT_MS
 
 #: Written every second while records flow, and read whole at each start.
 _SEGMENT_BYTES: Final = 16 << 20
+_HISTORY_SEGMENT_BYTES: Final = 64 << 20
+_SNAPSHOT_LATE_MS: Final = 300_000
 #: Of a topic whose records are deleted, so much more than is asked for stays at most.
 _SEGMENTS_OF_RETENTION: Final = 8
 _LEAST_SEGMENT_MS: Final = 60_000
@@ -84,6 +87,19 @@ def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
                 side="target",
                 replication_factor=flow.groups.checkpoints_replication_factor,
                 why="to emit checkpoints",
+            )
+        )
+    if flow.groups.history_enabled and flow.groups.emit_checkpoints_enabled:
+        # What was committed at a moment is told from the last snapshot before it on.
+        retention_ms = int(flow.groups.history_retention_s * 1000) + SNAPSHOT_MS + _SNAPSHOT_LATE_MS
+        topics.append(
+            InternalTopic(
+                name=commits_topic(name.source),
+                side="target",
+                replication_factor=None,
+                segment_bytes=_HISTORY_SEGMENT_BYTES,
+                retention_ms=retention_ms,
+                why="to keep what groups have committed, and when",
             )
         )
     return tuple(topics)

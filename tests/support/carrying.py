@@ -13,6 +13,7 @@ from mirror_ray.kafka.group_offsets import commit_offsets
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.offsets.checkpointing import GroupCarrier
+from mirror_ray.offsets.history_topic import HistoryWriter
 from mirror_ray.offsets.maps import FlowMaps
 from tests.support.clusters import Clusters
 from tests.support.engine import cluster_settings
@@ -23,6 +24,7 @@ EVERY_ROUND = GroupSettings(include=(), emit_checkpoints_interval_s=0, sync_offs
 
 SYNCS = "mm2-offset-syncs.B.internal"
 SEGMENTS = "mm2-ray-segments.A.internal"
+COMMITS = "mm2-ray-commits.A.internal"
 CHECKPOINTS = "A.checkpoints.internal"
 
 
@@ -42,10 +44,14 @@ async def _opened(clusters: Clusters, groups: str) -> AsyncIterator[tuple[FlowSe
 
 
 @asynccontextmanager
-async def carrier(clusters: Clusters, groups: str) -> AsyncIterator[GroupCarrier]:
-    """Carries the groups that match from A to B; begun."""
+async def carrier(
+    clusters: Clusters, groups: str, *, history_problems: list[str] | None = None
+) -> AsyncIterator[GroupCarrier]:
+    """Carries the groups that match from A to B; begun. With ``history_problems`` it writes the history down, too."""
     async with _opened(clusters, groups) as opened:
-        carrying = GroupCarrier(*opened)
+        told = history_problems
+        history = HistoryWriter("A", opened[2], told.append) if told is not None else None
+        carrying = GroupCarrier(*opened, history=history)
         await carrying.begin()
         yield carrying
 
@@ -60,6 +66,8 @@ async def follow(clusters: Clusters) -> AsyncIterator[FlowMaps]:
 
 def internal_topics(clusters: Clusters) -> None:
     """As the coordinator creates them."""
+    if not exists(clusters.b.confluent_config(), COMMITS):
+        create_topic(clusters.b.confluent_config(), COMMITS)
     for cluster, topic in ((clusters.a, SYNCS), (clusters.b, SEGMENTS), (clusters.b, CHECKPOINTS)):
         if not exists(cluster.confluent_config(), topic):
             create_topic(cluster.confluent_config(), topic, topic_config={"cleanup.policy": "compact"})

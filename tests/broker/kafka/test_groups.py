@@ -21,9 +21,9 @@ from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.cluster import CONTROL, Cluster
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo, error_info
-from mirror_ray.kafka.group_codec import CommittedOffset
 from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, commit_offsets
 from mirror_ray.kafka.groups import list_groups
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
 from tests.support.kafka import produce, sample_messages

@@ -13,13 +13,13 @@ from kio.static.constants import EntityType
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.group_codec import (
     UNREADABLE,
-    CommittedOffset,
     GroupOffsets,
     decode_offset_commit,
     decode_offset_fetch,
     encode_offset_commit,
     encode_offset_fetch,
 )
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from tests.unit.kafka.group_brokers import NO_TIME, Fetched, FetchedState, encode_fetched, module, written
 

@@ -6,10 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import (
     WRITTEN_HEADER,
-    Committed,
     GroupBook,
     decode_written,
     encode_written,
@@ -80,7 +80,7 @@ class Carrying(RuleBasedStateMachine):
     @rule(ends=st.sampled_from(["before the checkpoint", "before the commit", "before the answer", "whole"]))
     def round(self, ends: str) -> None:
         """One round, or the beginning of one."""
-        self.book.committed("billing", {SOURCE: Committed(self.source)} if self.source is not None else {})
+        self.book.committed("billing", {SOURCE: CommittedOffset(self.source)} if self.source is not None else {})
         for each, offset in list(self.book.to_translate({SOURCE: self.version})):
             beyond = offset > self.copied
             place = 100 + min(offset, self.copied)
