@@ -1,0 +1,155 @@
+"""The throughput report's Spark jobs: the statistics topic to Parquet, and Parquet to figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.report.progress import EXAMPLES, BadRecord, Batch, LogRead, advanced, recomputed, to_read
+from mirror_ray.report.store import ReportDirectory
+from mirror_ray.spark.kafka import read_ranges
+from mirror_ray.spark.report_figures import aggregated, with_percentiles
+from mirror_ray.spark.report_records import INTERVALS, completed, parsed
+
+_HOUR_MS: Final = 3_600_000
+#: Of so many lengths, the shortest of which a chart needs no more than _MOST_STEPS.
+_STEPS_MS: Final = tuple(
+    seconds * 1000 for seconds in (10, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)
+)
+_MOST_STEPS: Final = 180
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What intervals that begin in a stretch of time say. Rows: the columns of ``aggregated``."""
+
+    #: One for each partition, with ``topic``, ``partition``, ``target_topic``, ``target_partition``, ``shared``, lists
+    #: ``codecs``, ``replicators``, ``source_topic_ids``, ``target_topic_ids``, and the ends ``first_target_offset`` and
+    #: ``last_target_offset``.
+    partitions: list[dict[str, Any]]
+    #: One for each step of time in which something was told, with ``step``: its beginning, in ms.
+    steps: list[dict[str, Any]]
+    step_ms: int
+
+
+def read_new(
+    spark: SparkSession,
+    cluster: ClusterSettings,
+    topic_id: str,
+    bounds: Mapping[int, tuple[int, int]],
+    directory: ReportDirectory,
+) -> None:
+    """Read what the topic has had since the last run into ``intervals``, and bring ``hours`` up to date.
+
+    Killed at any moment, the next run makes up for it: nothing is left out nor counted twice.
+
+    Args:
+        spark: The session.
+        cluster: The flow's target.
+        topic_id: Of the statistics topic as it is now.
+        bounds: First offset and end of each of the topic's partitions.
+        directory: The report's.
+
+    Raises:
+        MirrorError: What executors wrote is not to be seen here.
+    """
+    progress = directory.progress
+    if logs := to_read(progress, topic_id, bounds):
+        ranges = {TopicPartition(progress.topic, log.partition): (log.first, log.next) for log in logs}
+        found = parsed(read_ranges(spark, cluster, ranges, headers=False), progress.flow, topic_id)
+        directory.save(advanced(progress, _put_into_place(spark, directory, found, logs)))
+    stale_from = directory.progress.stale_from
+    if stale_from is not None:
+        rows = _completed(spark, directory).where(F.col("date") >= F.lit(stale_from).cast("date"))
+        hours = rows.withColumn("hour_ms", F.expr(f"from_ms div {_HOUR_MS} * {_HOUR_MS}"))
+        figures = with_percentiles(aggregated(hours, "date", "flow", "topic", "partition", "hour_ms"))
+        directory.adopt_hours(_write(figures, directory.staging / "hours"))
+        directory.save(recomputed(directory.progress))
+
+
+def select(
+    spark: SparkSession, directory: ReportDirectory, since_ms: int | None, until_ms: int | None
+) -> Selection | None:
+    """What the directory holds of intervals that begin in ``[since_ms, until_ms)``; None: nothing."""
+    if not directory.progress.files:
+        return None
+    rows = _completed(spark, directory)
+    if since_ms is not None:
+        rows = rows.where(F.col("from_ms") >= since_ms)
+    if until_ms is not None:
+        rows = rows.where(F.col("from_ms") < until_ms)
+    rows = rows.persist()
+    try:
+        partitions = [row.asDict() for row in _by_partition(rows).collect()]
+        if not partitions:
+            return None
+        length_ms = max(row["to_ms"] for row in partitions) - min(row["from_ms"] for row in partitions)
+        step_ms = next((each for each in _STEPS_MS if length_ms <= each * _MOST_STEPS), _STEPS_MS[-1])
+        stepped = rows.withColumn("step", F.expr(f"from_ms div {step_ms} * {step_ms}"))
+        steps = [row.asDict() for row in aggregated(stepped, "step").orderBy("step").collect()]
+    finally:
+        rows.unpersist()
+    return Selection(partitions=partitions, steps=steps, step_ms=step_ms)
+
+
+def _put_into_place(
+    spark: SparkSession, directory: ReportDirectory, found: DataFrame, logs: tuple[LogRead, ...]
+) -> Batch:
+    """Write what was found to files of the directory; those that can't be used are counted."""
+    seen = Observation()
+    observed = found.observe(seen, F.count(F.lit(1)).alias("rows"))
+    staged = _write(observed, directory.staging / "intervals")
+    written = spark.read.schema(f"{INTERVALS}, problem string, text string, date date").parquet(str(staged))
+    if written.count() != seen.get["rows"]:
+        raise MirrorError(
+            f"what Spark's executors wrote to {directory.path} is not to be seen here: where Ray has several nodes,"
+            " --to names a directory that all of them share"
+        )
+    unusable = written.where("problem is not null")
+    bad = {row["problem"]: row["count"] for row in unusable.groupBy("problem").count().collect()}
+    examples = [
+        BadRecord(
+            topic_id=row["told_topic_id"],
+            partition=row["told_partition"],
+            offset=row["told_offset"],
+            kind=row["problem"],
+            text=row["text"] or "",
+        )
+        for row in unusable.orderBy("told_partition", "told_offset").limit(EXAMPLES).collect()
+    ]
+    files, days = directory.adopt_intervals(staged, logs)
+    return Batch(logs=logs, files=tuple(files), days=tuple(days), bad=bad, bad_examples=tuple(examples))
+
+
+def _write(rows: DataFrame, path: Path) -> Path:
+    """One file for each day."""
+    rows.repartition("date").write.partitionBy("date").mode("overwrite").parquet(str(path))
+    return path
+
+
+def _completed(spark: SparkSession, directory: ReportDirectory) -> DataFrame:
+    reader = spark.read.schema(f"{INTERVALS}, date date").option("basePath", str(directory.path / "intervals"))
+    return completed(reader.parquet(*directory.files()))
+
+
+def _by_partition(rows: DataFrame) -> DataFrame:
+    keys = ("topic", "partition", "target_topic", "target_partition")
+    identities = rows.groupBy(*keys).agg(
+        F.bool_or("shared").alias("shared"),
+        F.sort_array(F.collect_set("codec")).alias("codecs"),
+        F.sort_array(F.collect_set("replicator")).alias("replicators"),
+        F.sort_array(F.collect_set("source_topic_id")).alias("source_topic_ids"),
+        F.sort_array(F.collect_set("target_topic_id")).alias("target_topic_ids"),
+        F.min("target_from").alias("first_target_offset"),
+        F.max("target_to").alias("last_target_offset"),
+        F.max_by("target_topic_id", "to_ms").alias("newest_target_topic_id"),
+    )
+    return aggregated(rows, *keys).join(identities, [*keys]).orderBy("topic", "partition", "target_topic")

@@ -1,0 +1,139 @@
+"""Statistics records as Spark reads them: which can be used, and what each one says beside its own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.window import Window
+
+_TEXTS: Final = ("flow", "topic", "target_topic", "source_topic_id", "target_topic_id", "replicator")
+#: Of these none may be negative.
+_COUNTS: Final = (
+    *("partition", "target_partition", "from_ms", "to_ms", "source_from", "source_to", "target_from", "target_to"),
+    *("records", "batches", "wire_bytes", "sampled_wire_bytes", "sampled_uncompressed_bytes", "restarts"),
+)
+#: May be null.
+_LAGS: Final = ("lag_records", "lag_ms", "lag_records_max")
+
+_FIELDS: Final = ", ".join(
+    (
+        *(f"{name} string" for name in (*_TEXTS, "codec")),
+        *(f"{name} bigint" for name in (*_COUNTS, "epoch", *_LAGS)),
+        "shared boolean",
+    )
+)
+_VALUE: Final = f"version bigint, {_FIELDS}, latency_ms map<string, bigint>"
+#: Where a record stands in the statistics topic.
+_PLACE: Final = ("told_topic_id", "told_partition", "told_offset")
+#: The columns of ``intervals``, but for the day that they are partitioned by.
+INTERVALS: Final = (
+    f"{_FIELDS}, latency_ms map<int, bigint>, told_topic_id string, told_partition int, told_offset bigint"
+)
+#: Of a record that can't be used, so much is kept.
+_TEXT_LENGTH: Final = 120
+_YEAR_10000_MS: Final = 253_402_300_800_000
+_BUCKET: Final = r"^\d{1,10}$"
+
+#: One copy of a partition: its offsets on the target only grow.
+_COPY: Final = ("topic", "partition", "source_topic_id", "target_topic_id", "target_topic", "target_partition")
+#: What two records have in common that are one, told twice.
+_SAME: Final = ("target_from", "target_to", "source_from", "source_to", "from_ms", "to_ms", "epoch", "replicator")
+
+
+def parsed(table: DataFrame, flow: str, topic_id: str) -> DataFrame:
+    """Kafka's records as intervals, all of them.
+
+    Args:
+        table: With the columns of ``read_ranges``.
+        flow: Whose statistics these are.
+        topic_id: Of the topic that the records were read from.
+
+    Returns:
+        The columns of ``INTERVALS``; ``date``, UTC, of ``from_ms``; ``problem``: why a record can't be used, null where
+        it can, and then ``text``, how it begins.
+    """
+    text = F.col("value").cast("string")
+    rows = table.select(
+        F.from_json(text, _VALUE).alias("it"),
+        text.alias("text"),
+        F.lit(topic_id).alias("told_topic_id"),
+        F.col("partition").alias("told_partition"),
+        F.col("offset").alias("told_offset"),
+    )
+    problem = (
+        F.when(~F.coalesce(F.get_json_object("text", "$").startswith("{"), F.lit(False)), "not_json")
+        .when(F.coalesce("it.version", F.lit(0)) != 1, "other_version")
+        .when(_is_malformed(), "malformed")
+        .when(F.col("it.flow") != flow, "other_flow")
+    )
+    day = F.expr("date_add(date'1970-01-01', cast(it.from_ms div 86400000 as int))")
+    latency = F.transform_keys("it.latency_ms", lambda key, _: key.cast("int"))
+    return (
+        rows.withColumn("problem", problem)
+        .select(
+            "it.*",
+            F.when(F.col("problem").isNull(), latency).alias("latency"),
+            F.when(F.col("problem").isNull(), day).alias("date"),
+            *_PLACE,
+            "problem",
+            F.substring("text", 1, _TEXT_LENGTH).alias("text"),
+        )
+        .drop("version", "latency_ms")
+        .withColumnRenamed("latency", "latency_ms")
+    )
+
+
+def completed(intervals: DataFrame) -> DataFrame:
+    """Intervals with what only their neighbours tell.
+
+    Further columns: ``told_twice``; ``untold_records``, target offsets between this interval and those before that
+    nobody told of, 0 in a shared topic; ``uncompressed_bytes``, estimated by the interval's own samples, or by the
+    newest before it where it has none; ``mismatches``, 1 where offsets and records do not tally.
+    """
+    by_offset = Window.partitionBy(*_COPY).orderBy("target_from", "target_to", "from_ms", *_PLACE)
+    before = by_offset.rowsBetween(Window.unboundedPreceding, -1)
+    until_here = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    same = _all(F.col(name).eqNullSafe(F.lag(name).over(by_offset)) for name in _SAME)
+    hole = F.col("target_from") - F.max("target_to").over(before)
+    own_ratio = F.when(
+        F.col("sampled_wire_bytes") > 0, F.col("sampled_uncompressed_bytes") / F.col("sampled_wire_bytes")
+    )
+    ratio = F.coalesce(F.last(own_ratio, ignorenulls=True).over(until_here), F.lit(1.0))
+    estimate = F.col("sampled_uncompressed_bytes") + (F.col("wire_bytes") - F.col("sampled_wire_bytes")) * ratio
+    advance = F.col("target_to") - F.col("target_from")
+    return intervals.select(
+        "*",
+        same.alias("told_twice"),
+        F.when(F.col("shared"), 0).otherwise(F.greatest(F.coalesce(hole, F.lit(0)), F.lit(0))).alias("untold_records"),
+        F.round(estimate).cast("bigint").alias("uncompressed_bytes"),
+        F.when(~F.col("shared") & (advance != F.col("records")), 1).otherwise(0).alias("mismatches"),
+    )
+
+
+def _is_malformed() -> Column:
+    """A field is missing, not of its type, or can't be."""
+    absent = (F.col(f"it.{name}").isNull() for name in (*_TEXTS, *_COUNTS, "epoch", "shared", "latency_ms"))
+    negative = (F.coalesce(F.col(f"it.{name}") < 0, F.lit(False)) for name in (*_COUNTS, *_LAGS))
+    bucket = F.exists(
+        F.map_entries("it.latency_ms"),
+        lambda each: ~each["key"].rlike(_BUCKET) | F.coalesce(each["value"] < 0, F.lit(True)),
+    )
+    impossible = (
+        (F.col("it.to_ms") < F.col("it.from_ms"))
+        | (F.col("it.to_ms") >= _YEAR_10000_MS)
+        | (F.col("it.target_to") < F.col("it.target_from"))
+        | (F.col("it.sampled_wire_bytes") > F.col("it.wire_bytes"))
+    )
+    return _any([*absent, *negative, bucket, impossible])
+
+
+def _any(conditions: Iterable[Column]) -> Column:
+    return reduce(lambda one, other: one | other, conditions)
+
+
+def _all(conditions: Iterable[Column]) -> Column:
+    return reduce(lambda one, other: one & other, conditions)
