@@ -1,0 +1,86 @@
+"""What is to be compared of one partition, and what a first look at it found. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mirror_ray.coordination.state import Gap
+from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
+from mirror_ray.verification.ranges import Pair, Range
+from mirror_ray.verification.verdict import Checked, PartitionVerdict
+
+
+_NONE = Pair(-1, -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One partition and its copy."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_topic_id: TopicId = NO_TOPIC_ID
+    target_topic_id: TopicId = NO_TOPIC_ID
+    #: Whether the last record of each key counts, and not every record.
+    compacted: bool = False
+    #: Whether timestamps are compared: a target with LogAppendTime sets its own.
+    timestamps: bool = True
+    begin: Pair = _NONE
+    end: Pair = _NONE
+    #: All ranges; others' records may lie between those of the target.
+    ranges: tuple[Range, ...] = ()
+    #: Numbers of the ranges that are looked at.
+    chosen: tuple[int, ...] = ()
+    #: Of a compacted partition: of so many of the keys.
+    key_fraction: float = 1.0
+    gaps: tuple[Gap, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: Why it can't be compared.
+    reason: str | None = None
+
+    @property
+    def chosen_ranges(self) -> list[Range]:
+        """The ranges that are looked at, in order."""
+        return [self.ranges[number] for number in self.chosen]
+
+    def verdict(self, checked: Checked | None = None) -> PartitionVerdict:
+        """What is said of it, with what was found."""
+        return PartitionVerdict(
+            topic=self.source.topic,
+            partition=self.source.partition,
+            target_topic=self.target.topic,
+            compacted=self.compacted,
+            source_from=self.begin.source,
+            source_to=self.end.source,
+            target_from=self.begin.target,
+            target_to=self.end.target,
+            checked=checked or Checked(ranges=len(self.ranges), notes=self.notes, reason=self.reason),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A first look at a job: how much there is, and where it is not equal."""
+
+    #: Of the ranges that are equal, and of a compacted partition, of all that was looked through.
+    records: int = 0
+    target_records: int = 0
+    #: Numbers of the ranges that differ, ascending.
+    ranges: tuple[int, ...] = ()
+    #: Of a compacted partition: how many keys were compared, and which differ.
+    keys: int = 0
+    differing_keys: frozenset[bytes] = field(default_factory=frozenset)
+
+
+class Looker(Protocol):
+    """Takes the first look: reads everything, and finds where it is not equal."""
+
+    async def look(self, jobs: Sequence[Job]) -> Sequence[Look]:
+        """One look for each job.
+
+        Raises:
+            ClusterUnreachableError: A cluster does not answer.
+        """
+        ...

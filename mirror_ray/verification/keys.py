@@ -1,0 +1,98 @@
+"""Compacted partitions: of every key, the last record on both sides. Pure.
+
+Either side may have been cleaned at any time: of what lies between two pairs, only each key's last record is sure to be
+there, and not even that where it is a tombstone, or where a newer record of the key lies behind the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from zlib import crc32
+
+from mirror_ray.records.decode import Record
+from mirror_ray.verification.finding import Finding
+from mirror_ray.verification.prints import Printed, printed, record_digest
+
+
+class Last(NamedTuple):
+    """The last record of a key, by its hash; an empty one is a tombstone."""
+
+    offset: int
+    digest: bytes
+
+
+@dataclass(slots=True)
+class LastOfKeys:
+    """Takes the records of one side, in order.
+
+    Attributes:
+        found: By key. Records without one are passed over: the cleaner drops them.
+        records: How many there were.
+    """
+
+    timestamps: bool
+    fraction: float = 1.0
+    found: dict[bytes, Last] = field(default_factory=dict)
+    records: int = 0
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Take the next records."""
+        for record in records:
+            key, value, _ = record.fields()
+            if key is not None and key_is_sampled(key, self.fraction):
+                digest = b"" if value is None else record_digest(record, timestamps=self.timestamps)
+                self.found[key] = Last(record.offset, digest)
+                self.records += 1
+
+
+@dataclass(slots=True)
+class LastPrints:
+    """As ``LastOfKeys``, for these keys alone and field by field. A tombstone is as no record."""
+
+    timestamps: bool
+    keys: Collection[bytes]
+    found: dict[bytes, Printed] = field(default_factory=dict)
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Take the next records."""
+        for record in records:
+            key, value, _ = record.fields()
+            if key is None or key not in self.keys:
+                continue
+            if value is None:
+                self.found.pop(key, None)
+            else:
+                self.found[key] = printed(record, timestamps=self.timestamps)
+
+
+def key_is_sampled(key: bytes, fraction: float) -> bool:
+    """Whether a key is one of that fraction of all keys: the same ones every time."""
+    return fraction >= 1 or crc32(key) < fraction * (1 << 32)
+
+
+def differing_keys(source: Mapping[bytes, Last], target: Mapping[bytes, Last]) -> set[bytes]:
+    """The keys whose last records differ; a tombstone is as no record."""
+    nothing = Last(-1, b"")
+    return {
+        key
+        for key in source.keys() | target.keys()
+        if source.get(key, nothing).digest != target.get(key, nothing).digest
+    }
+
+
+def key_findings(
+    source: Mapping[bytes, Printed], target: Mapping[bytes, Printed], ends: tuple[int, int]
+) -> list[Finding]:
+    """What differs between the last records of the same keys; one that is missing has its place at the other end."""
+    found: list[Finding] = []
+    for key in source.keys() | target.keys():
+        mine, theirs = source.get(key), target.get(key)
+        if mine is None and theirs is not None:
+            found.append(Finding("extra", ends[0], theirs.offset))
+        elif mine is not None and theirs is None:
+            found.append(Finding("missing", mine.offset, ends[1]))
+        elif mine is not None and theirs is not None and mine.print != theirs.print:
+            found.append(Finding("changed", mine.offset, theirs.offset, mine.print.differs_in(theirs.print)))
+    return sorted(found, key=lambda each: (each.source_offset, each.target_offset))

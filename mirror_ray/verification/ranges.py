@@ -1,0 +1,156 @@
+"""Which offsets of the source are compared with which of the target. Pure.
+
+A *range* lies between two pairs that the flow's map knows exactly, so it can be read and judged by itself: here or in
+a task of Spark, all of them or a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from mirror_ray.model.segment import Segment
+
+#: Source offsets of a range: few enough to be read again at once, so many that a partition has not too many of them.
+RANGE_OFFSETS = 10_000
+_MOST_RANGES = 10_000
+
+
+class Pair(NamedTuple):
+    """Positions that belong together: what is copied from ``source`` on is on the target from ``target`` on."""
+
+    source: int
+    target: int
+
+
+class Range(NamedTuple):
+    """What lies between two pairs; the ends are not included."""
+
+    source: int
+    source_end: int
+    target: int
+    target_end: int
+
+    @property
+    def begin(self) -> Pair:
+        """Where it begins."""
+        return Pair(self.source, self.target)
+
+
+def range_offsets(begin: Pair, end: Pair, least: int = RANGE_OFFSETS) -> int:
+    """How large the ranges of a partition are to be."""
+    return max(least, (end.source - begin.source) // _MOST_RANGES)
+
+
+def cut(segments: Iterable[Segment], begin: Pair, end: Pair, size: int) -> list[Range]:
+    """The way from one pair to another in ranges of about ``size`` source offsets; larger where no pair is known.
+
+    The ranges lie side by side; there is none where nothing lies between the pairs.
+    """
+    if begin.source >= end.source and begin.target >= end.target:
+        return []
+    cuts = [begin]
+    for segment in segments:
+        behind = min(segment.source + segment.length, end.source)
+        while (at := max(cuts[-1].source + size, segment.source)) < behind:
+            target = segment.target + at - segment.source
+            if not cuts[-1].target <= target <= end.target:
+                break
+            cuts.append(Pair(at, target))
+    return [
+        Range(here.source, there.source, here.target, there.target)
+        for here, there in zip(cuts, [*cuts[1:], end], strict=True)
+    ]
+
+
+def cut_shared(segments: Iterable[Segment], begin: Pair, end: Pair, size: int) -> list[Range] | str:
+    """As ``cut`` where others write to the target, too: between the ranges lie their records.
+
+    Returns:
+        The ranges, or why it is not known which records of the target are this flow's.
+    """
+    ranges: list[Range] = []
+    run: list[Segment] = []
+    mine = _within(segments, begin, end)
+    if not mine and begin.source < end.source:
+        return [Range(begin.source, end.source, begin.target, begin.target)]
+    for segment in [*mine, None]:
+        if segment is not None and run:
+            last = run[-1]
+            if segment.number != last.number + last.length:
+                return (
+                    f"others write to the remote topic, and which records between target offsets"
+                    f" {last.target + last.length} and {segment.target} are this flow's is not known"
+                )
+        if run and (segment is None or segment.target != run[-1].target + run[-1].length):
+            last = run[-1]
+            first = begin.source if not ranges else run[0].source
+            behind = Pair(end.source if segment is None else segment.source, last.target + last.length)
+            ranges += cut(run, Pair(first, run[0].target), behind, size)
+            run = []
+        if segment is not None:
+            run.append(segment)
+    return ranges
+
+
+def _within(segments: Iterable[Segment], begin: Pair, end: Pair) -> list[Segment]:
+    """The parts of segments between two source positions."""
+    found: list[Segment] = []
+    for segment in segments:
+        first = max(segment.source, begin.source)
+        length = min(segment.source + segment.length, end.source) - first
+        if length > 0:
+            ahead = first - segment.source
+            found.append(Segment(first, segment.target + ahead, length, segment.number + ahead))
+    return found
+
+
+def next_pair(segments: Iterable[Segment], source: int, target: int) -> Pair | None:
+    """The first pair that a map knows at or behind both positions; None: it knows none."""
+    for segment in segments:
+        ahead = max(source - segment.source, target - segment.target, 0)
+        if ahead <= segment.length:
+            return Pair(segment.source + ahead, segment.target + ahead)
+    return None
+
+
+def sampled(count: int, fraction: float, seed: str) -> list[int]:
+    """Numbers of so many of ``count`` ranges, spread over them: one, chosen by a hash, of each stretch of equal size.
+
+    At least one where there is any; the same ones for the same seed.
+    """
+    if fraction >= 1:
+        return list(range(count))
+    wanted = min(count, max(1, round(count * fraction))) if count else 0
+    chosen: list[int] = []
+    for number in range(wanted):
+        first, end = number * count // wanted, (number + 1) * count // wanted
+        hashed = int.from_bytes(blake2b(f"{seed}/{number}".encode(), digest_size=8).digest())
+        chosen.append(first + hashed % (end - first))
+    return chosen
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """Ranges that lie side by side on both sides as one."""
+    found: list[Range] = []
+    for each in ranges:
+        if found and (found[-1].source_end, found[-1].target_end) == each.begin:
+            last = found.pop()
+            found.append(Range(last.source, each.source_end, last.target, each.target_end))
+        else:
+            found.append(each)
+    return found
+
+
+def stretches(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ascending spans of offsets of one side, those that touch as one: what is to be read."""
+    found: list[tuple[int, int]] = []
+    for first, end in spans:
+        if first >= end:
+            continue
+        if found and found[-1][1] == first:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((first, end))
+    return found

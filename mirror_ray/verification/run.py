@@ -1,0 +1,152 @@
+"""Verifies a flow: plans, looks, and judges what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.offsets.maps import FollowedMap
+from mirror_ray.verification.job import Job, Looker
+from mirror_ray.verification.judging import Judge
+from mirror_ray.verification.looking import AT_ONCE, PlainLooker
+from mirror_ray.verification.planning import Planner, Wanted
+from mirror_ray.verification.reading import Log
+from mirror_ray.verification.verdict import Checked, PartitionVerdict, Report
+
+_log = logging.getLogger(__name__)
+
+#: A segments topic that can't be read within it.
+_PATIENCE_S = 60.0
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far it has come; ``records`` of the source that were read."""
+
+    partitions: int = 0
+    to_read: int = 0
+    records: int = 0
+    judged: int = 0
+
+
+#: Makes the first look at both clusters of a flow.
+MakeLooker = Callable[[FlowSettings, MirrorSettings], Looker]
+
+
+class Verification:
+    """One flow's two clusters; use ``verification``."""
+
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, own_map: FollowedMap) -> None:
+        self._flow = flow
+        self._clusters = source, target
+        self.planner = Planner(flow, source, target, own_map)
+        self.progress = Progress()
+
+    def logs(self, job: Job) -> tuple[Log, Log]:
+        """Both sides of a job. So many connections to a broker as partitions are read at once."""
+        source, target = self._clusters
+        purpose = f"verify {hash(job.source) % AT_ONCE}"
+        committed = self._flow.fetch.isolation_level == "read_committed"
+        return (
+            Log(source, job.source, job.source_topic_id, committed, purpose),
+            Log(target, job.target, job.target_topic_id, True, purpose),
+        )
+
+    async def verify(self, jobs: Sequence[Job], looker: Looker | None = None) -> list[PartitionVerdict]:
+        """Compare what was planned; by default this process does it.
+
+        Raises:
+            ClusterUnreachableError: A cluster does not answer.
+            MirrorError: A log can't be read.
+        """
+        ready = [job for job in jobs if job.reason is None and job.ranges]
+        self.progress.partitions = len(ready)
+        self.progress.to_read = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
+        looks = await (looker or PlainLooker(self.logs, self._told)).look(ready)
+        judge = Judge(self.logs, self.planner.begin_at)
+        found: dict[TopicPartition, Checked] = {}
+        for job, look in zip(ready, looks, strict=True):
+            found[job.source] = await judge.judge(job, look)
+            self.progress.judged += 1
+        return [job.verdict(found.get(job.source)) for job in jobs]
+
+    def _told(self, records: int) -> None:
+        self.progress.records += records
+
+
+@asynccontextmanager
+async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterator[Verification]:
+    """Connect to both clusters of a flow, and read its map.
+
+    Raises:
+        KeyError: There is no such flow.
+        ConfigError: Security settings can't be used.
+        ClusterUnreachableError: A cluster does not answer.
+    """
+    found = settings.flow(flow)
+    client_id = f"{flow}|mirror-ray|verify"
+    source, target = (Cluster(settings.clusters[alias], client_id) for alias in (flow.source, flow.target))
+    committed = found.fetch.isolation_level == "read_committed"
+    own_map: FollowedMap | None = None
+    try:
+        # Whoever does not answer is named at once.
+        await source.refresh([])
+        await target.refresh([])
+        own_map = FollowedMap(flow.source, source, target, read_committed=committed, on_problem=_log.warning)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await own_map.ready.wait()
+        except TimeoutError:
+            raise ClusterUnreachableError(
+                f"cluster {flow.target}: the segments topic could not be read within {_PATIENCE_S:g} s"
+            ) from None
+        yield Verification(found, source, target, own_map)
+    finally:
+        if own_map is not None:
+            await own_map.close()
+        await asyncio.gather(source.close(), target.close())
+
+
+async def verify_flow(
+    settings: MirrorSettings,
+    flow: FlowName,
+    wanted: Wanted,
+    *,
+    running: Sequence[PartitionStatus] = (),
+    make_looker: MakeLooker | None = None,
+    follow: Callable[[Progress], None] = lambda _: None,
+) -> Report:
+    """Compare a flow's topics with their copies, up to what was copied when it begins.
+
+    Args:
+        settings: Of the flow and its clusters.
+        flow: Which one.
+        wanted: What of it.
+        running: Its partitions, from the running system, where there is one.
+        make_looker: Takes the first look; None: this process.
+        follow: Is given the progress once, which goes on changing.
+
+    Raises:
+        KeyError: There is no such flow.
+        ConfigError: The flow copies no such topic.
+        ClusterUnreachableError: A cluster does not answer.
+        MirrorError: A log or an internal topic can't be read.
+    """
+    try:
+        async with verification(settings, flow) as verifying:
+            follow(verifying.progress)
+            jobs = await verifying.planner.plan(wanted, running)
+            looker = make_looker(settings.flow(flow), settings) if make_looker is not None else None
+            return Report(flow=str(flow), sample=wanted.sample, partitions=await verifying.verify(jobs, looker))
+    except MirrorError:
+        raise
+    except OSError as error:
+        raise ClusterUnreachableError(f"flow {flow}: {error}") from error

@@ -1,0 +1,145 @@
+"""What verification says of a partition, a topic and a flow. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from mirror_ray.verification.finding import Finding
+
+#: ``explained``: all that differs is accounted for by recorded gaps.
+Outcome = Literal["equal", "explained", "differs", "not_checked"]
+_WORST: tuple[Outcome, ...] = ("differs", "not_checked", "explained", "equal")
+
+#: Differences of a partition that are listed one by one.
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was looked at in a partition, and what was found."""
+
+    ranges: int = 0
+    ranges_checked: int = 0
+    #: Read from the source and from the target; of a compacted partition, all that were looked through.
+    records: int = 0
+    target_records: int = 0
+    #: Keys of a compacted partition whose last records were compared.
+    keys: int = 0
+    #: Keys that were left undecided, for a newer record lies behind the end of what was compared.
+    superseded: int = 0
+    findings: Sequence[Finding] = ()
+    #: Whether there was so much that the rest was not looked at.
+    gave_up: bool = False
+    notes: tuple[str, ...] = ()
+    #: Why it could not be looked at.
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionVerdict:
+    """One partition. Offsets are of what was compared, the ends not included; -1: nothing was."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    compacted: bool = False
+    source_from: int = -1
+    source_to: int = -1
+    target_from: int = -1
+    target_to: int = -1
+    checked: Checked = field(default_factory=Checked)
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it stands."""
+        if any(each.gap is None for each in self.checked.findings):
+            return "differs"
+        if self.checked.reason is not None:
+            return "not_checked"
+        return "explained" if self.checked.findings else "equal"
+
+    @property
+    def first(self) -> Finding | None:
+        """The first difference; one that no gap accounts for, where there is any."""
+        findings = self.checked.findings
+        return next((each for each in findings if each.gap is None), next(iter(findings), None))
+
+    @property
+    def text(self) -> str:
+        """The first difference, or why it was not checked; empty where it is equal."""
+        if self.first is not None:
+            return f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
+        if self.checked.reason is not None:
+            return f"{self.topic}-{self.partition}: {self.checked.reason}"
+        return ""
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON and YAML."""
+        checked = self.checked
+        counts = Counter(each.kind for each in checked.findings if each.gap is None)
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "target_topic": self.target_topic,
+            "outcome": self.outcome,
+            "reason": checked.reason,
+            "compacted": self.compacted,
+            "source_from": self.source_from,
+            "source_to": self.source_to,
+            "target_from": self.target_from,
+            "target_to": self.target_to,
+            "ranges": checked.ranges,
+            "ranges_checked": checked.ranges_checked,
+            "records": checked.records,
+            "target_records": checked.target_records,
+            "keys": checked.keys,
+            "superseded": checked.superseded,
+            "differences": dict(sorted(counts.items())),
+            "explained": sum(each.gap is not None for each in checked.findings),
+            "more_differences": checked.gave_up,
+            "first_difference": _plain(self.first) if self.first else None,
+            "listed": [_plain(each) for each in checked.findings[:_LISTED]],
+            "notes": list(checked.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A flow: every partition that was asked for, in order."""
+
+    flow: str
+    sample: float
+    partitions: Sequence[PartitionVerdict]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all that was copied was found equal."""
+        return self.outcome == "equal"
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst one of its partitions."""
+        return worst(self.partitions)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON and YAML."""
+        return {
+            "flow": self.flow,
+            "sample": self.sample,
+            "outcome": self.outcome,
+            "records": sum(each.checked.records for each in self.partitions),
+            "partitions": [each.plain() for each in self.partitions],
+        }
+
+
+def worst(partitions: Iterable[PartitionVerdict]) -> Outcome:
+    """How these stand together."""
+    found = {each.outcome for each in partitions}
+    return next((outcome for outcome in _WORST if outcome in found), "equal")
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    return asdict(finding) | {"fields": list(finding.fields), "text": str(finding)}
