@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from mirror_ray.cli import acting, chaos, demo, failover, groups, looking, machine, planning, up
+from mirror_ray.cli import acting, chaos, demo, failover, groups, looking, machine, planning, up, verify
 from mirror_ray.cli.output import say
 from mirror_ray.model.errors import MirrorError
 
@@ -65,6 +65,7 @@ app.command("groups")(groups.groups)
 app.command("translate")(groups.translate)
 app.command("failover")(failover.failover)
 app.command("failback")(failover.failback)
+app.command("verify")(verify.verify)
 app.command("replicators")(looking.replicators)
 app.command("events")(looking.events)
 app.command("gaps")(looking.gaps)

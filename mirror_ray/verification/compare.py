@@ -149,7 +149,9 @@ class Comparison:
         following = self._place(self._source, len(source), 0), self._place(self._target, len(target), 1)
         for mine, theirs in _paired(source, target):
             if mine is not None and theirs is not None:
-                self._found("changed", mine, theirs)
+                # Between two differences there may be records that are alike.
+                if mine.print != theirs.print:
+                    self._found("changed", mine, theirs)
             elif mine is not None:
                 self._missing(mine, _at_or_behind(target, mine, source) or following[1])
             elif theirs is not None:
@@ -201,8 +203,8 @@ def _nearest(source: Sequence[Printed], target: Sequence[Printed]) -> tuple[int,
 
 
 def _alike(source: Sequence[Printed], at: int, target: Sequence[Printed], there: int) -> bool:
-    pairs = zip(source[at : at + 1 + _ALIKE], target[there : there + 1 + _ALIKE], strict=False)
-    return all(mine.print == theirs.print for mine, theirs in pairs)
+    mine, theirs = source[at : at + 1 + _ALIKE], target[there : there + 1 + _ALIKE]
+    return [each.print for each in mine] == [each.print for each in theirs]
 
 
 def _paired(source: Sequence[Printed], target: Sequence[Printed]) -> Iterable[tuple[Printed | None, Printed | None]]:

@@ -11,7 +11,6 @@ from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.verification.ranges import Pair, Range
 from mirror_ray.verification.verdict import Checked, PartitionVerdict
 
-
 _NONE = Pair(-1, -1)
 
 

@@ -29,12 +29,20 @@ _PATIENCE_S = 60.0
 
 @dataclass(slots=True)
 class Progress:
-    """How far it has come; ``records`` of the source that were read."""
+    """How far it has come."""
 
     partitions: int = 0
-    to_read: int = 0
-    records: int = 0
     judged: int = 0
+    #: Source offsets that are to be read, and records that were.
+    offsets: int = 0
+    records: int = 0
+
+    def __str__(self) -> str:
+        if not self.partitions:
+            return "verify: asking what was copied"
+        if self.judged:
+            return f"verify: {self.judged} of {self.partitions} partitions judged"
+        return f"verify: {self.records:,} records read of {self.partitions} partitions with {self.offsets:,} offsets"
 
 
 #: Makes the first look at both clusters of a flow.
@@ -46,18 +54,17 @@ class Verification:
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, own_map: FollowedMap) -> None:
         self._flow = flow
-        self._clusters = source, target
+        self.source, self.target = source, target
         self.planner = Planner(flow, source, target, own_map)
         self.progress = Progress()
 
     def logs(self, job: Job) -> tuple[Log, Log]:
         """Both sides of a job. So many connections to a broker as partitions are read at once."""
-        source, target = self._clusters
         purpose = f"verify {hash(job.source) % AT_ONCE}"
         committed = self._flow.fetch.isolation_level == "read_committed"
         return (
-            Log(source, job.source, job.source_topic_id, committed, purpose),
-            Log(target, job.target, job.target_topic_id, True, purpose),
+            Log(self.source, job.source, job.source_topic_id, committed, purpose),
+            Log(self.target, job.target, job.target_topic_id, True, purpose),
         )
 
     async def verify(self, jobs: Sequence[Job], looker: Looker | None = None) -> list[PartitionVerdict]:
@@ -69,7 +76,7 @@ class Verification:
         """
         ready = [job for job in jobs if job.reason is None and job.ranges]
         self.progress.partitions = len(ready)
-        self.progress.to_read = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
+        self.progress.offsets = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
         looks = await (looker or PlainLooker(self.logs, self._told)).look(ready)
         judge = Judge(self.logs, self.planner.begin_at)
         found: dict[TopicPartition, Checked] = {}
@@ -122,7 +129,7 @@ async def verify_flow(
     *,
     running: Sequence[PartitionStatus] = (),
     make_looker: MakeLooker | None = None,
-    follow: Callable[[Progress], None] = lambda _: None,
+    progress: Progress | None = None,
 ) -> Report:
     """Compare a flow's topics with their copies, up to what was copied when it begins.
 
@@ -132,7 +139,7 @@ async def verify_flow(
         wanted: What of it.
         running: Its partitions, from the running system, where there is one.
         make_looker: Takes the first look; None: this process.
-        follow: Is given the progress once, which goes on changing.
+        progress: Is kept up to date.
 
     Raises:
         KeyError: There is no such flow.
@@ -142,7 +149,7 @@ async def verify_flow(
     """
     try:
         async with verification(settings, flow) as verifying:
-            follow(verifying.progress)
+            verifying.progress = progress or verifying.progress
             jobs = await verifying.planner.plan(wanted, running)
             looker = make_looker(settings.flow(flow), settings) if make_looker is not None else None
             return Report(flow=str(flow), sample=wanted.sample, partitions=await verifying.verify(jobs, looker))

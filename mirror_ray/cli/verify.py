@@ -1,0 +1,167 @@
+"""The command verify: every record of a flow's topics against its copy."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirror_ray.cli import foreground
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
+from mirror_ray.cli.systems import ConfigOption, find_system
+from mirror_ray.cli.times import TIME_FORMS, parse_time
+from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.model.names import FlowName
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.mirror import Mirror
+    from mirror_ray.observe.status import PartitionStatus
+    from mirror_ray.verification.planning import Wanted
+    from mirror_ray.verification.run import Progress
+    from mirror_ray.verification.verdict import PartitionVerdict, Report
+
+_TOPICS: Columns = (
+    ("TOPIC", lambda row: row["topic"]),
+    ("REMOTE TOPIC", lambda row: row["target_topic"]),
+    ("PARTITIONS", lambda row: str(row["partitions"])),
+    ("RECORDS", lambda row: count(row["records"])),
+    ("RANGES", lambda row: row["ranges"]),
+    ("EQUAL", lambda row: str(row["equal"])),
+    ("DIFFER", lambda row: str(row["differs"])),
+    ("EXPLAINED", lambda row: str(row["explained"])),
+    ("NOT CHECKED", lambda row: str(row["not_checked"])),
+    ("FIRST DIFFERENCE", lambda row: row["text"]),
+)
+_TELL_EVERY_S = 5.0
+
+
+def verify(
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOPIC]...", help="Topics of the source; without any, all of them.", show_default=False
+        ),
+    ] = None,
+    sample: Annotated[
+        float,
+        typer.Option("--sample", metavar="F", help="Look at this fraction of the ranges, spread over each topic."),
+    ] = 1.0,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help=f"Records from then on: {TIME_FORMS}.", show_default=False),
+    ] = None,
+    config: ConfigOption = None,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Compare every record of a flow's topics with its copy: order, key, value, headers, timestamp.
+
+    Up to what was copied when it begins; flows, traffic and cleaning may go on. Exit 0: all that was copied is equal;
+    1: something differs, or could not be checked; 3: a cluster does not answer.
+    """
+    from mirror_ray.verification.planning import Wanted
+
+    if not 0 < sample <= 1:
+        raise ConfigError(f"--sample {sample:g}: a fraction above 0, up to 1")
+    since_ms = parse_time(since, round(time.time() * 1000)) if since is not None else None
+    wanted = Wanted(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
+    name_of_flow = _parse(flow)
+    with find_system(config, name, address, name_of_flow) as (settings, mirror), foreground.interruptible():
+        report = _report(settings, name_of_flow, wanted, mirror)
+    emit(report.plain(), output, lambda: _print(report))
+    for each in report.partitions:
+        if each.checked.gave_up:
+            say(f"{each.topic}-{each.partition}: too much differs, the rest of it was not looked at", "yellow")
+    if not report.equal:
+        raise typer.Exit(1)
+
+
+def _parse(flow: str) -> FlowName:
+    try:
+        return FlowName.parse(flow)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _report(settings: MirrorSettings, flow: FlowName, wanted: Wanted, mirror: Mirror | None) -> Report:
+    from mirror_ray.verification.run import Progress, verify_flow
+
+    try:
+        settings.flow(flow)
+    except KeyError:
+        known = ", ".join(str(each.name) for each in settings.flows)
+        raise ConfigError(f"there is no flow {flow}; there are: {known}") from None
+    running = _partitions(mirror, flow)
+    with _telling(Progress()) as progress:
+        return asyncio.run(verify_flow(settings, flow, wanted, running=running, progress=progress))
+
+
+def _partitions(mirror: Mirror | None, flow: FlowName) -> Sequence[PartitionStatus]:
+    """How far the running system is; without its answer the state on the target says so, of a second ago."""
+    try:
+        return mirror.partitions(str(flow)) if mirror is not None else ()
+    except MirrorError as error:
+        say(f"{error}; going on without it, by the state on the target", "yellow")
+        return ()
+
+
+@contextmanager
+def _telling(progress: Progress) -> Iterator[Progress]:
+    """Say on stderr how far it has come, while it takes long."""
+    over = threading.Event()
+
+    def tell() -> None:
+        while not over.wait(_TELL_EVERY_S):
+            say(str(progress))
+
+    telling = threading.Thread(target=tell, name="progress", daemon=True)
+    telling.start()
+    try:
+        yield progress
+    finally:
+        over.set()
+        telling.join()
+
+
+def _print(report: Report) -> None:
+    console = out()
+    by_topic: dict[str, list[PartitionVerdict]] = {}
+    for each in report.partitions:
+        by_topic.setdefault(each.topic, []).append(each)
+    console.print(table([_row(partitions) for partitions in by_topic.values()], _TOPICS))
+    notes = [f"{each.topic}-{each.partition}: {note}" for each in report.partitions for note in each.checked.notes]
+    if notes:
+        console.print()
+        for note in notes:
+            console.print(note, soft_wrap=True)
+
+
+def _row(partitions: Sequence[PartitionVerdict]) -> Row:
+    from mirror_ray.verification.verdict import worst
+
+    outcomes = [each.outcome for each in partitions]
+    gravest = worst(partitions)
+    return {
+        "topic": partitions[0].topic,
+        "target_topic": partitions[0].target_topic,
+        "partitions": len(partitions),
+        "records": sum(each.checked.records for each in partitions),
+        "ranges": _of(
+            sum(each.checked.ranges_checked for each in partitions), sum(each.checked.ranges for each in partitions)
+        ),
+        **{outcome: outcomes.count(outcome) for outcome in ("equal", "differs", "explained", "not_checked")},
+        "text": next(each.text for each in partitions if each.outcome == gravest),
+    }
+
+
+def _of(checked: int, ranges: int) -> str:
+    return count(ranges) if checked == ranges else f"{count(checked)} of {count(ranges)}"

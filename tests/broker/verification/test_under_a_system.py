@@ -1,0 +1,112 @@
+"""With a coordinator: what it knows bounds what is compared, and its gaps account for what differs."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror_ray.config.settings import MirrorSettings, TopicSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.run import verify_flow
+from mirror_ray.verification.verdict import PartitionVerdict
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import FLOW
+from tests.support.kafka import Message, create_topic, produce, sample_messages
+from tests.support.local import LocalSystem, aside
+from tests.support.systems import settings_of
+
+pytestmark = pytest.mark.timeout(300)
+
+
+async def verdict(settings: MirrorSettings, topic: str, system: LocalSystem | None = None) -> PartitionVerdict:
+    """Of the topic's one partition."""
+    running = await system.coordinator.partitions(str(FLOW)) if system is not None else ()
+    report = await verify_flow(settings, FLOW, Wanted(topics=(topic,), range_offsets=40), running=running)
+    (found,) = report.partitions
+    assert report.equal == (found.outcome == "equal")
+    return found
+
+
+def settings(clusters: Clusters, topic: str, policy: str) -> MirrorSettings:
+    """A flow of one topic that answers all troubles by ``policy``."""
+    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5)
+    return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics, trouble={"policy": policy})
+
+
+async def write(cluster: DevCluster, topic: str, first: int, count: int) -> None:
+    """Numbered records into partition 0."""
+    await aside(lambda: produce(cluster.confluent_config(), topic, sample_messages(count, first=first)))
+
+
+async def test_records_of_somebody_else_that_were_accepted(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """They differ, by the gap that was recorded; before they were accepted nothing of that was copied."""
+    topic = make_topic(clusters.a)
+    await write(clusters.a, topic, 0, 100)
+    chosen = settings(clusters, topic, "skip")
+    async with LocalSystem(chosen) as system:
+        await system.caught_up(topic, 100)
+        assert (await verdict(chosen, topic, system)).outcome == "equal"
+        await write(clusters.b, f"A.{topic}", 900, 10)
+        await write(clusters.a, topic, 100, 100)
+        await system.caught_up(topic, 200)
+        running = await verdict(chosen, topic, system)
+    for found in (running, await verdict(chosen, topic)):
+        assert found.outcome == "explained", found.plain()
+        assert [(each.kind, each.target_offset) for each in found.checked.findings] == [
+            ("extra", at) for at in range(100, 110)
+        ]
+        assert "(known: target_foreign, answered by skip" in found.text
+        assert (found.checked.records, found.checked.target_records) == (200, 210)
+
+
+async def test_a_record_that_was_left_out(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """It is missing, by the gap that was recorded."""
+    topic = make_topic(clusters.a)
+    config = {"max.message.bytes": "20000"}
+    await aside(lambda: create_topic(clusters.b.confluent_config(), f"A.{topic}", topic_config=config))
+    chosen = settings(clusters, topic, "skip")
+    async with LocalSystem(chosen) as system:
+        await write(clusters.a, topic, 0, 30)
+        await aside(lambda: produce(clusters.a.confluent_config(), topic, [Message(b"x" * 50_000, b"key")]))
+        await write(clusters.a, topic, 31, 30)
+        await system.caught_up(topic, 61)
+        found = await verdict(chosen, topic, system)
+    assert found.outcome == "explained", found.plain()
+    (finding,) = found.checked.findings
+    assert (finding.kind, finding.source_offset, finding.target_offset) == ("missing", 30, 30)
+    assert "record_refused" in (finding.gap or "")
+
+
+async def test_a_shared_remote_topic(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Others' records before, between and behind ours are not looked at."""
+    topic = make_topic(clusters.a)
+    remote = create_topic(clusters.b.confluent_config(), f"A.{topic}")
+    await write(clusters.b, remote, 9000, 30)
+    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5, shared_remote=(remote.replace(".", r"\."),))
+    shared = settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics)
+    for turn in range(2):
+        await write(clusters.a, topic, 200 * turn, 100)
+        async with LocalSystem(shared) as system:
+            await system.caught_up(topic, 200 * turn + 100)
+            await write(clusters.b, remote, 9100 + 100 * turn, 30)
+            await write(clusters.a, topic, 200 * turn + 100, 100)
+            await system.caught_up(topic, 200 * turn + 200)
+        await write(clusters.b, remote, 9500 + 100 * turn, 30)
+    found = await verdict(shared, topic)
+    assert found.outcome == "equal", found.plain()
+    assert (found.checked.records, found.checked.target_records) == (400, 400)
+
+
+async def test_since_a_point_in_time(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """What is older is not read; nothing is left where all is older."""
+    topic = make_topic(clusters.a, topic_config={"retention.ms": "-1"})
+    messages = [Message(b"%d" % n, b"key", timestamp_ms=1_700_000_000_000 + n) for n in range(100)]
+    await aside(lambda: produce(clusters.a.confluent_config(), topic, messages))
+    chosen = settings(clusters, topic, "stop")
+    async with LocalSystem(chosen) as system:
+        await system.caught_up(topic, 100)
+    for since_ms, records in ((1_700_000_000_070, 30), (1_800_000_000_000, 0), (0, 100)):
+        report = await verify_flow(chosen, FLOW, Wanted(topics=(topic,), since_ms=since_ms))
+        (found,) = report.partitions
+        assert (found.outcome, found.checked.records) == ("equal", records)
+        assert found.source_from == 100 - records

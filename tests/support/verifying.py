@@ -1,0 +1,79 @@
+"""Copies with one fault in them, and what verification says of a copy."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.verification.finding import Kind
+from mirror_ray.verification.job import Job, Looker
+from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.prints import Field
+from mirror_ray.verification.run import Verification, verify_flow
+from mirror_ray.verification.verdict import PartitionVerdict, Report
+from tests.support.engine import FLOW
+from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all
+
+#: What is done to the records of a copy at a place, and what is to be said of it.
+FAULTS: Mapping[str, tuple[Callable[[list[Record], int], object], Kind, tuple[Field, ...]]] = {
+    "missing": (lambda records, at: records.pop(at), "missing", ()),
+    "doubled": (lambda records, at: records.insert(at + 1, records[at]), "doubled", ()),
+    "swapped": (lambda records, at: records.insert(at, records.pop(at + 1)), "swapped", ()),
+    "foreign": (lambda records, at: records.insert(at, Record(b"x", b"y", (), 1, 5)), "extra", ()),
+    "key": (lambda records, at: _set(records, at, key=b"other"), "changed", ("key",)),
+    "value": (lambda records, at: _set(records, at, value=_flipped(records[at].value)), "changed", ("value",)),
+    "headers": (lambda records, at: _set(records, at, headers=(("a", None), ("a", b""))), "changed", ("headers",)),
+    "timestamp": (
+        lambda records, at: _set(records, at, timestamp_ms=records[at].timestamp_ms + 1),
+        "changed",
+        ("timestamp",),
+    ),
+}
+
+
+def _set(records: list[Record], at: int, **fields: Any) -> None:
+    records[at] = records[at]._replace(**fields)
+
+
+def _flipped(value: bytes | None) -> bytes:
+    value = value or b"\0"
+    return value[:-1] + bytes([value[-1] ^ 1])
+
+
+def plant(cluster: DevCluster, remote: str, fault: Callable[[list[Record], int], object], at: int) -> str:
+    """A copy of partition 0 of a remote topic with a fault in it, in a new topic."""
+    config = cluster.confluent_config()
+    records = read_all(config, remote)[0]
+    fault(records, at)
+    planted = create_topic(config, f"planted-{uuid.uuid4().hex[:8]}")
+    messages = [Message(each.value, each.key, each.headers, 0, each.timestamp_ms) for each in records]
+    produce(config, planted, messages, batch_num_messages=37)
+    return planted
+
+
+async def judge_planted(
+    verifying: Verification, job: Job, planted: str, target: DevCluster, looker: Looker | None = None
+) -> PartitionVerdict:
+    """Take the planted topic for the copy."""
+    end = end_offsets(target.confluent_config(), planted)[0]
+    metadata = await verifying.target.refresh([planted])
+    last = job.ranges[-1]._replace(target_end=end)
+    instead = replace(
+        job,
+        target=TopicPartition(planted, 0),
+        target_topic_id=metadata.topics[planted].topic_id,
+        end=job.end._replace(target=end),
+        ranges=(*job.ranges[:-1], last),
+    )
+    (verdict,) = await verifying.verify([instead], looker)
+    return verdict
+
+
+async def verified(settings: MirrorSettings, topics: Sequence[str], **wanted: Any) -> Report:
+    """The report of these topics."""
+    return await verify_flow(settings, FLOW, Wanted(topics=tuple(topics), **wanted))

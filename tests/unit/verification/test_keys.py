@@ -1,0 +1,87 @@
+"""Compacted copies: whatever the cleaners took on either side is no difference, and what else differs is."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.records.decode import Record, record_tail
+from mirror_ray.verification.finding import Finding
+from mirror_ray.verification.keys import LastOfKeys, LastPrints, differing_keys, key_findings, key_is_sampled
+
+_LOG = st.lists(st.tuples(st.integers(0, 6), st.none() | st.binary(max_size=2)), max_size=60)
+
+
+def log_of(contents: list[tuple[int, bytes | None]], first: int = 0) -> list[Record]:
+    """Records with keys; a value of None is a tombstone."""
+    return [
+        Record(first + number, number, record_tail(b"%d" % key, value)) for number, (key, value) in enumerate(contents)
+    ]
+
+
+def cleaned(log: list[Record], data: st.DataObject) -> list[Record]:
+    """What a cleaner may leave: up to some offset any record that is not its key's last, or is a tombstone, may go."""
+    dirty_from = data.draw(st.integers(0, len(log)))
+    last = {each.key: each.offset for each in log}
+    gone = {
+        each.offset
+        for each in log[:dirty_from]
+        if (each.offset != last[each.key] or each.value is None) and data.draw(st.booleans())
+    }
+    return [each for each in log if each.offset not in gone or keeps_order(each, log, gone)]
+
+
+def keeps_order(each: Record, log: list[Record], gone: set[int]) -> bool:
+    """A tombstone goes only after all that it deletes."""
+    before = [other for other in log if other.key == each.key and other.offset < each.offset]
+    return each.value is None and any(other.offset not in gone for other in before)
+
+
+def compared(source: list[Record], target: list[Record]) -> list[Finding]:
+    """Both looks after each other; the second one tells no more and no less than the first."""
+    mine, theirs = LastOfKeys(timestamps=True), LastOfKeys(timestamps=True)
+    mine.take(source)
+    theirs.take(target)
+    keys = differing_keys(mine.found, theirs.found)
+    prints = LastPrints(True, keys), LastPrints(True, keys)
+    for each, log in zip(prints, (source, target), strict=True):
+        each.take(log)
+    findings = key_findings(prints[0].found, prints[1].found, (500, 600))
+    assert len(findings) == len(keys)
+    return findings
+
+
+@given(_LOG, st.data())
+def test_cleaned_at_different_times_is_equal(contents: list[tuple[int, bytes | None]], data: st.DataObject) -> None:
+    """Of one log, whatever each side's cleaner has done to it."""
+    source, target = log_of(contents), log_of(contents, first=100)
+    assert compared(cleaned(source, data), list(cleaned_copy(target, data))) == []
+
+
+def cleaned_copy(target: list[Record], data: st.DataObject) -> list[Record]:
+    """The same of a log that begins elsewhere."""
+    moved = [each._replace(offset=number) for number, each in enumerate(target)]
+    return [each._replace(offset=100 + each.offset) for each in cleaned(moved, data)]
+
+
+def test_each_difference_is_named() -> None:
+    """By the offsets of the last records, in the order of the source."""
+    source = log_of([(1, b"a"), (2, b"b"), (3, b"c"), (4, b"d"), (1, b"e"), (5, None)])
+    target = log_of([(1, b"x"), (2, b"b"), (3, None), (4, b"D"), (1, b"e"), (5, b"f")], first=100)
+    assert compared(source, target) == [
+        Finding("missing", 2, 600),
+        Finding("changed", 3, 103, ("value",)),
+        Finding("extra", 500, 105),
+    ]
+
+
+def test_records_without_a_key_are_passed_over() -> None:
+    """The cleaner drops them."""
+    assert compared([Record(0, 0, record_tail(None, b"a"))], []) == []
+
+
+def test_a_fraction_of_the_keys() -> None:
+    """About so many, the same ones on both sides."""
+    keys = [b"key %d" % number for number in range(2000)]
+    assert 300 < sum(key_is_sampled(key, 0.2) for key in keys) < 500
+    assert all(key_is_sampled(key, 1.0) for key in keys)

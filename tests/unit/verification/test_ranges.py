@@ -1,0 +1,127 @@
+"""Ranges lie side by side between exact pairs; samples are spread; what is summed up is what was read."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.model.segment import Segment
+from mirror_ray.records.decode import Record, record_tail
+from mirror_ray.verification.prints import Sum, Sums
+from mirror_ray.verification.ranges import Pair, Range, cut, cut_shared, joined, next_pair, sampled, stretches
+
+_RUNS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 5), st.integers(0, 5)), min_size=1, max_size=20)
+
+
+def segments_of(runs: list[tuple[int, int, int]]) -> list[Segment]:
+    """Runs of (length, hole on the source behind it, hole on the target behind it)."""
+    segments: list[Segment] = []
+    source, target, number = 3, 7, 0
+    for length, hole, foreign in runs:
+        segments.append(Segment(source, target, length, number))
+        source, target, number = source + length + hole, target + length + foreign, number + length
+    return segments
+
+
+def end_of(segments: list[Segment]) -> Pair:
+    """Behind the last one."""
+    last = segments[-1]
+    return Pair(last.source + last.length, last.target + last.length)
+
+
+@given(_RUNS, st.integers(1, 50))
+def test_ranges_lie_side_by_side_between_exact_pairs(runs: list[tuple[int, int, int]], size: int) -> None:
+    """From the beginning to the end, without a hole, each of them at least so large but the last."""
+    segments = segments_of([(length, hole, 0) for length, hole, _ in runs])
+    begin, end = Pair(segments[0].source, segments[0].target), end_of(segments)
+    ranges = cut(segments, begin, end, size)
+    assert joined(ranges) == [Range(*[begin.source, end.source, begin.target, end.target])]
+    exact = {(each.source + n, each.target + n) for each in segments for n in range(each.length)}
+    assert all(each.begin in exact for each in ranges)
+    assert all(each.source_end - each.source >= size for each in ranges[:-1])
+
+
+@given(_RUNS, st.integers(1, 50))
+def test_ranges_of_a_shared_topic_hold_what_is_ours(runs: list[tuple[int, int, int]], size: int) -> None:
+    """All of the source, and of the target no offset that a segment does not name."""
+    segments = segments_of(runs)
+    begin, end = Pair(segments[0].source, segments[0].target), end_of(segments)
+    ranges = cut_shared(segments, begin, end, size)
+    assert not isinstance(ranges, str)
+    ours = {each.target + n for each in segments for n in range(each.length)}
+    assert {at for each in ranges for at in range(each.target, each.target_end)} == ours
+    assert [each.source_end for each in ranges[:-1]] == [each.source for each in ranges[1:]]
+
+
+def test_what_is_ours_in_a_shared_topic_may_not_be_known() -> None:
+    """Records were copied that no segment tells of."""
+    segments = [Segment(0, 0, 10, 0), Segment(20, 25, 5, 15)]
+    assert "between target offsets 10 and 25" in str(cut_shared(segments, Pair(0, 0), Pair(25, 30), 10))
+
+
+def test_without_a_map_there_is_one_range() -> None:
+    """And none where there is nothing."""
+    assert cut([], Pair(0, 0), Pair(100, 90), 10) == [Range(0, 100, 0, 90)]
+    assert cut([], Pair(5, 5), Pair(5, 5), 10) == []
+
+
+def test_the_next_pair_is_at_or_behind_both() -> None:
+    """Inside a segment, or where the next one begins."""
+    segments = [Segment(0, 0, 10, 0), Segment(20, 12, 5, 12)]
+    assert next_pair(segments, 4, 6) == Pair(6, 6)
+    assert next_pair(segments, 12, 0) == Pair(20, 12)
+    assert next_pair(segments, 12, 14) == Pair(22, 14)
+    assert next_pair(segments, 26, 0) is None
+
+
+@given(st.integers(0, 500), st.floats(0.001, 1))
+def test_a_sample_is_spread(count: int, fraction: float) -> None:
+    """So many of all, ascending, one of each stretch; the same ones again for the same seed."""
+    chosen = sampled(count, fraction, "topic-0")
+    assert len(chosen) == (min(count, max(1, round(count * fraction))) if count else 0)
+    assert chosen == sorted(set(chosen)) == sampled(count, fraction, "topic-0")
+    assert all(0 <= each < count for each in chosen)
+    stretch = count / len(chosen) if chosen else 0
+    assert all(later - each < 2 * stretch + 1 for each, later in itertools.pairwise(chosen))
+
+
+@given(st.lists(st.integers(0, 60), min_size=2, max_size=8, unique=True), st.integers(1, 9), st.data())
+def test_sums_are_of_the_records_of_each_span(bounds: list[int], piece: int, data: st.DataObject) -> None:
+    """However they come in pieces, holes and records outside included; a changed timestamp shows."""
+    bounds.sort()
+    spans = list(zip(bounds[::2], bounds[1::2], strict=False))
+    offsets = sorted(data.draw(st.sets(st.integers(0, 60))))
+    records = [Record(at, at, record_tail(None, b"%d" % at)) for at in offsets]
+    found = _summed(spans, records, piece)
+    assert [each and each.records for each in found] == [sum(a <= at < b for at in offsets) for a, b in spans]
+    for number, (first, end) in enumerate(spans):
+        changed = [each._replace(timestamp=-1) if first <= each.offset < end else each for each in records]
+        others = _summed(spans, changed, piece + 1)
+        differ = [at for at, (mine, theirs) in enumerate(zip(found, others, strict=True)) if mine != theirs]
+        assert differ == ([number] if any(first <= at < end for at in offsets) else [])
+
+
+def _summed(spans: list[tuple[int, int]], records: list[Record], piece: int) -> list[Sum | None]:
+    sums = Sums(spans, timestamps=True)
+    for at in range(0, len(records), piece):
+        sums.take(records[at : at + piece])
+    return sums.finish()
+
+
+def test_a_span_whose_beginning_was_removed_is_not_known() -> None:
+    """The others are."""
+    sums = Sums([(0, 10), (10, 20), (20, 30)], timestamps=True)
+    sums.take([Record(5, 0, b"a")])
+    sums.removed(15)
+    sums.take([Record(16, 0, b"b"), Record(25, 0, b"c")])
+    found = sums.finish()
+    assert found[:2] == [None, None]
+    assert found[2] is not None
+    assert found[2].records == 1
+
+
+def test_stretches_are_read_at_once() -> None:
+    """Spans that touch; empty ones are nothing to read."""
+    assert stretches([(0, 5), (5, 5), (5, 9), (12, 13)]) == [(0, 9), (12, 13)]
