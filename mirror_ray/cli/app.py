@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from mirror_ray.cli import acting, chaos, demo, failover, groups, looking, machine, planning, up, verify
+from mirror_ray.cli import acting, chaos, compare, demo, failover, groups, looking, machine, planning, up, verify
 from mirror_ray.cli.output import say
 from mirror_ray.model.errors import MirrorError
 
@@ -63,6 +63,7 @@ app.command("lag")(looking.lag)
 app.command("topics")(looking.topics)
 app.command("groups")(groups.groups)
 app.command("translate")(groups.translate)
+app.command("compare")(compare.compare)
 app.command("failover")(failover.failover)
 app.command("failback")(failover.failback)
 app.command("verify")(verify.verify)

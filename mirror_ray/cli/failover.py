@@ -17,9 +17,7 @@ from mirror_ray.cli import foreground
 from mirror_ray.cli.acting import confirm
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
-from mirror_ray.cli.systems import ConfigOption, find_system
-from mirror_ray.model.errors import ConfigError
-from mirror_ray.model.names import FlowName
+from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
@@ -99,7 +97,7 @@ def failover(
         from mirror_ray.chaos.rehearsal_outcome import RehearsalSettings
         from mirror_ray.cli.simulating import simulate as rehearse
 
-        rehearse(_parse(flow), RehearsalSettings(groups=groups, seed=seed, planned=planned), _rehearsed_as(name))
+        rehearse(parse_flow(flow), RehearsalSettings(groups=groups, seed=seed, planned=planned), _rehearsed_as(name))
         return
     options = Options(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
     order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
@@ -138,19 +136,12 @@ def _order(kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *,
 
     timing = Timing(quiet_s=waits_s[0], catch_up_s=waits_s[1])
     by = f"{getpass.getuser()}@{socket.gethostname()}"
-    return Order(kind=kind, flow=_parse(flow), options=options, timing=timing, dry=dry, restart=restart, by=by)
+    return Order(kind=kind, flow=parse_flow(flow), options=options, timing=timing, dry=dry, restart=restart, by=by)
 
 
 def _rehearsed_as(name: str) -> str:
     """Never the name of a system that may run."""
     return "rehearsal" if name == DEFAULT_NAME else name
-
-
-def _parse(flow: str) -> FlowName:
-    try:
-        return FlowName.parse(flow)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
 
 
 def _run(

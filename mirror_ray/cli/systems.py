@@ -29,6 +29,18 @@ ConfigOption = Annotated[
 ]
 
 
+def parse_flow(flow: str) -> FlowName:
+    """The flow that a command line names.
+
+    Raises:
+        ConfigError: It is not written as ``A->B``.
+    """
+    try:
+        return FlowName.parse(flow)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 @contextmanager
 def find_system(
     config: Path | None, name: str, address: str | None, flow: FlowName

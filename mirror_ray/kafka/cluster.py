@@ -28,6 +28,7 @@ from mirror_ray.kafka.errors import (
     error_info,
     protocol_error,
 )
+from mirror_ray.kafka.log_dirs import SizeAnswer, replica_sizes
 from mirror_ray.kafka.metadata import EMPTY_METADATA, ClusterMetadata, PartitionMetadata, merged_metadata
 from mirror_ray.kafka.offsets import (
     IsolationLevel,
@@ -51,7 +52,7 @@ _INIT_PRODUCER_ID_KEY, _INIT_PRODUCER_ID_VERSIONS = 22, (2, 4)
 _METADATA_PATIENCE_S = 5.0
 _PRODUCER_ID_RETRY_S = 0.1
 
-_Answer = TypeVar("_Answer", OffsetAnswer, LogEnd)
+_Answer = TypeVar("_Answer", OffsetAnswer, LogEnd, SizeAnswer)
 _AskLeader = Callable[[Connection, Partitions], Awaitable[Mapping[TopicPartition, _Answer]]]
 
 
@@ -169,6 +170,16 @@ class Cluster:
             log_ends,
             lambda code: LogEnd(end_offset=-1, high_watermark=-1, leader_epoch=-1, error_code=code),
         )
+
+    async def leader_sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, SizeAnswer]:
+        """Bytes on disk of each partition's leading replica.
+
+        Every partition is answered; one whose leader can't be asked, or does not tell us, has an error code.
+
+        Raises:
+            ClusterUnreachableError: No broker answers.
+        """
+        return await self._ask_leaders(partitions, replica_sizes, lambda code: SizeAnswer(-1, code))
 
     async def init_producer_id(self) -> tuple[int, int]:
         """A new idempotent producer's id and epoch (KIP-98).

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 from pydantic import SecretStr
 
 from mirror_ray.config.settings import (
@@ -26,14 +17,14 @@ from mirror_ray.config.settings import (
     TopicSettings,
 )
 from mirror_ray.coordination.state import state_topic
-from mirror_ray.devcluster import QUICK_START, DevCluster
-from mirror_ray.devcluster.security import DevSecurity
+from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.planning import make_plan
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.rights import grant
 
 IDENTITY = PolicySettings(class_name="org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
 
@@ -118,14 +109,6 @@ def test_a_bad_filter_names_the_flow(clusters: Clusters) -> None:
         make_plan(settings_of(clusters, flow("A->B", "(oops")))
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[DevCluster]:
-    """A cluster that grants alice only what ACLs say."""
-    security = DevSecurity.plain(authorizer=True)
-    with DevCluster("guarded", security=security, jvm_options=QUICK_START) as cluster:
-        yield cluster
-
-
 def as_alice(cluster: DevCluster, password: str | None = None) -> dict[str, ClusterSettings]:
     """The cluster as source and target, entered as alice."""
     sasl = SaslSettings(
@@ -135,25 +118,6 @@ def as_alice(cluster: DevCluster, password: str | None = None) -> dict[str, Clus
     return {
         name: ClusterSettings(alias=name, bootstrap_servers=(cluster.bootstrap,), security=security) for name in "AB"
     }
-
-
-def grant(cluster: DevCluster, topic: str, *operations: AclOperation) -> None:
-    """Grant alice operations on a topic."""
-    admin = AdminClient(dict(cluster.confluent_config()))
-    bindings = [
-        AclBinding(
-            ResourceType.TOPIC,
-            topic,
-            ResourcePatternType.LITERAL,
-            "User:alice",
-            "*",
-            operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in operations
-    ]
-    for future in admin.create_acls(bindings).values():
-        future.result(20)
 
 
 def test_missing_rights_are_named(guarded: DevCluster) -> None:

@@ -14,7 +14,7 @@ import pytest
 from mirror_ray import own_ray
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file, wait_for
-from tests.support.kafka import assert_equal_copies, create_topic, end_offsets, produce, sample_messages
+from tests.support.kafka import alter_topic, assert_equal_copies, create_topic, end_offsets, produce, sample_messages
 from tests.support.processes import addresses, family
 
 #: On a machine that is busy otherwise.
@@ -79,6 +79,11 @@ def test_a_detached_system_by_the_command_line(clusters: Clusters, name: str, tm
     for topic in (still, moving):
         produce(source, topic, sample_messages(300, partitions=3, first=600))
     wait_for(name, lambda: copied(moving, 300) and copied(still, 300), "all copied by two")
+    both = ("compare", FLOW, still, moving)
+    compared = answer(*both, "--name", name)["topics"]
+    assert [(each["state"], each["remote"]["offsets"]) for each in compared] == [("equal", 900)] * 2
+    alter_topic(target, f"A.{still}", {"retention.ms": "999999"})
+    assert "retention.ms" in mirror_ray(*both, "--differences", "--name", name, exit_code=1).stdout
     texts = [event["text"] for event in answer("events", "--name", name)]
     for part in ("flow started", f"paused {still}", f"resumed {still}", "scale from 1 to 2 replicators"):
         assert part in texts

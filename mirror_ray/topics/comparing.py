@@ -1,0 +1,189 @@
+"""A flow's topics on both sides: what differs, and what of it should not. Pure.
+
+Counted as drift: a remote topic that is missing, another number of partitions, and a config that is kept as on the
+source. Sizes, offsets and replication factors may differ: retention, compression, lag and the brokers are each side's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mirror_ray.model.filters import ConfigPropertyFilter
+from mirror_ray.model.topics import ConfigSource, ConfigValue
+from mirror_ray.topics.remote import Configs, remote_configs
+
+#: What of a topic a cluster may not tell us.
+Aspect = Literal["topic", "configs", "offsets", "size"]
+
+#: ``differs`` counts; ``excluded`` by ``config.properties.exclude``; ``own``: set by nobody, or by the brokers
+#: themselves; ``unsynced``: it would be drift if ``sync.topic.configs.enabled`` were true.
+ConfigVerdict = Literal["same", "differs", "excluded", "own", "unsynced"]
+
+#: ``extra``: a remote topic whose source the flow does not copy (any more). ``unknown``: not all could be compared.
+TopicState = Literal["equal", "differs", "extra", "unknown"]
+
+_NOT_SET: frozenset[ConfigSource] = frozenset({"DEFAULT_CONFIG", "STATIC_BROKER_CONFIG"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """A partition as its leader tells of it. ``start`` and ``end`` are offsets; None: not known."""
+
+    leader: int
+    replication_factor: int
+    start: int | None = None
+    #: The high watermark.
+    end: int | None = None
+    #: Of the leader's replica, on disk.
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideFacts:
+    """A topic on one cluster. ``problems``: what could not be read, and why."""
+
+    topic: str
+    partitions: Mapping[int, PartitionFacts] = field(default_factory=dict)
+    configs: Configs | None = None
+    problems: Mapping[Aspect, str] = field(default_factory=dict)
+
+    @property
+    def replication_factor(self) -> int | None:
+        """Of the partition that has fewest replicas."""
+        return min((each.replication_factor for each in self.partitions.values()), default=None)
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Of all leading replicas; None where one is not known."""
+        return _sum(each.size_bytes for each in self.partitions.values())
+
+    @property
+    def offsets(self) -> int | None:
+        """Ends less starts: the number of records, where neither compaction nor transactions leave holes."""
+        return _sum(
+            None if each.start is None or each.end is None else each.end - each.start
+            for each in self.partitions.values()
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A topic and its remote topic; ``source`` None: the flow does not copy it, ``remote`` None: it does not exist."""
+
+    topic: str | None
+    remote_topic: str
+    source: SideFacts | None
+    remote: SideFacts | None
+    #: What the running system says of the topic, where it does not copy it.
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigPair:
+    """One config on both sides; a value is None where that side's brokers don't know it."""
+
+    key: str
+    source: str | None
+    remote: str | None
+    source_from: ConfigSource | None
+    remote_from: ConfigSource | None
+    verdict: ConfigVerdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicComparison:
+    """A topic side by side. ``drift`` holds a sentence for each thing that differs and should not."""
+
+    pair: Pair
+    state: TopicState
+    drift: tuple[str, ...] = ()
+    partitions_differ: bool = False
+    #: Those that are set, on either side, or differ.
+    configs: tuple[ConfigPair, ...] = ()
+
+    @property
+    def partitions(self) -> list[int]:
+        """Every number that there is on either side."""
+        sides = (self.pair.source, self.pair.remote)
+        return sorted({number for side in sides if side is not None for number in side.partitions})
+
+
+def compare_topic(pair: Pair, configs: ConfigPropertyFilter, *, synced: bool) -> TopicComparison:
+    """Compare both sides of a topic; ``synced``: configs are to stay as on the source."""
+    source, remote = pair.source, pair.remote
+    if source is None:
+        return TopicComparison(pair=pair, state="extra")
+    if remote is None:
+        why = f": {pair.reason}" if pair.reason else ""
+        return TopicComparison(pair=pair, state="differs", drift=(f"{pair.remote_topic} is missing{why}",))
+    if source.problems.get("topic") or remote.problems.get("topic"):
+        return TopicComparison(pair=pair, state="unknown")
+    drift: list[str] = []
+    differ = len(source.partitions) != len(remote.partitions)
+    if differ:
+        drift.append(f"{len(source.partitions)} partitions on the source, {len(remote.partitions)} on the target")
+    compared: tuple[ConfigPair, ...] = ()
+    if source.configs is not None and remote.configs is not None:
+        compared = tuple(_compare_configs(source.configs, remote.configs, configs, synced=synced))
+        drift += [
+            f"{each.key}: {each.source} on the source, {each.remote} on the target"
+            for each in compared
+            if each.verdict == "differs"
+        ]
+    complete = source.configs is not None and remote.configs is not None
+    state: TopicState = "differs" if drift else "equal" if complete else "unknown"
+    return TopicComparison(pair=pair, state=state, drift=tuple(drift), partitions_differ=differ, configs=compared)
+
+
+def _compare_configs(
+    source: Configs, remote: Configs, configs: ConfigPropertyFilter, *, synced: bool
+) -> Iterator[ConfigPair]:
+    carried = remote_configs(source, configs)
+    for key in sorted(source.keys() | remote.keys()):
+        here, there = source.get(key), remote.get(key)
+        verdict = _verdict(key, here, there, carried, configs)
+        if verdict == "differs" and not synced:
+            verdict = "unsynced"
+        if verdict != "same" or _is_set(here) or _is_set(there):
+            yield ConfigPair(
+                key=key,
+                source=here.value if here else None,
+                remote=there.value if there else None,
+                source_from=here.source if here else None,
+                remote_from=there.source if there else None,
+                verdict=verdict,
+            )
+
+
+def _verdict(
+    key: str,
+    source: ConfigValue | None,
+    remote: ConfigValue | None,
+    carried: Mapping[str, str],
+    configs: ConfigPropertyFilter,
+) -> ConfigVerdict:
+    """``carried``: what the remote topic should have of its source."""
+    if source is None or remote is None:
+        return "own"
+    if source.value == remote.value:
+        return "same"
+    if not configs.should_replicate_config_property(key):
+        return "excluded"
+    # As in MM2, what the source leaves at its default is not to be set on the remote topic either.
+    set_there_alone = source.is_default and remote.source == "DYNAMIC_TOPIC_CONFIG"
+    return "differs" if key in carried or set_there_alone else "own"
+
+
+def _is_set(config: ConfigValue | None) -> bool:
+    return config is not None and config.source not in _NOT_SET
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

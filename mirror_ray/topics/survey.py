@@ -1,0 +1,175 @@
+"""Reads both clusters of a flow, for ``compare``. Changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import AsyncExitStack
+
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_info,
+)
+from mirror_ray.kafka.log_dirs import SizeAnswer
+from mirror_ray.kafka.metadata import PartitionMetadata
+from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
+from mirror_ray.model.errors import ConfigError, KafkaProtocolError, MirrorError
+from mirror_ray.model.filters import ReplicationRules
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.topics.comparing import Aspect, Pair, PartitionFacts, SideFacts
+from mirror_ray.topics.remote import Configs
+from mirror_ray.topics.selection import replication_rules
+
+_CLIENT_ID = "mirror-ray-compare"
+
+
+async def survey(
+    settings: MirrorSettings, flow: FlowSettings, only: Collection[str], reasons: Mapping[str, str]
+) -> list[Pair]:
+    """What both clusters say of the flow's topics, and of remote topics whose source it does not copy.
+
+    Args:
+        settings: With the flow's clusters.
+        flow: Whose topics.
+        only: These source topics alone; empty: all.
+        reasons: What a running system says of topics that it does not copy.
+
+    Raises:
+        ClusterUnreachableError: A cluster does not answer.
+        ConfigError: A filter or the policy can't be used, or the flow does not copy one of ``only``.
+    """
+    try:
+        rules = replication_rules(flow)
+    except ValueError as error:
+        raise ConfigError(f"{flow.name}: {error}") from error
+    async with AsyncExitStack() as stack:
+        sides = [_Side(settings.clusters[alias]) for alias in (flow.name.source, flow.name.target)]
+        for side in sides:
+            stack.push_async_callback(side.close)
+        await asyncio.gather(*(side.cluster.refresh() for side in sides))
+        source, target = sides
+        remotes = _remote_names(flow, rules, source.topics, only)
+        extra = [] if only else _extra(rules, target.topics, remotes)
+        of_source, of_target = await asyncio.gather(source.read(remotes), target.read({*remotes.values(), *extra}))
+    return [
+        Pair(
+            topic=topic,
+            remote_topic=remote,
+            source=of_source.get(topic),
+            remote=of_target.get(remote),
+            reason=reasons.get(topic),
+        )
+        for topic, remote in remotes.items()
+    ] + [Pair(topic=None, remote_topic=name, source=None, remote=of_target.get(name)) for name in extra]
+
+
+def _remote_names(
+    flow: FlowSettings, rules: ReplicationRules, topics: Collection[str], only: Collection[str]
+) -> dict[str, str]:
+    names = {topic: rules.remote_topic(topic) for topic in sorted(topics) if rules.should_replicate_topic(topic)}
+    unknown = sorted(set(only) - names.keys())
+    if unknown:
+        raise ConfigError(
+            f"{flow.name} does not copy {', '.join(unknown)}: not on cluster {flow.name.source}, or not let through by "
+            "topics and topics.exclude"
+        )
+    return {topic: remote for topic, remote in names.items() if not only or topic in only}
+
+
+def _extra(rules: ReplicationRules, on_target: Collection[str], remotes: Mapping[str, str]) -> list[str]:
+    known = set(remotes.values())
+    return sorted(
+        name
+        for name in on_target
+        if name not in known and rules.is_remote_topic(name) and not rules.policy.is_internal_topic(name)
+    )
+
+
+class _Side:
+    """One cluster, by both kinds of clients."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.cluster = Cluster(settings, _CLIENT_ID)
+        self._admin = ClusterAdmin(settings, _CLIENT_ID)
+
+    @property
+    def topics(self) -> list[str]:
+        """Those that we may describe."""
+        return [name for name, topic in self.cluster.metadata.topics.items() if not topic.error_code]
+
+    async def read(self, names: Collection[str]) -> dict[str, SideFacts]:
+        """Everything about these topics, without those that don't exist."""
+        unlisted = [name for name in names if name not in self.cluster.metadata.topics]
+        if unlisted:
+            # A topic that we may not describe is left out of the list of all; asked for by name it is refused.
+            await self.cluster.refresh(unlisted)
+        known = {name: self.cluster.metadata.topics[name] for name in names}
+        there = {name: topic for name, topic in known.items() if not topic.error_code}
+        partitions = [TopicPartition(name, number) for name, topic in there.items() for number in topic.partitions]
+        starts, ends, sizes, configs = await asyncio.gather(
+            self.cluster.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
+            self.cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
+            self.cluster.leader_sizes(partitions),
+            asyncio.to_thread(self._admin.try_describe_topic_configs, list(there)),
+        )
+        facts = {
+            name: SideFacts(topic=name, problems={"topic": _why("topic", topic.error_code)})
+            for name, topic in known.items()
+            if topic.error_code not in (0, UNKNOWN_TOPIC_OR_PARTITION)
+        }
+        for name, topic in there.items():
+            keys = {number: TopicPartition(name, number) for number in topic.partitions}
+            found = {
+                number: (topic.partitions[number], starts[key], ends[key], sizes[key]) for number, key in keys.items()
+            }
+            facts[name] = _facts(name, found, configs.get(name))
+        return facts
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        self._admin.close()
+        await self.cluster.close()
+
+
+def _facts(
+    name: str,
+    partitions: Mapping[int, tuple[PartitionMetadata, OffsetAnswer, OffsetAnswer, SizeAnswer]],
+    configs: Configs | MirrorError | None,
+) -> SideFacts:
+    """``partitions``: each with what was said of its start, its end and its size."""
+    problems: dict[Aspect, str] = {}
+    for _, start, end, size in partitions.values():
+        if error_code := start.error_code or end.error_code:
+            problems["offsets"] = _why("offsets", error_code)
+        if size.error_code:
+            problems["size"] = _why("size", size.error_code)
+    if isinstance(configs, MirrorError):
+        problems["configs"] = _why("configs", configs.code if isinstance(configs, KafkaProtocolError) else -1)
+    return SideFacts(
+        topic=name,
+        partitions={
+            number: PartitionFacts(
+                leader=metadata.leader,
+                replication_factor=len(metadata.replicas),
+                start=None if start.error_code else start.offset,
+                end=None if end.error_code else end.offset,
+                size_bytes=None if size.error_code else size.size_bytes,
+            )
+            for number, (metadata, start, end, size) in sorted(partitions.items())
+        },
+        configs=None if isinstance(configs, MirrorError) else configs,
+        problems=problems,
+    )
+
+
+def _why(aspect: Aspect, error_code: int) -> str:
+    """For a cell: what is missing, or the broker's error."""
+    if error_code not in (TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED):
+        return error_info(error_code).name
+    needed = {"topic": "DESCRIBE", "offsets": "DESCRIBE", "configs": "DESCRIBE_CONFIGS", "size": "DESCRIBE on CLUSTER"}
+    return f"needs {needed[aspect]}"
