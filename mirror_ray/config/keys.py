@@ -165,6 +165,9 @@ FLOW_KEYS: Final = (
     _used("replication.policy.*", "policy.options"),
     _used("delivery.guarantee", "produce.delivery_guarantee", default="exactly_once", text=_OURS),
     _used("shared.remote.topics", "topics.shared_remote", Kind.LIST, text=_OURS),
+    _used("emit.statistics.enabled", "statistics.emit_enabled", Kind.BOOLEAN, "true", text=_OURS),
+    _used("emit.statistics.interval.seconds", "statistics.emit_interval_s", Kind.INTERVAL, "60", text=_OURS),
+    _used("statistics.retention.seconds", "statistics.retention_s", Kind.SECONDS, "2592000", text=_OURS),
     _used("trouble.policy", "trouble.policy", default="stop", text=_OURS),
     *(_used(f"trouble.policy.{kind}", f"trouble.{kind}", text=_OURS) for kind in TROUBLE_KINDS),
     _refused(

@@ -31,6 +31,19 @@ _SILENT = {
     "heartbeats.replication_factor": "3, or the number of brokers if smaller",
     "produce.compression_type": "as on the source",
 }
+#: What the fields begin with whose defaults are ours.
+_OWN_SECTIONS = (
+    "topics",
+    "groups",
+    "offset_",
+    "heart",
+    "statistics",
+    "fetch",
+    "produce",
+    "trouble",
+    "cluster.",
+    "spark.",
+)
 
 
 def our_default(key: Key) -> str:
@@ -105,13 +118,7 @@ def _not_yet(row: Key) -> str:
 
 
 def _default_of(row: Key) -> str:
-    return (
-        our_default(row)
-        if row.field.startswith(
-            ("topics", "groups", "offset_", "heart", "fetch", "produce", "trouble", "cluster.", "spark.")
-        )
-        else row.default
-    )
+    return our_default(row) if row.field.startswith(_OWN_SECTIONS) else row.default
 
 
 def _grouped(rows: Iterable[Key], use: Use) -> list[tuple[str, ...]]:

@@ -152,6 +152,21 @@ class HeartbeatSettings(Settings):
     replication_enabled: bool = True
 
 
+class StatisticsSettings(Settings):
+    """What was copied in each interval, told in a topic on the target that `report` reads."""
+
+    emit_enabled: bool = True
+    #: Of wall-clock time; an interval also ends at a full minute, or where it is longer than that at a full hour.
+    emit_interval_s: float = Field(default=60.0, ge=0.001)
+    #: ``retention.ms`` of the topic when it is created.
+    retention_s: float = Field(default=30 * 86_400.0, gt=0)
+
+    @property
+    def interval_ms(self) -> int:
+        """The interval, at most an hour."""
+        return min(round(self.emit_interval_s * 1000), 3_600_000)
+
+
 class FetchSettings(Settings):
     """The source side of the data path, in the Java consumer's terms."""
 
@@ -208,6 +223,7 @@ class FlowBehaviour(Settings):
     groups: GroupSettings = GroupSettings()
     offset_syncs: OffsetSyncSettings = OffsetSyncSettings()
     heartbeats: HeartbeatSettings = HeartbeatSettings()
+    statistics: StatisticsSettings = StatisticsSettings()
     fetch: FetchSettings = FetchSettings()
     produce: ProduceSettings = ProduceSettings()
     trouble: TroubleSettings = TroubleSettings()

@@ -165,6 +165,7 @@ class CopyEngine:
                 # A share for each flow: one whose target is slow must not take the others' room.
                 Budget(self._settings.replicator_buffer_bytes // sum(flow.enabled for flow in self._settings.flows)),
                 terms,
+                replicator=self._replicator,
                 on_changed=self._changed.add,
                 on_outdated=self._outdated,
                 on_event=self._event,

@@ -17,8 +17,10 @@ from mirror_ray.copying.fetcher import Fetcher
 from mirror_ray.copying.lifecycle import MISSING, Lifecycle
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.publishing import Publishing, now_ms
 from mirror_ray.copying.sender import TRANSIENT, Sender
 from mirror_ray.copying.state_reader import StateReader
+from mirror_ray.copying.statistics import Tally
 from mirror_ray.copying.survey import Survey
 from mirror_ray.copying.telling import Telling
 from mirror_ray.copying.troubled import Troubled, recreated
@@ -26,10 +28,11 @@ from mirror_ray.copying.workers import Workers
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.idempotent_writer import IdempotentWriter
 from mirror_ray.kafka.internal_writer import InternalWriter
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.internal_topics import segments_topic
+from mirror_ray.model.internal_topics import segments_topic, statistics_topic
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import NO_TOPIC_ID, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.policy import load_policy
@@ -54,6 +57,7 @@ class FlowCopier:
         budget: Budget,
         terms: LeaseTerms,
         *,
+        replicator: str,
         on_changed: Callable[[PartitionCopy], None],
         on_outdated: Callable[[PartitionCopy, int], None],
         on_event: Callable[[str, str], None],
@@ -86,6 +90,7 @@ class FlowCopier:
             on_lease=self._lease_changed,
         )
         self._telling = _telling(settings, source, target, on_event)
+        self._publishing = self._new_publishing(replicator) if settings.statistics.emit_enabled else None
         self._task = asyncio.create_task(self._run(), name=f"flow {name}")
 
     def assign(self, assignment: Assignment) -> bool:
@@ -101,6 +106,7 @@ class FlowCopier:
             self.budget,
             buffer_limit_bytes=2 * self._settings.fetch.max_partition_bytes,
             read_committed=self._settings.fetch.isolation_level == "read_committed",
+            tally=self._new_tally(assignment) if self._publishing is not None else None,
         )
         if assignment.partition.topic not in self._source.metadata.topics:
             self._life.stale_source = True
@@ -125,14 +131,20 @@ class FlowCopier:
 
     def remove(self, copy: PartitionCopy) -> None:
         """Forget the partition; what is in flight has an unknown outcome from here on."""
+        if self._publishing is not None:
+            self._publishing.leave(copy)
         self._life.remove(copy)
         self._lease.drop(copy.assignment.partition.source)
 
     async def tell(self, copies: Iterable[PartitionCopy]) -> None:
-        """Tell what is known of the offsets of copies that are about to be removed, if that can be done soon."""
+        """Tell what copies that are about to be removed have done, and of their offsets, if that can be done soon."""
+        gone = list(copies)
+        flushes = [self._telling.flush(gone)]
+        if self._publishing is not None:
+            flushes.append(self._publishing.flush(gone))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TELL_S):
-                await self._telling.flush(copies)
+                await asyncio.gather(*flushes)
 
     async def close(self) -> None:
         """Stop every loop. Partitions should have been drained before."""
@@ -143,6 +155,7 @@ class FlowCopier:
             self._targets.close(),
             self._sources.close(),
             self._telling.close(),
+            *([self._publishing.close()] if self._publishing is not None else []),
             return_exceptions=True,
         )
         await self._workers.close()
@@ -325,6 +338,20 @@ class FlowCopier:
             hint = "; was it deleted?" if error in MISSING else ""
             self._life.stop(copy, MirrorError(f"source topic {source.topic} can't be read: {error}{hint}"))
         return copy in self._life.homeless
+
+    def _new_tally(self, assignment: Assignment) -> Tally:
+        return Tally(self._settings.statistics.interval_ms, now_ms, shared=assignment.shared)
+
+    def _new_publishing(self, replicator: str) -> Publishing:
+        name = self._settings.name
+        return Publishing(
+            str(name),
+            replicator,
+            IdempotentWriter(self._target, statistics_topic(name.source), cleanup_policy="delete"),
+            lambda: self.copies,
+            interval_ms=self._settings.statistics.interval_ms,
+            on_event=self._on_event,
+        )
 
     def _new_fetcher(self, broker_id: int) -> Fetcher:
         settings = self._settings.fetch

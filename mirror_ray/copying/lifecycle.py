@@ -181,7 +181,7 @@ class Lifecycle:
     def establish_again(self, copy: PartitionCopy) -> None:
         """Nothing is wrong, but the target's end is to be read again."""
         self._detach(copy)
-        copy.rewind("establishing", copy.reason)
+        copy.rewind("establishing", copy.reason, wrong=False)
 
     def explain(self, copy: PartitionCopy, reason: str) -> None:
         """Say in its status what it waits for."""

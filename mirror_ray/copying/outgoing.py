@@ -25,6 +25,9 @@ class Outgoing:
     source_epoch: int
     max_timestamp: int
     size_bytes: int
+    #: The codec's number, and bytes that it would have without one, where that is known.
+    codec: int = 0
+    unpacked_bytes: int = 0
 
     @property
     def next_sequence(self) -> int:

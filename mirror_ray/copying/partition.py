@@ -30,12 +30,13 @@ from mirror_ray.copying.prepare import Piece, pieces_of
 from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog, copied_since, to_be_scanned
 from mirror_ray.copying.segment_log import SegmentLog
 from mirror_ray.copying.select import CommittedOnly
+from mirror_ray.copying.statistics import Tally
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.trouble import Trouble, TroubleKind
-from mirror_ray.records.batch import Batch, iter_batches, rewrite, verify
+from mirror_ray.records.batch import CODEC_MASK, Batch, iter_batches, rewrite, verify
 
 #: What is asked of the source's leader: whether the position is out of its bounds, or whether its log really ends.
 Question = Literal["out_of_range", "ended"]
@@ -79,10 +80,14 @@ class PartitionCopy:
     progress: Progress = field(default_factory=Progress)
     #: Which source offset is which target offset, as acknowledged since the assignment.
     segments: SegmentLog = field(init=False)
+    #: What it all adds up to, where that is wanted.
+    tally: Tally | None = None
     #: While records of the source are passed over, since the target holds them already.
     _passing: Passing | None = None
     #: Below this source offset each record is a batch of its own: one of them was refused.
     _singly_to: int = -1
+    #: Whether something went wrong since it was established.
+    _restarts: bool = False
 
     def __post_init__(self) -> None:
         self.pipeline = Pipeline(self.budget)
@@ -127,8 +132,15 @@ class PartitionCopy:
         self.state = "copying"
         self._over("target_missing", "target_recreated", "target_truncated", "target_foreign")
         if self._passing is None:
-            self.segments.begin(self.acknowledged)
+            self._begin()
             self._over("copy_lost")
+
+    def _begin(self) -> None:
+        """Copying goes on from what is acknowledged now."""
+        self.segments.begin(self.acknowledged)
+        if self.tally is not None:
+            self.tally.begin(self.acknowledged, restarted=self._restarts)
+        self._restarts = False
 
     def _pass_over(self, ours: int, log: TargetLog, contents: Contents | None) -> None:
         """Go on behind ``ours`` records that the target holds already: at once where their place is known."""
@@ -138,6 +150,7 @@ class PartitionCopy:
         source, epoch = boundary or (anchor.source_offset, anchor.source_epoch)
         reached = self._pair(source, log.end, after, epoch)
         if ours == 0 or boundary is not None:
+            self._count_unanswered(after)
             self.acknowledged = reached
         else:
             self._passing = Passing.over(self.assignment, anchor, reached, ours, contents or log)
@@ -170,6 +183,8 @@ class PartitionCopy:
     def saw(self, source_end: int, high_watermark: int) -> None:
         """The source answered a fetch: it ends there, and is what we have read from."""
         self.source_end, self.high_watermark = source_end, high_watermark
+        if self.tally is not None:
+            self.tally.saw(source_end)
         self._over("source_removed", "source_truncated", "source_recreated")
         if self.trouble is None:
             self.reason = None
@@ -246,6 +261,8 @@ class PartitionCopy:
                 source_epoch=epoch,
                 max_timestamp=batch.max_timestamp,
                 size_bytes=len(batch.view),
+                codec=batch.attributes & CODEC_MASK,
+                unpacked_bytes=0 if self.tally is None else self.tally.sample(batch),
             )
         )
 
@@ -259,6 +276,8 @@ class PartitionCopy:
             now = self.acknowledged
             source = max(batch.next_offset, now.source_offset)
             self.acknowledged = Anchor(source, now.target_offset, now.sequence, batch.partition_leader_epoch)
+            if self.tally is not None:
+                self.tally.passed(source)
 
     def _pass(self, batch: Batch, passing: Passing) -> None:
         """Pass over what the target holds; take what lies behind it."""
@@ -273,7 +292,7 @@ class PartitionCopy:
         self._passing = None
         self.wants_contents = False
         self.acknowledged = anchor
-        self.segments.begin(anchor)
+        self._begin()
         self._over("copy_lost")
 
     def _cleaned(self) -> None:
@@ -283,14 +302,14 @@ class PartitionCopy:
             if self._passing is not None:
                 self.acknowledged = self._passing.anchor(anchor.source_offset, anchor.source_epoch)
                 self._passing = None
-                self.segments.begin(self.acknowledged)
+                self._begin()
             self._fetch_from(self.acknowledged)
         elif self.wants_contents:
             why = "the source holds none of the records that were copied last"
             raise Troubled(troubled.unknown_place(self.assignment, anchor, why))
         else:
             self.wants_contents = True
-            self.rewind("establishing", self.reason)
+            self.rewind("establishing", self.reason, wrong=False)
 
     @property
     def _source(self) -> TopicPartition:
@@ -332,7 +351,7 @@ class PartitionCopy:
             return
         # Records that were passed over have to be copied after all: they are fetched again.
         self._passed(passing.anchor(position))
-        self.rewind("establishing", self.reason)
+        self.rewind("establishing", self.reason, wrong=False)
 
     def _resume(self, source_offset: int) -> Anchor:
         """The pair of a source offset and the target's end."""
@@ -388,6 +407,9 @@ class PartitionCopy:
 
     def _commit(self) -> None:
         committed = self.pipeline.committed()
+        self._count_unanswered(committed[0].sequence)
+        if self.tally is not None:
+            self.tally.acknowledged(committed)
         for done in committed:
             self.progress.add(done)
             self.segments.add(done.runs, done.target_offset, done.sequence)
@@ -399,6 +421,12 @@ class PartitionCopy:
         self.deep = self.assignment.producer_id >= 0
         self.halted = None
         self._over("record_refused")
+
+    def _count_unanswered(self, after: int) -> None:
+        """The target has what was sent before sequence ``after``, though not all of it was acknowledged."""
+        before = self.acknowledged.next_sequence
+        if self.tally is not None and before != after:
+            self.tally.acknowledged(self.pipeline.remembered(before, after))
 
     def failed(self, record_error: str | None = None) -> None:
         """The oldest batch in flight was refused; ``record_error``: for what is in it.
@@ -422,8 +450,12 @@ class PartitionCopy:
         self.pipeline.lose()
         self.rewind("stopped" if self.state == "stopped" else "establishing", self.reason)
 
-    def rewind(self, state: PartitionState, reason: str | None) -> None:
-        """Drop what is buffered and go back to what the target will say. Answers under way are still awaited."""
+    def rewind(self, state: PartitionState, reason: str | None, *, wrong: bool = True) -> None:
+        """Drop what is buffered and go back to what the target will say. Answers under way are still awaited.
+
+        ``wrong``: something is, so that it counts as a restart.
+        """
+        self._restarts |= wrong
         self.pipeline.remember()
         self.pipeline.drop()
         self.state, self.reason = state, reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from mirror_ray.copying.outgoing import Budget, Outgoing
+from mirror_ray.model.anchor import SEQUENCE_MODULUS
 
 _RELEASED = memoryview(b"")
 
@@ -15,7 +16,7 @@ class Pipeline:
     Guarantees: all bytes that it holds are on the account of ``budget``, and on none once it is empty.
     """
 
-    __slots__ = ("_boundaries", "budget", "in_flight", "ready", "size_bytes", "uncommitted")
+    __slots__ = ("_boundaries", "_remembered", "budget", "in_flight", "ready", "size_bytes", "uncommitted")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -25,6 +26,7 @@ class Pipeline:
         self.uncommitted: deque[Outgoing] = deque()
         self.size_bytes = 0
         self._boundaries: dict[int, tuple[int, int]] = {}
+        self._remembered: dict[int, Outgoing] = {}
 
     @property
     def newest(self) -> Outgoing | None:
@@ -77,17 +79,25 @@ class Pipeline:
         self.uncommitted.clear()
 
     def remember(self) -> None:
-        """Keep which source position belongs to each sequence that batches on their way may have brought about."""
+        """Keep batches on their way, and which source position belongs to each sequence that they may bring about."""
         for outgoing in (*self.uncommitted, *self.in_flight):
             self._boundaries[outgoing.next_sequence] = (outgoing.source_next, outgoing.source_epoch)
+            self._remembered[outgoing.sequence] = outgoing
 
     def boundary(self, sequence: int) -> tuple[int, int] | None:
         """Source position and leader epoch that belong to the target's next sequence, where that is remembered."""
         return self._boundaries.get(sequence)
 
+    def remembered(self, first: int, after: int) -> list[Outgoing]:
+        """Batches that hold the sequences from ``first`` to before ``after``; none where one of them is missing."""
+        records = (after - first) % SEQUENCE_MODULUS
+        found = [each for each in self._remembered.values() if (each.sequence - first) % SEQUENCE_MODULUS < records]
+        return found if sum(each.count for each in found) == records else []
+
     def forget(self) -> None:
         """What was remembered has been used."""
         self._boundaries.clear()
+        self._remembered.clear()
 
     def _release(self, outgoing: Outgoing) -> None:
         outgoing.view = _RELEASED

@@ -31,9 +31,10 @@ class InternalRecord(NamedTuple):
 class InternalWriter:
     """Appends with ``acks=all``, in order. One call at a time."""
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, *, cleanup_policy: str = "compact") -> None:
         self._cluster = cluster
         self._partition = TopicPartition(topic, 0)
+        self._cleanup_policy = cleanup_policy
 
     @property
     def topic(self) -> str:
@@ -77,7 +78,7 @@ class InternalWriter:
         alias, topic = self._cluster.settings.alias, self._partition.topic
         step = {
             "TOPIC_AUTHORIZATION_FAILED": "; grant our principal WRITE and DESCRIBE on it",
-            "UNKNOWN_TOPIC_OR_PARTITION": "; if it was deleted, create it with cleanup.policy=compact",
+            "UNKNOWN_TOPIC_OR_PARTITION": f"; if it was deleted, create it with cleanup.policy={self._cleanup_policy}",
         }.get(error_info(error_code).name, "")
         return protocol_error(error_code, f"write to topic {topic} on cluster {alias}{step}")
 

@@ -24,12 +24,12 @@ LATENCY_BOUNDS_MS: Final = (
     *sorted({round(10 ** (step / _PER_FACTOR_OF_TEN)) for step in range(10 * _PER_FACTOR_OF_TEN)}),
     _LONGEST_LATENCY_MS,
 )
+_LAST_BUCKET: Final = len(LATENCY_BOUNDS_MS) - 1
 
 
 def latency_bucket(latency_ms: int) -> int:
     """The bucket of a latency: its smallest bound that is not below it; a negative latency is in bucket 0."""
-    index = bisect_left(LATENCY_BOUNDS_MS, latency_ms)
-    return LATENCY_BOUNDS_MS[min(index, len(LATENCY_BOUNDS_MS) - 1)]
+    return LATENCY_BOUNDS_MS[bisect_left(LATENCY_BOUNDS_MS, latency_ms, 0, _LAST_BUCKET)]
 
 
 class PartitionStatistics(BaseModel):

@@ -1,4 +1,4 @@
-"""The topics that a flow keeps its offsets in: ours and MM2's."""
+"""The topics that a flow keeps its offsets and statistics in: ours and MM2's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.internal_topics import audit_topic, commits_topic, segments_topic
+from mirror_ray.model.internal_topics import audit_topic, commits_topic, segments_topic, statistics_topic
 from mirror_ray.model.policy import load_policy
 from mirror_ray.offsets.history import SNAPSHOT_MS
 
@@ -70,6 +70,16 @@ def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
             why="to keep what failovers and failbacks have done",
         ),
     ]
+    if flow.statistics.emit_enabled:
+        topics.append(
+            InternalTopic(
+                name=statistics_topic(name.source),
+                side="target",
+                replication_factor=None,
+                retention_ms=round(flow.statistics.retention_s * 1000),
+                why="to tell what was copied in each interval",
+            )
+        )
     if syncs.enabled:
         on_source = syncs.location == "source"
         topics.append(

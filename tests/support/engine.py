@@ -21,6 +21,7 @@ from mirror_ray.config.settings import (
     ProduceSettings,
     SaslSettings,
     SecuritySettings,
+    StatisticsSettings,
 )
 from mirror_ray.coordination.state import GrantRecord, encode, grant_key, state_topic
 from mirror_ray.copying.engine import CopyEngine
@@ -73,6 +74,7 @@ class Replicated:
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(ensure_compacted, self.source, "mm2-offset-syncs.B.internal")
         await asyncio.to_thread(ensure_compacted, self.target, "mm2-ray-segments.A.internal")
+        await asyncio.to_thread(ensure_topic, self.target, "mm2-ray-stats.A.internal", "delete")
         self._clusters = {
             alias: Cluster(cluster_settings(alias, cluster), "test")
             for alias, cluster in (("A", self.source), ("B", self.target))
@@ -157,11 +159,16 @@ class Replicated:
         buffer_bytes: int = 64 << 20,
         fetch: FetchSettings | None = None,
         produce: ProduceSettings | None = None,
+        statistics: StatisticsSettings | None = None,
         request_timeout_ms: int = 30_000,
     ) -> MirrorSettings:
         """Settings of the flow alone."""
         flow = FlowSettings(
-            name=FLOW, enabled=True, fetch=fetch or FetchSettings(), produce=produce or ProduceSettings()
+            name=FLOW,
+            enabled=True,
+            fetch=fetch or FetchSettings(),
+            produce=produce or ProduceSettings(),
+            statistics=statistics or StatisticsSettings(),
         )
         clusters = {
             alias: settings.model_copy(update={"request_timeout_ms": request_timeout_ms})
@@ -297,6 +304,7 @@ class Engine:
                 *flow._sources._tasks,
                 flow._lease._task,
                 flow._telling._task,
+                *(flow._publishing._tasks if flow._publishing is not None else ()),
                 *(f._task for f in flow._workers._fetchers.values()),
                 *(s._task for s in flow._workers._senders.values()),
             ]
@@ -312,13 +320,18 @@ class Engine:
 
 
 def ensure_compacted(cluster: DevCluster, topic: str) -> None:
-    """Create an internal topic where it is missing, as a coordinator does."""
+    """Create a compacted topic where it is missing, as a coordinator does."""
+    ensure_topic(cluster, topic, "compact")
+
+
+def ensure_topic(cluster: DevCluster, topic: str, cleanup_policy: str) -> None:
+    """Create an internal topic where it is missing."""
     if not exists(cluster.confluent_config(), topic):
         create_topic(
             cluster.confluent_config(),
             topic,
             replication_factor=min(3, len(cluster.brokers)),
-            topic_config={"cleanup.policy": "compact"},
+            topic_config={"cleanup.policy": cleanup_policy},
         )
 
 

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from mirror_ray.config.settings import StatisticsSettings
 from mirror_ray.coordination.state import state_topic
 from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
 from mirror_ray.model.names import TopicPartition
@@ -122,6 +123,28 @@ async def test_right_withdrawn_on_the_target_and_given_back(guarded: DevCluster,
             _allow(guarded, name, AclOperation.WRITE)
         _allow(guarded, state_topic("A"), AclOperation.READ)
         await _withdraw_and_give_back(flow, guarded, topic, other, AclOperation.WRITE, f"A.{topic}")
+
+
+async def test_statistics_that_may_not_be_written(guarded: DevCluster, clusters: Clusters) -> None:
+    """It is told once, with the next step, and nothing waits for it."""
+    async with Replicated(clusters.a, guarded, target_user="alice") as flow:
+        topic, other = _topics(flow, clusters.a)
+        for name in (f"A.{topic}", f"A.{other}"):
+            _allow(guarded, name, AclOperation.READ)
+            _allow(guarded, name, AclOperation.WRITE)
+        _allow(guarded, state_topic("A"), AclOperation.READ)
+        produce(flow.source.confluent_config(), topic, sample_messages(20))
+        engine = await flow.engine(statistics=StatisticsSettings(emit_interval_s=0.1))
+        engine.assign(await flow.assignments([topic, other]))
+        await engine.caught_up()
+        told = "flow A->B: statistics are not published: "
+        await engine.until(lambda: [event for event in engine.events if told in event], 10, "told")
+        await _goes_on(flow, engine, TopicPartition(other, 0), 0)
+        await engine.stop()
+        (event,) = [event for event in engine.events if told in event]
+        assert "topic mm2-ray-stats.A.internal on cluster B" in event
+        assert "grant our principal WRITE and DESCRIBE on it" in event
+        assert "TOPIC_AUTHORIZATION_FAILED" in event
 
 
 async def _withdraw_and_give_back(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.recovery import TargetLog
+from mirror_ray.copying.statistics import Interval, Tally
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
@@ -72,6 +73,8 @@ class Target:
     tail: bytes | None = None
     sequence: int | None = None
     recent: list[tuple[int, int, int]] = field(default_factory=list)
+    #: By target offset, the bytes of the batch that begins there.
+    sizes: dict[int, int] = field(default_factory=dict)
 
     def produce(self, data: bytes) -> int | None:
         """The base offset, or None for OUT_OF_ORDER_SEQUENCE_NUMBER."""
@@ -86,6 +89,7 @@ class Target:
             return None
         offset = len(self.values)
         self.values += [r.value or b"" for r in records_of(parsed)]
+        self.sizes[offset] = len(data)
         self.tail = struct.pack(">q", offset) + data[8:]
         self.sequence = parsed.base_sequence + parsed.count
         self.recent = [*self.recent[-4:], (parsed.base_sequence, parsed.count, offset)]
@@ -98,10 +102,14 @@ class World:
     def __init__(self, source: Source) -> None:
         self.source, self.target = source, Target()
         self.anchors = [Anchor(0, 0)]
+        self.now_ms = 1_700_000_000_000
+        #: What each life so far has told of what it did.
+        self.told: list[list[Interval]] = []
         self.copy = self.taken_over(self.anchors[0])
 
     def taken_over(self, anchor: Anchor, max_message_bytes: int = SPLITS) -> PartitionCopy:
         """A replicator that knows nothing but the anchor."""
+        self.told.append([])
         flow = FlowName("A", "B")
         assignment = Assignment(
             partition=FlowPartition(flow, "t", 0),
@@ -114,11 +122,17 @@ class World:
             epoch=1,
             max_message_bytes=max_message_bytes,
         )
-        return PartitionCopy(assignment, Budget(1 << 30), 1 << 30)
+        return PartitionCopy(assignment, Budget(1 << 30), 1 << 30, tally=Tally(60_000, lambda: self.now_ms))
+
+    def tell(self, *, ended: bool = False) -> None:
+        """As a replicator does of its intervals."""
+        assert self.copy.tally is not None
+        self.told[-1] += self.copy.tally.take(ended=ended)
 
     def step(self, action: str, number: int) -> None:  # noqa: PLR0912 - one branch for each thing that can happen
         """One thing happens."""
         copy = self.copy
+        self.now_ms += 1000 * number
         if copy.needs_end and action != "restart":
             end = len(self.target.values)
             tail = iter_batches(memoryview(bytearray(self.target.tail)))[0] if self.target.tail else None
@@ -133,6 +147,8 @@ class World:
             copy.take()
         elif action == "answer" and copy.pipeline.in_flight:
             self.answer()
+        elif action == "append" and len(copy.pipeline.in_flight) > 1:
+            self.answer(committed=False)
         elif action == "fail" and copy.pipeline.in_flight and not copy.refused:
             copy.failed()
         elif action == "lose":
@@ -144,20 +160,24 @@ class World:
             if not copy.pipeline.in_flight:
                 self.target.sequence, self.target.recent = None, []
                 copy.lost()
+        elif action == "tell":
+            self.tell()
         elif action == "restart":
+            if number % 2:
+                self.tell(ended=True)
             self.copy = self.taken_over(
                 self.anchors[-1 - number % len(self.anchors)], SPLITS if number % 2 else 1 << 20
             )
         elif action == "anchor":
             self.anchors.append(copy.acknowledged)
 
-    def answer(self) -> None:
+    def answer(self, *, committed: bool = True) -> None:
         """The broker handles the oldest request."""
         offset = self.target.produce(bytes(self.copy.pipeline.in_flight[0].view))
         if offset is None:
             self.copy.failed()
         else:
-            self.copy.answered(offset)
+            self.copy.answered(offset, committed=committed)
 
     def finish(self) -> None:
         """Nothing fails any more."""
@@ -171,7 +191,10 @@ sources = st.lists(st.tuples(kinds, st.integers(1, 7)), min_size=3, max_size=25)
 actions = st.lists(
     st.tuples(
         st.sampled_from(
-            ["fetch", "send", "answer", "fetch", "send", "answer", "anchor", "fail", "lose", "forget", "restart"]
+            [
+                *("fetch", "send", "answer", "fetch", "send", "answer", "append"),
+                *("anchor", "fail", "lose", "forget", "restart", "tell"),
+            ]
         ),
         st.integers(1, 5),
     ),
@@ -211,3 +234,21 @@ def test_nothing_lost_nothing_doubled(contents: list[tuple[str, int]], happening
     assert world.target.values == source.committed
     assert world.copy.acknowledged == Anchor(source.end, len(source.committed))
     assert world.copy.pipeline.size_bytes == 0
+    _check_statistics(world)
+
+
+def _check_statistics(world: World) -> None:
+    """A record is counted once at most, with its bytes; what a life did not tell is a gap before the next one's."""
+    world.tell(ended=True)
+    reached_target = reached_ms = 0
+    for life in world.told:
+        for told in life:
+            assert told.target_from >= reached_target if told.first else told.target_from == reached_target
+            assert reached_ms <= told.from_ms <= told.to_ms <= told.from_ms // 60_000 * 60_000 + 60_000
+            assert told.records == told.target_to - told.target_from == sum(told.latency_ms.values())
+            inside = [size for at, size in world.target.sizes.items() if told.target_from <= at < told.target_to]
+            assert (told.batches, told.wire_bytes) == (len(inside), sum(inside))
+            assert told.sampled_uncompressed_bytes == told.sampled_wire_bytes == told.wire_bytes
+            reached_target, reached_ms = told.target_to, told.to_ms
+    assert reached_target == len(world.target.values)
+    assert world.told[-1][-1].lag_records == 0
