@@ -3,7 +3,7 @@
 ::
 
     make bench
-    .venv/bin/python benchmarks/figures.py [throughput] [small-batches] [idle] [--records N]
+    .venv/bin/python benchmarks/figures.py [throughput] [small-batches] [idle] [--records N] [--with KEY=VALUE]...
 
 The copy is timed from outside: the target's log ends are polled by a client of its own; CPU and memory are the
 operating system's for the replicator's process. A figure of one machine says little by itself.
@@ -182,10 +182,10 @@ def trickle(cluster: DevCluster, topic: str, seconds: float) -> None:
 COMMAND = (sys.executable, "-m", "mirror_ray")
 
 
-def write_config(clusters: list[DevCluster], directory: Path) -> Path:
-    """An mm2.properties that copies from A to B."""
+def write_config(clusters: list[DevCluster], directory: Path, more: list[str]) -> Path:
+    """An mm2.properties that copies from A to B; ``more``: further lines."""
     path = directory / "mm2.properties"
-    path.write_text(f"{mm2_properties(clusters)}\nB->A.enabled = false\n")
+    path.write_text("\n".join((mm2_properties(clusters), "B->A.enabled = false", *more, "")))
     return path
 
 
@@ -194,6 +194,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["throughput", "small-batches", "idle"])
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument(
+        "--with",
+        dest="more",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a property that the configuration has, too; may be given several times",
+    )
     options = parser.parse_args()
     work = {
         "throughput": Workload(records=options.records, record_bytes=1000, batch_records=500, codec="zstd"),
@@ -203,7 +211,7 @@ def main() -> None:
         clusters = [DevCluster("A", heap="1g"), DevCluster("B", heap="1g")]
         start_all(clusters)
         try:
-            print(f"start: {start(clusters, write_config(clusters, Path(directory)))}", flush=True)
+            print(f"start: {start(clusters, write_config(clusters, Path(directory), options.more))}", flush=True)
             with attach(NAME) as mirror:
                 for what in options.what:
                     figures = copy(clusters, mirror, what, work[what]) if what in work else idle(clusters, mirror)
