@@ -9,7 +9,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from mirror_ray.cli import acting, chaos, compare, demo, failover, groups, looking, machine, planning, up, verify
+from mirror_ray.cli import (
+    acting,
+    chaos,
+    compare,
+    demo,
+    failover,
+    groups,
+    looking,
+    machine,
+    planning,
+    translating,
+    up,
+    verify,
+)
 from mirror_ray.cli.output import say
 from mirror_ray.model.errors import MirrorError
 
@@ -62,7 +75,7 @@ app.command("status")(looking.status)
 app.command("lag")(looking.lag)
 app.command("topics")(looking.topics)
 app.command("groups")(groups.groups)
-app.command("translate")(groups.translate)
+app.command("translate")(translating.translate)
 app.command("compare")(compare.compare)
 app.command("failover")(failover.failover)
 app.command("failback")(failover.failback)

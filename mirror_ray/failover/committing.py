@@ -26,6 +26,8 @@ class CommitResult:
 
     committed: int = 0
     there_already: int = 0
+    #: What is to be committed, or would be.
+    written: list[Place] = field(default_factory=list)
     #: Left as they are, with the reason.
     kept: list[Place] = field(default_factory=list)
     #: Groups that have members on the destination.
@@ -74,6 +76,7 @@ async def commit(
                     result.kept.append(replace(place, reason=act.reason))
                 continue
             commits[group][place.destination] = (act.offset, place.metadata)
+            result.written.append(place)
             if sides.kind == "failover" and place.origin_offset is not None:
                 written = (place.offset,) if stands is None else (place.offset, stands)
                 memory.append(_remembered(place, place.destination, place.origin_offset, written))

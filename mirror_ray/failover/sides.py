@@ -58,12 +58,12 @@ class Sides:
         carrying: The flow in whose direction groups move; for a failback it may be one that is not configured.
         origin: The cluster that groups leave.
         destination: The cluster that they go to.
-        maps: What is where, by ``carrying``.
+        maps: What is where, by ``carrying``; where maps are followed.
         without_silent: Partitions whose leader does not answer are left out.
     """
 
-    def __init__(self, settings: MirrorSettings, flow: FlowName, kind: Kind) -> None:
-        """Prepare.
+    def __init__(self, settings: MirrorSettings, flow: FlowName, kind: Kind, *, follow: bool = True) -> None:
+        """Prepare. Without ``follow`` no map is read.
 
         Raises:
             KeyError: There is no such flow.
@@ -71,6 +71,7 @@ class Sides:
         """
         self.flow = settings.flow(flow)
         self.kind = kind
+        self._follow = follow
         self.carrying, self.way_is_copied = self.flow, self.flow.enabled
         if kind == "failback":
             self.carrying, self.way_is_copied = _reverse(settings, self.flow)
@@ -86,11 +87,13 @@ class Sides:
         self._problems: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        self.maps = FlowMaps(self.carrying, self.origin, self.destination, self._problem)
+        if self._follow:
+            self.maps = FlowMaps(self.carrying, self.origin, self.destination, self._problem)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.maps.close()
+        if self._follow:
+            await self.maps.close()
         await asyncio.gather(self.source.close(), self.target.close())
 
     @property
@@ -138,7 +141,11 @@ class Sides:
         if listing.silent:
             told = "; ".join(f"broker {broker}: {why}" for broker, why in listing.silent.items())
             raise ClusterUnreachableError(f"cluster {on.settings.alias}: not all groups are known: {told}")
-        return {name: each for name, each in listing.groups.items() if self._filter.should_replicate_group(name)}
+        return {name: each for name, each in listing.groups.items() if self.carries(name)}
+
+    def carries(self, group: str) -> bool:
+        """Whether the flow's filter lets a group through."""
+        return self._filter.should_replicate_group(group)
 
     async def committed(
         self, on: Cluster, groups: Collection[str], *, stable: bool = False
@@ -238,7 +245,7 @@ class Sides:
                     continue
                 said = Said(checkpoint=checkpoint, written=decode_written(checkpoint, record.headers))
                 found.setdefault(checkpoint.group, {})[checkpoint.partition] = said
-        return {group: each for group, each in found.items() if self._filter.should_replicate_group(group)}
+        return {group: each for group, each in found.items() if self.carries(group)}
 
     async def say(self, records: list[InternalRecord]) -> None:
         """Append to the checkpoints topic, where there is one.

@@ -7,12 +7,11 @@ one that breaks off is made up for by the next.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +24,6 @@ from mirror_ray.kafka.group_offsets import OffsetReader, commit_offsets
 from mirror_ray.kafka.groups import GroupListing, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
-from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import TopicPartition
@@ -43,7 +41,8 @@ from mirror_ray.offsets.group_book import (
 from mirror_ray.offsets.group_view import group_statuses
 from mirror_ray.offsets.history_topic import HistoryWriter
 from mirror_ray.offsets.maps import FlowMaps, Route
-from mirror_ray.offsets.translate import LogBounds, Translation, within
+from mirror_ray.offsets.translate import Translation, within
+from mirror_ray.offsets.ways import log_bounds
 from mirror_ray.records.internal import Checkpoint
 
 log = logging.getLogger(__name__)
@@ -215,7 +214,8 @@ class GroupCarrier:
             place = await self._place(routes[entry.key.partition], offset, max(0.0, until_s - time.monotonic()))
             found.append((entry, offset, place))
         placed = {entry.key.partition for entry, _, place in found if place.offset is not None}
-        bounds = await self._bounds({route for partition in placed if (route := routes[partition]) is not None})
+        remotes = {route.remote for partition in placed if (route := routes[partition]) is not None}
+        bounds = await log_bounds(self._target, remotes)
         for entry, offset, place in found:
             route = routes[entry.key.partition]
             # The map may have changed since: then it is asked again.
@@ -231,21 +231,6 @@ class GroupCarrier:
     async def _place(route: Route | None, offset: int, wait_s: float) -> Translation:
         why = _NOT_COPIED if route is None else route.outdated
         return Translation(offset=None, reason=why) if route is None or why else await route.translate(offset, wait_s)
-
-    async def _bounds(self, routes: Collection[Route]) -> dict[TopicPartition, LogBounds]:
-        """Where the remote logs begin and end; those that can't be asked now are left out."""
-        partitions = {route.remote for route in routes}
-        if not partitions:
-            return {}
-        starts, ends = await asyncio.gather(
-            self._target.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
-            self._target.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
-        )
-        return {
-            each: LogBounds(starts[each].offset, ends[each].offset)
-            for each in partitions
-            if not (starts[each].error_code or ends[each].error_code)
-        }
 
     async def _compare(self, now_s: float) -> dict[str, dict[TopicPartition, Entry]]:
         """What is to be committed on the target: by group, the remote partitions and what they are of."""

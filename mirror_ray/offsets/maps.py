@@ -7,22 +7,20 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
-from mirror_ray.kafka.reading import read_between
-from mirror_ray.model.errors import CorruptRecordError, KafkaProtocolError, MirrorError
+from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
-from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
-from mirror_ray.offsets.gap import GapReader
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import WAIT_S, Translator
+from mirror_ray.offsets.ways import NamedTopic, Ways, read_gap
 from mirror_ray.records.segment_block import decode_block, encode_key
 from mirror_ray.topics.selection import replication_rules
 
@@ -96,46 +94,12 @@ class FollowedMap:
                 self.ready.set()
 
     async def _read_gap(self, source: TopicPartition, page: Page, gap: Between) -> SegmentMap | str:
-        reader = GapReader(gap, read_committed=self._read_committed)
-        if self._source.metadata.leader(source) < 0:
-            await self._source.refresh([source.topic])
-        try:
-            async for batches, aborted in read_between(
-                self._source,
-                source,
-                page.source_topic_id,
-                gap.after.source,
-                gap.before.source,
-                read_committed=self._read_committed,
-                purpose="gaps",
-            ):
-                reader.take(batches, aborted)
-        except KafkaProtocolError as error:
-            if error.code != OFFSET_OUT_OF_RANGE:
-                raise
-            return f"source offset {gap.after.source}, from which to count, was deleted"
-        return reader.finish()
+        committed = self._read_committed
+        return await read_gap(self._source, source, page.source_topic_id, gap, read_committed=committed)
 
 
 class _Translate(Protocol):
     def __call__(self, offset: int, wait_s: float = WAIT_S) -> Awaitable[Translation]: ...
-
-
-class _Topic(NamedTuple):
-    """What there is under a name."""
-
-    cluster: Cluster
-    name: str
-
-    def other_than(self, topic_id: TopicId) -> str | None:
-        """Why it is not the topic of that id; None: it is, as far as the last metadata say."""
-        found = self.cluster.metadata.topics.get(self.name)
-        if found is None or found.topic_id == topic_id:
-            return None
-        name = f"topic {self.name} on cluster {self.cluster.settings.alias}"
-        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            return f"{name} is missing"
-        return None if found.error_code else f"{name} was created anew, and nothing of that was copied yet"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,8 +114,8 @@ class Route:
     _book: SegmentBook
     _key: TopicPartition
     #: The topics that the map should tell of.
-    _source: _Topic
-    _target: _Topic
+    _source: NamedTopic
+    _target: NamedTopic
 
     @property
     def version(self) -> int:
@@ -173,8 +137,8 @@ class FlowMaps:
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, on_problem: Callable[[str], None]) -> None:
         self._rules = replication_rules(flow)
+        self._ways = Ways(flow, source, target)
         self._source, self._target = source, target
-        self._target_alias = flow.name.target
         self._routes: dict[TopicPartition, Route | None] = {}
         committed = flow.fetch.isolation_level == "read_committed"
         self.own = FollowedMap(flow.name.source, source, target, read_committed=committed, on_problem=on_problem)
@@ -195,20 +159,13 @@ class FlowMaps:
         return self._routes[partition]
 
     def _find_route(self, partition: TopicPartition) -> Route | None:
-        topic, number = partition.topic, partition.partition
-        back = self._rules.policy.topic_source(topic) == self._target_alias
-        upstream = self._rules.policy.upstream_topic(topic) if back else None
-        if upstream is not None and upstream != topic:
-            original = TopicPartition(upstream, number)
-            back_to = partial(self._back.translator.to_source, original)
-            topics = _Topic(self._target, upstream), _Topic(self._source, topic)
-            return Route(original, True, back_to, self._back.book, original, *topics)
-        if not self._rules.should_replicate_topic(topic):
+        way = self._ways.find(partition)
+        if way is None:
             return None
-        remote = TopicPartition(self._rules.remote_topic(topic), number)
-        topics = _Topic(self._source, topic), _Topic(self._target, remote.topic)
-        to_target = partial(self.own.translator.to_target, partition)
-        return Route(remote, False, to_target, self.own.book, partition, *topics)
+        followed = self._back if way.back else self.own
+        translate = followed.translator.to_source if way.back else followed.translator.to_target
+        topics = self._ways.topics(partition, way)
+        return Route(way.remote, way.back, partial(translate, way.key), followed.book, way.key, *topics)
 
     async def look(self, routes: Mapping[TopicPartition, Route | None]) -> None:
         """See which topics are there now, of these source partitions and of their remote ones.
@@ -226,4 +183,4 @@ class FlowMaps:
             upstream = policy.upstream_topic(remote.topic)
             return TopicPartition(upstream, remote.partition) if upstream is not None else None
         # A topic of the target's own: on the source it is a remote topic.
-        return TopicPartition(policy.format_remote_topic(self._target_alias, remote.topic), remote.partition)
+        return TopicPartition(policy.format_remote_topic(self._rules.flow.target, remote.topic), remote.partition)

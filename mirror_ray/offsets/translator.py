@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
 from mirror_ray.offsets.book import Page, SegmentBook
-from mirror_ray.offsets.segments import Between, Exact, SegmentMap
+from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import NOTHING_COPIED, Translation
 
 #: So long a question waits for the source to be read.
@@ -31,10 +32,6 @@ class _Unknown(NamedTuple):
 
     why: str
     again: bool
-
-    def but_behind(self, offset: int) -> Translation:
-        """The place is not before ``offset``."""
-        return Translation(offset=offset, exact=False, again=self.again, reason=self.why)
 
 
 class Translator:
@@ -61,40 +58,23 @@ class Translator:
         Of one that was not copied yet: the end of the copy, not exact. Where the source must be read for it, that is
         waited for so long; it goes on, and what was found is known when the same is asked again.
         """
-        page = self._book.find(source)
-        if page is None or page.places.empty:
-            return Translation(offset=None, reason=NOTHING_COPIED)
-        place = page.places.to_target(offset)
-        if isinstance(place, Between):
-            found = await self._look_into(source, page, place, wait_s)
-            if isinstance(found, _Unknown):
-                return found.but_behind(place.after.target)
-            inside = found.to_target(offset)
-            return Translation(offset=inside.offset if isinstance(inside, Exact) else place.before.target)
-        if isinstance(place, Exact):
-            return Translation(offset=place.offset)
-        # Whoever stands behind the head has read all that was copied: under traffic there is always something more.
-        head = page.places.head
-        why = f"it stands at {offset} on the source, the copy at {head.source}"
-        return Translation(offset=head.target, exact=False, waits=True, reason=why)
+        return await self._translate(source, offset, wait_s, back=False)
 
     async def to_source(self, source: TopicPartition, offset: int, wait_s: float = WAIT_S) -> Translation:
         """Where position ``offset`` of the remote partition is on the source partition ``source``; as ``to_target``."""
+        return await self._translate(source, offset, wait_s, back=True)
+
+    async def _translate(self, source: TopicPartition, offset: int, wait_s: float, *, back: bool) -> Translation:
         page = self._book.find(source)
-        if page is None or page.places.empty:
+        if page is None:
             return Translation(offset=None, reason=NOTHING_COPIED)
-        place = page.places.to_source(offset)
-        if isinstance(place, Between):
-            found = await self._look_into(source, page, place, wait_s)
-            if isinstance(found, _Unknown):
-                return found.but_behind(place.after.source)
-            inside = found.to_source(offset)
-            return Translation(offset=inside.offset if isinstance(inside, Exact) else place.before.source)
-        if isinstance(place, Exact):
-            return Translation(offset=place.offset)
-        reached = page.places.head.target
-        why = f"it stands at {offset} on the target, behind all that was copied, up to {reached}"
-        return Translation(offset=None, reason=why)
+        found = answer(page.places, offset, back=back)
+        if isinstance(found, Translation):
+            return found
+        inside = await self._look_into(source, page, found, wait_s)
+        if isinstance(inside, _Unknown):
+            return answer_before_gap(found, inside.why, back=back, again=inside.again)
+        return answer_in_gap(found, inside, offset, back=back)
 
     async def _look_into(
         self, source: TopicPartition, page: Page, gap: Between, wait_s: float

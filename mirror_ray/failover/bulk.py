@@ -1,0 +1,116 @@
+"""All of a flow's groups at once, without moving them: where they would go on, and commits there on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.failover.committing import CommitResult, commit
+from mirror_ray.failover.places import Place
+from mirror_ray.failover.plan import Options
+from mirror_ray.failover.sides import Sides
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.model.commit import Commits
+from mirror_ray.model.names import FlowName
+from mirror_ray.offsets.bulk import FindPlaces, TranslatedOffset, translate_all
+from mirror_ray.offsets.group_book import ACTIVE
+from mirror_ray.offsets.history_topic import commits_as_of
+
+_FROM_TARGET = "the topic came from the target: its groups are carried there by the flow back"
+
+MakeFind = Callable[[FlowSettings, Cluster, Cluster], FindPlaces]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkOrder:
+    """What is to be done."""
+
+    flow: FlowName
+    #: Translate what groups had committed then, in ms; None: what they have committed now.
+    as_of_ms: int | None = None
+    #: Commit the offsets on the target.
+    commit: bool = False
+    #: Say what would be committed, and leave it.
+    dry: bool = False
+    #: Replace what somebody else committed on the target, too.
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkRow:
+    """One group, one partition, and what became of it: None where nothing was to be committed."""
+
+    translated: TranslatedOffset
+    outcome: str | None = None
+
+
+async def carry_out(settings: MirrorSettings, order: BulkOrder, make_find: MakeFind) -> list[BulkRow]:
+    """Translate, and commit where the order says so; ``make_find``: see ``FindPlaces``.
+
+    Raises:
+        ConfigError: What groups had committed then is not known.
+        ClusterUnreachableError: A cluster does not answer.
+        OSError, MirrorError: Something can't be read, or some commits were refused.
+    """
+    async with Sides(settings, order.flow, "failover", follow=False) as sides:
+        flow = sides.flow
+        commits = await (_live(sides) if order.as_of_ms is None else _as_of(sides, order.as_of_ms))
+        find_places = make_find(flow, sides.source, sides.target)
+        rows = await translate_all(flow, sides.source, sides.target, commits, find_places)
+        if not order.commit:
+            return [BulkRow(translated=row) for row in rows]
+        places: dict[str, list[Place]] = {}
+        for row in rows:
+            places.setdefault(row.group, []).append(_place(row))
+        result = await commit(sides, places, {}, Options(force=order.force), dry=order.dry)
+        return list(map(_Outcomes(result, dry=order.dry).of, rows))
+
+
+async def _live(sides: Sides) -> Commits:
+    listed = await sides.groups(sides.source)
+    names: Collection[str] = [name for name, each in listed.items() if each.why_without_offsets is None]
+    return await sides.committed(sides.source, names)
+
+
+async def _as_of(sides: Sides, at_ms: int) -> Commits:
+    name, groups = sides.flow.name, sides.flow.groups
+    found = await commits_as_of(name.source, sides.target, at_ms, groups)
+    return {group: offsets for group, offsets in found.items() if sides.carries(group)}
+
+
+def _place(row: TranslatedOffset) -> Place:
+    return Place(
+        group=row.group,
+        origin=row.source,
+        origin_offset=row.committed.offset,
+        destination=None if row.back else row.target,
+        offset=row.place.offset,
+        exact=row.place.exact,
+        reason=row.place.reason,
+        metadata=row.committed.metadata,
+    )
+
+
+class _Outcomes:
+    """What became of each row."""
+
+    def __init__(self, result: CommitResult, *, dry: bool) -> None:
+        self._active = set(result.active)
+        self._kept = {(place.group, place.origin): place.reason for place in result.kept}
+        self._written = {(place.group, place.origin) for place in result.written}
+        self._done = "would be committed" if dry else "committed"
+
+    def of(self, row: TranslatedOffset) -> BulkRow:
+        key = row.group, row.source
+        if row.back:
+            outcome = f"left: {_FROM_TARGET}"
+        elif row.place.offset is None:
+            outcome = "left: there is no place yet"
+        elif row.group in self._active:
+            outcome = f"left: {ACTIVE}"
+        elif key in self._kept:
+            outcome = f"left: {self._kept[key]}"
+        else:
+            outcome = self._done if key in self._written else "stands there already"
+        return BulkRow(translated=row, outcome=outcome)

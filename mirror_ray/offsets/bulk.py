@@ -1,0 +1,211 @@
+"""All of a flow's groups translated at once: what was committed, the places, and what the clusters say of those.
+
+Where places come from is the caller's: ``ReadMaps`` reads the segments topics here; with Spark its executors do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.model.commit import Commits, CommittedOffset
+from mirror_ray.model.errors import CorruptRecordError, MirrorError
+from mirror_ray.model.internal_topics import segments_topic
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
+from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.segments import Between, SegmentMap
+from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
+from mirror_ray.offsets.ways import Way, Ways, log_bounds, read_gap
+from mirror_ray.records.segment_block import decode_block
+
+_WALKS_AT_ONCE: Final = 4
+_NOT_TOLD: Final = "the leader of its partition on the target does not answer: run this again"
+
+
+class Question(NamedTuple):
+    """A position of a source partition, whose map goes by the name ``key``."""
+
+    #: Whether it is the map of the flow back.
+    back: bool
+    key: TopicPartition
+    offset: int
+
+
+class Answer(NamedTuple):
+    """What a map says, and of which topics it tells; None: it says nothing of the partition."""
+
+    topics: tuple[TopicId, TopicId] | None
+    found: Translation | Between
+
+
+#: Every question is answered.
+FindPlaces = Callable[[Collection[Question]], Awaitable[Mapping[Question, Answer]]]
+
+NO_MAP: Final = Answer(None, Translation(offset=None, reason=NOTHING_COPIED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedOffset:
+    """One group, one partition."""
+
+    group: str
+    source: TopicPartition
+    committed: CommittedOffset
+    target: TopicPartition
+    #: Whether the topic came from the target, so that nothing is to be committed there.
+    back: bool
+    place: Translation
+
+
+def answer_by(page: Page, question: Question) -> Answer:
+    """What the page of its partition says."""
+    found = answer(page.places, question.offset, back=question.back)
+    return Answer((page.source_topic_id, page.target_topic_id), found)
+
+
+class ReadMaps:
+    """Reads both maps to their ends: the flow's own, and that of the flow back if it is asked. See ``FindPlaces``."""
+
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
+        name = flow.name
+        self._topics = {False: (target, segments_topic(name.source)), True: (source, segments_topic(name.target))}
+
+    async def __call__(self, questions: Collection[Question]) -> Mapping[Question, Answer]:
+        """Answer.
+
+        Raises:
+            OSError, MirrorError: A topic can't be read.
+        """
+        answers: dict[Question, Answer] = {}
+        for back in {question.back for question in questions}:
+            book = await _read_book(*self._topics[back])
+            for question in questions:
+                if question.back == back:
+                    page = book.find(question.key)
+                    answers[question] = answer_by(page, question) if page is not None else NO_MAP
+        return answers
+
+
+async def _read_book(cluster: Cluster, topic: str) -> SegmentBook:
+    """All that the topic holds: who is asked once need not forget."""
+    book, reader, complete = SegmentBook(sys.maxsize, sys.maxsize), InternalReader(cluster, topic), False
+    while not complete:
+        anew, records, complete = await reader.read()
+        if anew:
+            raise MirrorError(f"topic {topic} was created anew while it was read: run this again")
+        for record in records:
+            # A block that does not parse is passed over, as the checkpoint actor does, which tells of it.
+            if record.value is not None:
+                with contextlib.suppress(CorruptRecordError):
+                    book.apply(decode_block(record.key, record.value))
+    return book
+
+
+async def translate_all(
+    flow: FlowSettings, source: Cluster, target: Cluster, commits: Commits, find_places: FindPlaces
+) -> list[TranslatedOffset]:
+    """Where every committed offset of the topics that a flow copies is on the target, by group and partition.
+
+    Guarantees: what the checkpoint actors say of the same offsets, or exact where they can't be; gaps of the maps are
+    read on the source, however long that takes.
+
+    Raises:
+        ClusterUnreachableError: A cluster does not answer.
+        OSError, MirrorError: A map can't be read.
+    """
+    ways = Ways(flow, source, target)
+    routes = {partition: ways.find(partition) for partition in {each for every in commits.values() for each in every}}
+    routed = {partition: way for partition, way in routes.items() if way is not None}
+    rows = [
+        (group, partition, committed, Question(way.back, way.key, committed.offset))
+        for group, offsets in sorted(commits.items())
+        for partition, committed in sorted(offsets.items())
+        if (way := routed.get(partition)) is not None
+    ]
+    answers = await find_places({question for *_, question in rows})
+    outdated = await _outdated(source, target, ways, routed, answers)
+    places = await _walk_gaps(flow, source, target, answers)
+    logs = await log_bounds(target, {way.remote for way in routed.values()})
+    return [
+        TranslatedOffset(
+            group=group,
+            source=partition,
+            committed=committed,
+            target=routed[partition].remote,
+            back=routed[partition].back,
+            place=_final(outdated.get(partition), places[question], logs.get(routed[partition].remote)),
+        )
+        for group, partition, committed, question in rows
+    ]
+
+
+def _final(outdated: str | None, place: Translation, log: LogBounds | None) -> Translation:
+    if outdated is not None:
+        return Translation(offset=None, reason=outdated)
+    if place.offset is None:
+        return place
+    return within(place, log) if log is not None else Translation(offset=None, reason=_NOT_TOLD)
+
+
+async def _outdated(
+    source: Cluster,
+    target: Cluster,
+    ways: Ways,
+    routed: Mapping[TopicPartition, Way],
+    answers: Mapping[Question, Answer],
+) -> dict[TopicPartition, str]:
+    """Of which source partitions a map tells of other topics than those that are there now."""
+    remotes = {way.remote.topic for way in routed.values()}
+    await asyncio.gather(source.refresh({each.topic for each in routed}), target.refresh(remotes))
+    told = {(question.back, question.key): found.topics for question, found in answers.items()}
+    outdated: dict[TopicPartition, str] = {}
+    for partition, way in routed.items():
+        ids = told.get((way.back, way.key))
+        if ids is not None:
+            there = zip(ways.topics(partition, way), ids, strict=True)
+            why = next((other for topic, topic_id in there if (other := topic.other_than(topic_id))), None)
+            if why is not None:
+                outdated[partition] = why
+    return outdated
+
+
+async def _walk_gaps(
+    flow: FlowSettings, source: Cluster, target: Cluster, answers: Mapping[Question, Answer]
+) -> dict[Question, Translation]:
+    """Every question's place; each gap is read once, where its records come from."""
+    places: dict[Question, Translation] = {}
+    gaps: dict[tuple[bool, TopicPartition, TopicId, Between], list[Question]] = defaultdict(list)
+    for question, (topics, found) in answers.items():
+        if isinstance(found, Between) and topics is not None:
+            gaps[question.back, question.key, topics[0], found].append(question)
+        elif isinstance(found, Translation):
+            places[question] = found
+    committed = flow.fetch.isolation_level == "read_committed"
+    room = asyncio.Semaphore(_WALKS_AT_ONCE)
+
+    async def walk(
+        back: bool, key: TopicPartition, topic_id: TopicId, gap: Between, questions: Iterable[Question]
+    ) -> None:
+        async with room:
+            try:
+                inside = await read_gap(target if back else source, key, topic_id, gap, read_committed=committed)
+            except (OSError, MirrorError) as error:
+                inside = f"the source can't be read: {error}"
+        for question in questions:
+            places[question] = (
+                answer_in_gap(gap, inside, question.offset, back=back)
+                if isinstance(inside, SegmentMap)
+                else answer_before_gap(gap, inside, back=back)
+            )
+
+    await asyncio.gather(*(walk(*gap, questions) for gap, questions in gaps.items()))
+    return places

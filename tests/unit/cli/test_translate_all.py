@@ -1,0 +1,145 @@
+"""What `translate --all` refuses, and what it asks a running system for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSettings, MirrorSettings
+from mirror_ray.failover import bulk
+from mirror_ray.failover.bulk import BulkOrder, BulkRow
+from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.offsets.bulk import TranslatedOffset
+from mirror_ray.offsets.translate import Translation
+from tests.unit.cli.fakes import FakeCoordinator
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def orders(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> list[BulkOrder]:
+    """What would be carried out against clusters; one offset is what comes of it."""
+    given: list[BulkOrder] = []
+    row = TranslatedOffset(
+        group="billing",
+        source=TopicPartition("orders", 1),
+        committed=CommittedOffset(70),
+        target=TopicPartition("A.orders", 1),
+        back=False,
+        place=Translation(offset=68, exact=False, reason="why"),
+    )
+
+    async def carry_out(_settings: MirrorSettings, order: BulkOrder, _make: object) -> Sequence[BulkRow]:
+        given.append(order)
+        return [BulkRow(translated=row, outcome="committed" if order.commit else None)]
+
+    monkeypatch.setattr(bulk, "carry_out", carry_out)
+    clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("nowhere:1",)) for alias in "AB"}
+    flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
+    monkeypatch.setattr(coordinator, "configuration", MirrorSettings(clusters=clusters, flows=(flow,)), raising=False)
+    return given
+
+
+def test_all_groups_are_what_the_checkpoint_actors_say(orders: list[BulkOrder], run: Run) -> None:
+    """Without a look at the clusters; a topic that is not copied is left out."""
+    result = run("translate", "A->B", "--all", "-o", "json")
+    rows = json.loads(result.stdout)
+    assert [(row["group"], row["topic"], row["source_offset"], row["target_offset"]) for row in rows] == [
+        ("billing", "orders", 70, 68),
+        ("billing", "orders", 120, None),
+    ]
+    assert result.exit_code == 1
+    assert orders == []
+    assert "billing" in run("translate", "A->B", "--all").stdout
+
+
+def test_what_was_committed_then_is_asked_of_the_clusters(orders: list[BulkOrder], run: Run) -> None:
+    """With the moment on stderr."""
+    result = run("translate", "A->B", "--all", "--as-of", "1700000000000", "-o", "json")
+    assert json.loads(result.stdout) == [
+        {
+            "group": "billing",
+            "topic": "orders",
+            "partition": 1,
+            "source_offset": 70,
+            "target_topic": "A.orders",
+            "target_offset": 68,
+            "exact": False,
+            "reason": "why",
+        }
+    ]
+    assert result.exit_code == 0
+    assert "as of 2023-11-1" in result.stderr
+    assert orders == [BulkOrder(flow=FlowName("A", "B"), as_of_ms=1_700_000_000_000)]
+
+
+def test_a_commit_is_confirmed_and_told_of(orders: list[BulkOrder], run: Run) -> None:
+    """Each row with what became of it, and their numbers."""
+    assert run("translate", "A->B", "--all", "--commit").exit_code == 2
+    assert orders == []
+    result = run("translate", "A->B", "--all", "--commit", "--force", "--yes", "-o", "json")
+    assert json.loads(result.stdout)[0]["outcome"] == "committed"
+    assert "1 offsets committed" in result.stderr
+    assert run("translate", "A->B", "--all", "--commit", "--dry-run").exit_code == 0
+    assert [(each.commit, each.force, each.dry) for each in orders] == [(True, True, False), (True, False, True)]
+
+
+def test_the_past_is_not_committed_against_a_group_sync(
+    orders: list[BulkOrder], run: Run, coordinator: FakeCoordinator
+) -> None:
+    """It would be moved on within seconds; without one it may be."""
+    arguments = ("translate", "A->B", "--all", "--as-of", "1h", "--commit", "--yes")
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "its group sync would move the groups on again" in result.stderr
+    settings: MirrorSettings = coordinator.configuration  # type: ignore[attr-defined]
+    silent = settings.flows[0].model_copy(update={"groups": GroupSettings(sync_offsets_enabled=False)})
+    coordinator.configuration = settings.model_copy(update={"flows": (silent,)})  # type: ignore[attr-defined]
+    assert run(*arguments).exit_code == 0
+    assert len(orders) == 1
+
+
+def test_rows_are_written_as_parquet(orders: list[BulkOrder], run: Run, tmp_path: Path) -> None:
+    """Once, and never over what is there."""
+    there = tmp_path / "new" / "directory"
+    assert run("translate", "A->B", "--all", "--to", str(there)).exit_code == 1
+    (first, second) = pq.read_table(there / "translated.parquet").to_pylist()
+    assert (first["group"], first["source_offset"], first["target_offset"], first["exact"]) == ("billing", 70, 68, True)
+    assert second["target_offset"] is None
+    result = run("translate", "A->B", "--all", "--to", str(there))
+    assert result.exit_code == 2
+    assert "is there already" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--all", "--group", "billing"), "--all is for all groups"),
+        (("--all", "orders:1", "--offset", "3"), "--all is for all groups"),
+        (("--all", "--dry-run"), "for --commit"),
+        (("--group", "billing", "--spark"), "are for --all"),
+        (("--group", "billing", "--as-of", "1h"), "are for --all"),
+        (("--all", "--as-of", "yesterday"), "is no point in time"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    orders: list[BulkOrder], run: Run, arguments: tuple[str, ...], says: str
+) -> None:
+    """With the exit code of a usage error."""
+    result = run("translate", "A->B", *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert orders == []
+
+
+def test_a_flow_that_is_not_there_is_named(orders: list[BulkOrder], run: Run) -> None:
+    """With those that are."""
+    result = run("translate", "B->A", "--all", "--as-of", "1h")
+    assert result.exit_code == 2
+    assert "there is no flow B->A; flows: A->B" in result.stderr
