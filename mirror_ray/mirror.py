@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import MirrorError, NoAnswerError
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.groups import GroupStatus
@@ -19,6 +18,10 @@ from mirror_ray.observe.status import (
     TopicStatus,
 )
 from mirror_ray.offsets.translate import Translation
+
+if TYPE_CHECKING:
+    # Pydantic takes half a second, and most questions need no settings.
+    from mirror_ray.config.settings import MirrorSettings
 
 _T = TypeVar("_T")
 

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -23,16 +24,31 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
-TIERS = frozenset({"unit", "model", "broker", "ray", "spark", "end_to_end", "chaos", "compat"})
+#: In the order to run them: what takes minutes begins first, so that two workers end together.
+TIERS = ("spark", "end_to_end", "ray", "chaos", "broker", "compat", "model", "unit")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the tier whose folder it lies in."""
-    tests = Path(__file__).parent
-    for item in items:
-        tier = item.path.relative_to(tests).parts[0]
+    """Mark each test with the tier whose folder it lies in, and put the tiers in order; within one it stays random."""
+    tiers = {item: item.path.relative_to(Path(__file__).parent).parts[0] for item in items}
+    for item, tier in tiers.items():
         if tier in TIERS:
             item.add_marker(tier)
+    items.sort(key=lambda item: TIERS.index(tiers[item]) if tiers[item] in TIERS else len(TIERS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile``, the order of the files is ours, and one worker has all that shares one Spark."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    scheduling = LoadFileScheduling(config, log)
+    file_of = scheduling._split_scope
+    scheduling._split_scope = lambda test: "tests/spark" if test.startswith("tests/spark/") else file_of(test)
+    config.option.loadscopereorder = False
+    return scheduling
 
 
 @pytest.fixture(scope="session")

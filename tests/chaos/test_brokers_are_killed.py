@@ -166,7 +166,8 @@ def fill(
         Message(f"{number} {'x' * 200}".encode(), partition=number % PARTITIONS, timestamp_ms=then)
         for number in range(first, first + count)
     )
-    produce(cluster.confluent_config(), topic, messages, batch_num_messages=20, codec="lz4" if compressed else "none")
+    codec = "lz4" if compressed else "none"
+    produce(cluster.confluent_config(), topic, messages, batch_num_messages=20, codec=codec, enable_idempotence=True)
 
 
 async def more_copied(engine: Engine, count: int) -> None:

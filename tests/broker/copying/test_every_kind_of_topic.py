@@ -32,8 +32,9 @@ async def test_batches_pass_through_as_they_are(flow: Replicated, make_topic: To
     topic = make_topic(flow.source, 2)
     remote = flow.remote(topic, 2)
     config = flow.source.confluent_config()
-    produce(config, topic, sample_messages(300, partitions=2), codec=codec, batch_num_messages=40)
-    produce(config, topic, sample_messages(40, partitions=2), codec=codec, enable_idempotence=False)
+    idempotent = {"enable_idempotence": True, "batch_num_messages": 40}
+    produce(config, topic, sample_messages(300, partitions=2), codec=codec, **idempotent)
+    produce(config, topic, sample_messages(40, partitions=2), codec=codec)
     await flow.copy([topic])
     assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
     for partition in range(2):

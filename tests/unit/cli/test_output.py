@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -50,3 +52,11 @@ def test_on_a_terminal_the_view_is_drawn() -> None:
         view.show(0.0, STATUS)
     assert "CAUGHT UP IN" in stream.getvalue()
     assert "1/1 replicators" in stream.getvalue()
+
+
+def test_a_command_line_loads_nothing_heavy_before_it_needs_it() -> None:
+    """What `--help` and a look at a running system wait for: no Ray, Kafka client or pydantic by the imports alone."""
+    heavy = "{'ray', 'confluent_kafka', 'kio', 'pydantic', 'cryptography', 'yaml', 'pyspark'}"
+    code = f"import mirror_ray.cli.app, sys; print(sorted({heavy} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
