@@ -58,40 +58,49 @@ def place(position: int) -> int:
     return LENGTH * (position // STEP) + min(position % STEP, LENGTH)
 
 
-class Peak:
-    """The most memory that a kind of process had."""
+class Used:
+    """Memory and processor time of Spark's processes."""
 
     def __init__(self) -> None:
         self.jvm_bytes = self.python_bytes = 0
+        self._cpu_s: dict[int, float] = {}
+        self._before_s: dict[int, float] | None = None
+
+    @property
+    def cpu_s(self) -> float:
+        """Since the first look."""
+        return sum(self._cpu_s.values()) - sum((self._before_s or {}).values())
 
     def look(self) -> None:
         """Now."""
-        jvm = python = 0
+        python_bytes = 0
         for process in psutil.Process().children(recursive=True):
             try:
-                command = " ".join(process.cmdline())
-                if "pyspark.daemon" in command:
-                    python += process.memory_info().rss
-                elif process.name() == "java":
-                    jvm = max(jvm, process.memory_info().rss)
+                is_python = "pyspark.daemon" in " ".join(process.cmdline())
+                if is_python or process.name() == "java":
+                    times, size = process.cpu_times(), process.memory_info().rss
+                    self._cpu_s[process.pid] = times.user + times.system
+                    python_bytes += size if is_python else 0
+                    self.jvm_bytes = max(self.jvm_bytes, 0 if is_python else size)
             except psutil.Error:
                 continue
-        self.jvm_bytes, self.python_bytes = max(self.jvm_bytes, jvm), max(self.python_bytes, python)
+        self.python_bytes = max(self.python_bytes, python_bytes)
+        self._before_s = self._before_s if self._before_s is not None else dict(self._cpu_s)
 
 
 @contextmanager
-def watched() -> Iterator[Peak]:
+def watched() -> Iterator[Used]:
     """Look again and again meanwhile."""
-    peak, over = Peak(), threading.Event()
+    used, over = Used(), threading.Event()
 
     def watch() -> None:
         while not over.wait(0.1):
-            peak.look()
+            used.look()
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield peak
+        yield used
     finally:
         over.set()
         thread.join()
@@ -123,14 +132,15 @@ def main() -> None:
             with spark_session("benchmark", settings) as spark:
                 print(f"  Spark starts in                  {time.monotonic() - began_s:6.1f} s", flush=True)
                 began_s = time.monotonic()
-                with watched() as peak:
+                with watched() as used:
                     records = spark.read.parquet(directory)
                     found = answered(blocks_of(records, back=False), spark.createDataFrame(asked, ASKED)).collect()
                 took_s = time.monotonic() - began_s
     if len(found) != len(asked) or any(row["offset"] != place(row["position"]) or not row["exact"] for row in found):
         raise SystemExit("a place is wrong, or missing")
-    print(f"  {options.rows:,} positions translated in {took_s:6.1f} s, all of them exact and right")
-    print(f"  largest JVM {peak.jvm_bytes / 1e6:,.0f} MB, Spark's Python workers {peak.python_bytes / 1e6:,.0f} MB")
+    print(f"  {options.rows:,} positions translated in  {took_s:6.1f} s, all of them exact and right")
+    print(f"  CPU of all of Spark's processes  {used.cpu_s:6.1f} s")
+    print(f"  largest JVM {used.jvm_bytes / 1e6:,.0f} MB, Spark's Python workers {used.python_bytes / 1e6:,.0f} MB")
 
 
 if __name__ == "__main__":

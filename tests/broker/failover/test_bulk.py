@@ -12,14 +12,18 @@ from confluent_kafka import Consumer
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.failover.bulk import BulkOrder, carry_out
-from mirror_ray.model.names import FlowName
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.bulk import ReadMaps
 from mirror_ray.offsets.group_book import ACTIVE
-from tests.support.carrying import carrier, internal_topics
+from mirror_ray.records.segment_block import encode_key, encode_value
+from tests.support.carrying import SEGMENTS, carrier, internal_topics
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
+from tests.support.engine import Replicated, cluster_settings
 from tests.support.groups import commit, committed
-from tests.support.kafka import Message, delete_records, produce
+from tests.support.kafka import Message, delete_records, produce, produce_transactions
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until_async
 
@@ -141,6 +145,52 @@ async def test_a_log_that_begins_later_and_a_topic_that_is_made_anew(
     commit(clusters.a, other, {(make_topic(clusters.a), 0): 0})
     found = await outcomes(configured, commit=True, dry=True)
     assert found[other] == (None, True, "left: there is no place yet")
+
+
+async def test_what_the_map_has_forgotten_is_read_on_the_source(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Exactly; and where the source does not hold it any more, a place before it, with the reason."""
+    topic, prefix = make_topic(clusters.a), uuid.uuid4().hex[:6]
+    internal_topics(clusters)
+    transactions = [([Message(b"%d" % number) for number in range(10)], True)] * 5
+    produce_transactions(clusters.a.confluent_config(), topic, transactions, transactional_id=topic)
+    async with Replicated(clusters.a, clusters.b) as flow:
+        flow.remote(topic)
+        await flow.copy([topic])
+    # As after a crash: of the third of five transactions, and of those beside it, nothing was told.
+    await _tell(clusters, topic, (Segment(0, 0, 10, 0), Segment(44, 40, 10, 40)), source_next=55)
+    commit(clusters.a, prefix, {(topic, 0): 25})
+    configured = settings(clusters, prefix)
+    assert await outcomes(configured) == {prefix: (23, True, None)}
+    delete_records(clusters.a.confluent_config(), topic, 22)
+    (row,) = await carry_out(configured, BulkOrder(flow=FLOW), ReadMaps)
+    place = row.translated.place
+    assert (place.offset, place.exact) == (10, False)
+    assert place.reason == "source offset 10, from which to count, was deleted"
+
+
+async def _tell(clusters: Clusters, topic: str, segments: tuple[Segment, ...], source_next: int) -> None:
+    """As a later replicator."""
+    source, target = (
+        Cluster(cluster_settings("A", clusters.a), "test"),
+        Cluster(cluster_settings("B", clusters.b), "test"),
+    )
+    try:
+        ids = [
+            (await cluster.refresh([name])).topics[name].topic_id
+            for cluster, name in ((source, topic), (target, f"A.{topic}"))
+        ]
+        block = SegmentBlock(
+            source=TopicPartition(topic, 0),
+            source_topic_id=ids[0],
+            target_topic_id=ids[1],
+            epoch=1_000_000,
+            segments=segments,
+            source_next=source_next,
+        )
+        await InternalWriter(target, SEGMENTS).append([InternalRecord(encode_key(block.key), encode_value(block))])
+    finally:
+        await source.close()
+        await target.close()
 
 
 async def _assigned(member: Consumer) -> bool:
