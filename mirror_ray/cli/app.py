@@ -19,6 +19,7 @@ from mirror_ray.cli import (
     looking,
     machine,
     planning,
+    report,
     translating,
     up,
     verify,
@@ -80,6 +81,7 @@ app.command("compare")(compare.compare)
 app.command("failover")(failover.failover)
 app.command("failback")(failover.failback)
 app.command("verify")(verify.verify)
+app.command("report")(report.report)
 app.command("replicators")(looking.replicators)
 app.command("events")(looking.events)
 app.command("gaps")(looking.gaps)

@@ -75,12 +75,11 @@ def read_new(
         directory.save(recomputed(directory.progress))
 
 
-def select(
-    spark: SparkSession, directory: ReportDirectory, since_ms: int | None, until_ms: int | None
-) -> Selection | None:
-    """What the directory holds of intervals that begin in ``[since_ms, until_ms)``; None: nothing."""
+def select(spark: SparkSession, directory: ReportDirectory, since_ms: int | None, until_ms: int | None) -> Selection:
+    """What the directory holds of intervals that begin in ``[since_ms, until_ms)``; it may be nothing."""
+    nothing = Selection(partitions=[], steps=[], step_ms=_STEPS_MS[0])
     if not directory.progress.files:
-        return None
+        return nothing
     rows = _completed(spark, directory)
     if since_ms is not None:
         rows = rows.where(F.col("from_ms") >= since_ms)
@@ -90,7 +89,7 @@ def select(
     try:
         partitions = [row.asDict() for row in _by_partition(rows).collect()]
         if not partitions:
-            return None
+            return nothing
         length_ms = max(row["to_ms"] for row in partitions) - min(row["from_ms"] for row in partitions)
         step_ms = next((each for each in _STEPS_MS if length_ms <= each * _MOST_STEPS), _STEPS_MS[-1])
         stepped = rows.withColumn("step", F.expr(f"from_ms div {step_ms} * {step_ms}"))

@@ -1,0 +1,148 @@
+"""The command report."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.output import emit, out, say
+from mirror_ray.cli.systems import ConfigOption, find_system, ray_for_spark
+from mirror_ray.cli.times import TIME_FORMS, parse_time
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import FlowSettings, MirrorSettings
+    from mirror_ray.mirror import Mirror
+    from mirror_ray.report.document import Asked
+
+#: About what clouds take for a GB between regions.
+DEFAULT_PRICE_PER_GB = 0.02
+
+
+def report(
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    to: Annotated[
+        Path,
+        typer.Option("--to", metavar="DIR", help="The report's directory; later runs add to it.", show_default=False),
+    ],
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help=f"Show from then on: {TIME_FORMS}.", show_default=False),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Show up to then, in the same forms.", show_default=False),
+    ] = None,
+    price_per_gb: Annotated[
+        float, typer.Option("--price-per-gb", min=0, help="Of a GB (1,000,000,000 bytes) over the link.")
+    ] = DEFAULT_PRICE_PER_GB,
+    currency: Annotated[str, typer.Option("--currency", help="Of that price; any text.")] = "USD",
+    config: ConfigOption = None,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Write what a flow copied, how fast and at what cost, as Parquet and as one HTML page; by Spark, in its Ray.
+
+    Reads from the flow's statistics topic what is new since the last run to the same directory. Exit 1: nothing is
+    known of that time.
+    """
+    from mirror_ray.report.document import Asked
+
+    wanted = _parse(flow)
+    now_ms = time.time_ns() // 1_000_000
+    asked = Asked(
+        since_ms=None if since is None else parse_time(since, now_ms),
+        until_ms=None if until is None else parse_time(until, now_ms),
+        price_per_gb=price_per_gb,
+        currency=currency,
+        created_ms=now_ms,
+    )
+    if asked.since_ms is not None and asked.until_ms is not None and asked.since_ms >= asked.until_ms:
+        raise ConfigError(f"--since {since} is not before --until {until}")
+    with find_system(config, name, address, wanted) as (settings, mirror):
+        document = _write(settings, _flow_of(settings, wanted), mirror, to, asked, (name, address))
+    summary = _summary(document, to)
+    emit(summary, output, lambda: _print(document, summary))
+    if not document["total"]["statistics_records"]:
+        raise typer.Exit(1)
+
+
+def _write(
+    settings: MirrorSettings, flow: FlowSettings, mirror: Mirror | None, to: Path, asked: Asked, place: Any
+) -> dict[str, Any]:
+    """Read what is new, and write the report of all that was asked for; the figures."""
+    from mirror_ray.model.internal_topics import statistics_topic
+    from mirror_ray.report.cluster import find_statistics, read_ends, read_gaps
+    from mirror_ray.report.document import Found, make_document
+    from mirror_ray.report.page import make_page
+    from mirror_ray.report.store import open_directory
+
+    name, address = place
+    cluster = settings.clusters[flow.name.target]
+    log = find_statistics(cluster, flow)
+    with open_directory(to, str(flow.name), statistics_topic(flow.name.source)) as directory:
+        say(f"reading {directory.progress.topic} on {flow.name.target} with Spark, this takes a minute or so")
+        with ray_for_spark(name, address, mirror):
+            from mirror_ray.spark.report import read_new, select
+            from mirror_ray.spark.session import spark_session
+
+            with spark_session(f"{name}-report", settings.spark) as spark:
+                read_new(spark, cluster, log.topic_id, log.bounds, directory)
+                selection = select(spark, directory, asked.since_ms, asked.until_ms)
+        found = Found(
+            progress=directory.progress,
+            partitions=selection.partitions,
+            steps=selection.steps,
+            step_ms=selection.step_ms,
+            gaps=read_gaps(cluster, flow),
+            target_ends=read_ends(cluster, selection.partitions),
+        )
+        document = make_document(asked, found)
+        directory.write("report.json", json.dumps(document, indent=1, ensure_ascii=False))
+        directory.write("report.html", make_page(document))
+    return document
+
+
+def _summary(document: dict[str, Any], to: Path) -> dict[str, Any]:
+    kept = ("flow", "from_ms", "to_ms", "total", "cost", "worst_lag", "check")
+    files = {"page": str(to / "report.html"), "figures": str(to / "report.json")}
+    return {
+        **{name: document[name] for name in kept},
+        "topics": len(document["topics"]),
+        "partitions": len(document["partitions"]),
+        "gaps": None if document["gaps"] is None else len(document["gaps"]),
+        "unusable": document["sources"]["unusable"],
+        **files,
+    }
+
+
+def _print(document: dict[str, Any], summary: dict[str, Any]) -> None:
+    from mirror_ray.report.explained import headline
+
+    for sentence in headline(document):
+        out().print(sentence, soft_wrap=True)
+    if unusable := sum(summary["unusable"].values()):
+        say(f"{unusable} records of the statistics topic could not be used; the page names them", "yellow")
+    out().print(f"\n{summary['page']}\n{summary['figures']}", soft_wrap=True)
+
+
+def _parse(flow: str) -> FlowName:
+    try:
+        return FlowName.parse(flow)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _flow_of(settings: MirrorSettings, flow: FlowName) -> FlowSettings:
+    try:
+        return settings.flow(flow)
+    except KeyError:
+        known = ", ".join(str(each.name) for each in settings.flows) or "none"
+        raise ConfigError(f"there is no flow {flow}; there are: {known}") from None

@@ -1,0 +1,113 @@
+"""The tables of a report's page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from mirror_ray.report.words import UNKNOWN, lasting, moment, number, per_second, ratio, size
+
+Row = Mapping[str, Any]
+#: Heading, what it means, and the cell made from a row.
+Column = tuple[str, str, Callable[[Row], str]]
+
+#: More rows than that make a page slow; all are in report.json.
+MOST_ROWS = 500
+
+
+def _spread(name: str, which: str, words: Callable[[float | None], str]) -> Callable[[Row], str]:
+    return lambda row: words(row[name][which])
+
+
+_FIGURES: tuple[Column, ...] = (
+    ("Records", "copied, with those that were not told of", lambda row: number(row["records"])),
+    ("Records/s", "mean over the time shown", lambda row: number(row["records_per_s"])),
+    ("On the wire", "bytes of record batches as the target holds them", lambda row: size(row["wire_bytes"])),
+    ("Rate", "bytes on the wire per second, mean over the time shown", lambda row: per_second(row["wire_bytes_per_s"])),
+    ("Uncompressed", "estimated from samples", lambda row: f"≈ {size(row['uncompressed_bytes_estimated'])}"),
+    (
+        "Ratio",
+        "uncompressed bytes for one on the wire, estimated",
+        lambda row: ratio(row["compression_ratio_estimated"]),
+    ),
+    ("Codec", "of the batches seen last", lambda row: ", ".join(row["codecs"]) or UNKNOWN),
+    ("Latency p50", "half of the records took at most this", _spread("latency_ms", "p50", lasting)),
+    ("p99", "99 of 100 records took at most this", _spread("latency_ms", "p99", lasting)),
+    ("Slowest", "no record took longer than this", _spread("latency_ms", "max", lasting)),
+    ("Lag p95", "records behind, in 95 of 100 intervals at most", _spread("lag_records", "p95", number)),
+    ("Largest lag", "records behind, at most", _spread("lag_records", "max", number)),
+    ("Restarts", "how often the copy was established anew", lambda row: number(row["restarts"])),
+    ("Untold", "records copied by replicators that died before they told", lambda row: number(row["untold_records"])),
+)
+TOPICS: tuple[Column, ...] = (
+    ("Topic", "on the source", lambda row: row["topic"]),
+    ("Partitions", "of which something was told", lambda row: number(row["partitions"])),
+    *_FIGURES,
+)
+PARTITIONS: tuple[Column, ...] = (
+    ("Partition", "on the source", lambda row: f"{row['topic']}-{row['partition']}"),
+    *_FIGURES,
+    (
+        "Target offsets",
+        "told of, from and to",
+        lambda row: f"{row['first_target_offset']:,} to {row['last_target_offset']:,}",
+    ),
+    (
+        "Target's end",
+        "now; unknown where others write too, or the topic is another",
+        lambda row: number(row["target_end"]),
+    ),
+)
+LOGS: tuple[Column, ...] = (
+    ("Topic id", "of the statistics topic", lambda row: row["topic_id"] or UNKNOWN),
+    ("Partition", "", lambda row: number(row["partition"])),
+    ("First offset", "that was read", lambda row: number(row["first"])),
+    ("Read up to", "not included", lambda row: number(row["next"])),
+    ("Deleted unread", "by retention, before a report came by", lambda row: number(row["missed"])),
+)
+UNUSABLE: tuple[Column, ...] = (
+    ("Record", "topic id, partition, offset", lambda row: f"{row['topic_id']} {row['partition']}-{row['offset']}"),
+    ("Why", "", lambda row: row["kind"].replace("_", " ")),
+    ("How it begins", "", lambda row: row["text"]),
+)
+GAPS: tuple[Column, ...] = (
+    ("Partition", "", lambda row: f"{row['topic']}-{row['partition']}"),
+    ("When (UTC)", "", lambda row: moment(row["time_ms"])),
+    ("What", "", lambda row: row["kind"].replace("_", " ")),
+    ("Answer", "", lambda row: row["policy"]),
+    ("Source offsets", "", lambda row: _offsets(row["source_from"], row["source_to"])),
+    ("Said", "", lambda row: row["text"]),
+)
+_TEXTS = frozenset({"Topic", "Partition", "Record", "Why", "How it begins", "Said", "What", "Answer", "Codec"})
+_LONG = frozenset({"Said", "How it begins"})
+
+
+def table(rows: Sequence[Row], columns: Sequence[Column], caption: str) -> str:
+    """An HTML table; every cell is escaped. Beyond ``MOST_ROWS`` rows it says where the others are."""
+    heads = "".join(
+        f'<th scope="col" title="{escape(why)}"{_left(name)}>{escape(name)}</th>' for name, why, _ in columns
+    )
+    body = "".join(f"<tr>{''.join(_cell(row, column) for column in columns)}</tr>" for row in rows[:MOST_ROWS])
+    more = len(rows) - MOST_ROWS
+    rest = f'<p class="muted">{number(more)} more are in report.json and in hours/.</p>' if more > 0 else ""
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{rest}"
+    )
+
+
+def _cell(row: Row, column: Column) -> str:
+    name, _, cell = column
+    text = escape(cell(row))
+    if name in _LONG:
+        return f'<td class="left wrap">{text}</td>'
+    return f'<td class="name left" title="{text}">{text}</td>' if name in _TEXTS else f"<td>{text}</td>"
+
+
+def _left(name: str) -> str:
+    return ' class="left"' if name in _TEXTS else ""
+
+
+def _offsets(first: int, end: int) -> str:
+    return UNKNOWN if first < 0 else f"{first:,} to {end:,}" if end >= 0 else f"from {first:,}"
