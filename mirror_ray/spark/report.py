@@ -140,15 +140,16 @@ def _completed(spark: SparkSession, directory: ReportDirectory) -> DataFrame:
 
 
 def _by_partition(rows: DataFrame) -> DataFrame:
-    keys = ("topic", "partition", "target_topic", "target_partition")
-    identities = rows.groupBy(*keys).agg(
-        F.bool_or("shared").alias("shared"),
-        F.sort_array(F.collect_set("codec")).alias("codecs"),
-        F.sort_array(F.collect_set("replicator")).alias("replicators"),
-        F.sort_array(F.collect_set("source_topic_id")).alias("source_topic_ids"),
-        F.sort_array(F.collect_set("target_topic_id")).alias("target_topic_ids"),
-        F.min("target_from").alias("first_target_offset"),
-        F.max("target_to").alias("last_target_offset"),
-        F.max_by("target_topic_id", "to_ms").alias("newest_target_topic_id"),
+    lists = {
+        f"{name}s": F.sort_array(F.collect_set(name))
+        for name in ("codec", "replicator", "source_topic_id", "target_topic_id")
+    }
+    found = aggregated(
+        rows,
+        *("topic", "partition", "target_topic", "target_partition"),
+        shared=F.bool_or("shared"),
+        first_target_offset=F.min("target_from"),
+        last_target_offset=F.max("target_to"),
+        **lists,
     )
-    return aggregated(rows, *keys).join(identities, [*keys]).orderBy("topic", "partition", "target_topic")
+    return found.orderBy("topic", "partition", "target_topic")

@@ -11,31 +11,47 @@ from mirror_ray.records.statistics import LATENCY_BOUNDS_MS
 from mirror_ray.report.figures import PERCENTS
 
 _HISTOGRAMS: Final = ("latency_ms", "lag_ms", "lag_records")
+#: What stands for a row itself among the values of its histograms.
+_ROW: Final = "row"
 
 
-def aggregated(rows: DataFrame, *keys: str) -> DataFrame:
+def aggregated(rows: DataFrame, *keys: str, **more: Column) -> DataFrame:
     """The sums of ``mirror_ray.report.figures.Figures`` by ``keys``, which are never null; histograms are maps.
 
     Args:
         rows: Of ``report_records.completed``.
         keys: Columns of it.
+        more: Further aggregates, by the names of their columns.
     """
     once = ~F.col("told_twice")
-    sums = rows.groupBy(*keys).agg(
-        F.count_if(once).alias("told"),
-        *(
-            F.sum(F.when(once, F.col(name)).otherwise(0)).alias(name)
-            for name in ("records", "batches", "wire_bytes", "uncompressed_bytes", "restarts", "untold_records")
-        ),
-        F.sum(F.when(once, F.col("sampled_wire_bytes")).otherwise(0)).alias("measured_bytes"),
-        F.sum(F.when(once, F.col("mismatches")).otherwise(0)).alias("mismatches"),
-        F.count_if("told_twice").alias("told_twice"),
-        F.max("lag_ms").alias("lag_ms_max"),
-        F.max(F.greatest("lag_records", "lag_records_max")).alias("lag_records_max"),
-        F.min("from_ms").alias("from_ms"),
-        F.max("to_ms").alias("to_ms"),
+    summed = ("records", "batches", "wire_bytes", "uncompressed_bytes", "restarts", "untold_records", "mismatches")
+    columns = {
+        "told": F.count_if(once),
+        **{name: F.sum(F.when(once, F.col(name)).otherwise(0)) for name in summed},
+        "measured_bytes": F.sum(F.when(once, F.col("sampled_wire_bytes")).otherwise(0)),
+        "told_twice": F.count_if("told_twice"),
+        "lag_ms_max": F.max("lag_ms"),
+        "lag_records_max": F.max(F.greatest("lag_records", "lag_records_max")),
+        "from_ms": F.min("from_ms"),
+        "to_ms": F.max("to_ms"),
+        **more,
+    }
+    # One pass for all: each row stands once for itself, and once for each bucket of its histograms.
+    values = F.concat(_values(F.lit(_ROW)), F.when(once, _buckets()).otherwise(F.array()))
+    exploded = rows.withColumn("value", F.explode(values))
+    parts = exploded.groupBy(*keys, "value.kind", "value.bound").agg(
+        F.sum("value.n").alias("n"), *(column.alias(f"row_{name}") for name, column in columns.items())
     )
-    return sums.join(_histograms(rows.where(once), keys), [*keys], "left")
+    return parts.groupBy(*keys).agg(
+        *(
+            F.first(F.when(F.col("kind") == _ROW, F.col(f"row_{name}")), ignorenulls=True).alias(name)
+            for name in columns
+        ),
+        *(
+            F.map_from_entries(F.collect_list(F.when(F.col("kind") == name, F.struct("bound", "n")))).alias(name)
+            for name in _HISTOGRAMS
+        ),
+    )
 
 
 def with_percentiles(figures: DataFrame) -> DataFrame:
@@ -45,29 +61,28 @@ def with_percentiles(figures: DataFrame) -> DataFrame:
     )
 
 
-def _histograms(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+def _buckets() -> Column:
+    """A row's values of all histograms."""
     latency = F.transform(
-        F.map_entries("latency_ms"),
-        lambda each: F.struct(F.lit("latency_ms").alias("kind"), each["key"].alias("bound"), each["value"].alias("n")),
+        F.map_entries("latency_ms"), lambda each: _value(F.lit("latency_ms"), each["key"], each["value"])
     )
-    values = rows.select(*keys, F.explode(F.concat(latency, _samples("lag_ms"), _samples("lag_records"))).alias("each"))
-    buckets = values.groupBy(*keys, "each.kind", "each.bound").agg(F.sum("each.n").alias("n"))
-    return buckets.groupBy(*keys).agg(
-        *(
-            F.map_from_entries(F.collect_list(F.when(F.col("kind") == name, F.struct("bound", "n")))).alias(name)
-            for name in _HISTOGRAMS
-        )
-    )
+    return F.concat(latency, *(_sample(name) for name in ("lag_ms", "lag_records")))
 
 
-def _samples(name: str) -> Column:
-    """A lag as an array of one value of a histogram, or of none where it is not known."""
+def _sample(name: str) -> Column:
+    """A lag as one value of a histogram, or as none where it is not known."""
     bounds = F.array(*(F.lit(bound) for bound in LATENCY_BOUNDS_MS))
-    bucket = F.coalesce(
-        F.try_element_at(F.filter(bounds, lambda each: each >= F.col(name)), F.lit(1)), F.lit(LATENCY_BOUNDS_MS[-1])
-    )
-    value = F.array(F.struct(F.lit(name).alias("kind"), bucket.alias("bound"), F.lit(1).cast("bigint").alias("n")))
+    above = F.try_element_at(F.filter(bounds, lambda each: each >= F.col(name)), F.lit(1))
+    value = _values(F.lit(name), F.coalesce(above, F.lit(LATENCY_BOUNDS_MS[-1])))
     return F.when(F.col(name).isNotNull(), value).otherwise(F.array())
+
+
+def _values(kind: Column, bound: Column | None = None) -> Column:
+    return F.array(_value(kind, F.lit(0) if bound is None else bound, F.lit(1)))
+
+
+def _value(kind: Column, bound: Column, number: Column) -> Column:
+    return F.struct(kind.alias("kind"), bound.cast("bigint").alias("bound"), number.cast("bigint").alias("n"))
 
 
 def _percentile(name: str, percent: int) -> Column:
@@ -81,7 +96,7 @@ def _percentile(name: str, percent: int) -> Column:
                 'bound', coalesce(so_far.bound, if(
                     so_far.seen + each.value >= greatest(1, ceil(
                         {percent} * aggregate(map_values({name}), 0L, (total, n) -> total + n) / 100
-                    )), cast(each.key as bigint), null))
+                    )), each.key, null))
             ),
             so_far -> so_far.bound
         )"""
