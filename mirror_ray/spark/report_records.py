@@ -31,12 +31,12 @@ _VALUE: Final = f"version bigint, {_FIELDS}, latency_ms map<string, bigint>"
 _PLACE: Final = ("told_topic_id", "told_partition", "told_offset")
 #: The columns of ``intervals``, but for the day that they are partitioned by.
 INTERVALS: Final = (
-    f"{_FIELDS}, latency_ms map<int, bigint>, told_topic_id string, told_partition int, told_offset bigint"
+    f"{_FIELDS}, latency_ms map<bigint, bigint>, told_topic_id string, told_partition int, told_offset bigint"
 )
 #: Of a record that can't be used, so much is kept.
 _TEXT_LENGTH: Final = 120
 _YEAR_10000_MS: Final = 253_402_300_800_000
-_BUCKET: Final = r"^\d{1,10}$"
+_BUCKET: Final = r"^\d{1,18}$"
 
 #: One copy of a partition: its offsets on the target only grow.
 _COPY: Final = ("topic", "partition", "source_topic_id", "target_topic_id", "target_topic", "target_partition")
@@ -71,7 +71,7 @@ def parsed(table: DataFrame, flow: str, topic_id: str) -> DataFrame:
         .when(F.col("it.flow") != flow, "other_flow")
     )
     day = F.expr("date_add(date'1970-01-01', cast(it.from_ms div 86400000 as int))")
-    latency = F.transform_keys("it.latency_ms", lambda key, _: key.cast("int"))
+    latency = F.transform_keys("it.latency_ms", lambda key, _: key.cast("bigint"))
     return (
         rows.withColumn("problem", problem)
         .select(

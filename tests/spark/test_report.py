@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import MirrorSettings, StatisticsSettings, TopicSettings
 from mirror_ray.model.internal_topics import statistics_topic
+from mirror_ray.records.statistics import LATENCY_BOUNDS_MS
 from mirror_ray.report.cluster import StatisticsLog, find_statistics, read_ends, read_gaps
 from mirror_ray.report.document import Asked, Found, make_document
 from mirror_ray.report.histogram import percentile
@@ -291,7 +292,12 @@ def test_records_of_no_use_are_counted_and_shown(
     source = f"s{unique_topic[-6:]}"
     config = clusters.b.confluent_config()
     topic = create_topic(config, statistics_topic(source))
-    good = partition_statistics(flow=f"{source}->B", from_ms=1_790_000_000_000, to_ms=1_790_000_060_000)
+    good = partition_statistics(
+        flow=f"{source}->B",
+        from_ms=1_790_000_000_000,
+        to_ms=1_790_000_060_000,
+        latency_ms={10: 9, LATENCY_BOUNDS_MS[-1]: 1},
+    )
     value = good.encode()[1]
     bad: dict[str, list[bytes | None]] = {
         "not_json": [b"", None, b"{", b"\xff\xfe", b"[1]", b"7"],
@@ -315,5 +321,7 @@ def test_records_of_no_use_are_counted_and_shown(
     assert made["sources"]["unusable"] == {kind: len(each) for kind, each in sorted(bad.items())}
     assert [each["offset"] for each in made["sources"]["unusable_examples"]] == list(range(1, 11))
     assert made["total"]["told_records"] == 10
+    spread = made["total"]["latency_ms"]
+    assert (spread["p50"], spread["p95"], spread["max"]) == (10, LATENCY_BOUNDS_MS[-1], LATENCY_BOUNDS_MS[-1])
     assert made["total"]["statistics_told_twice"] == 1
     assert made["gaps"] is None
