@@ -105,6 +105,8 @@ def start(clusters: list[DevCluster], config: Path) -> str:
     began_s = time.monotonic()
     process = subprocess.Popen([*COMMAND, "up", str(config), "--name", NAME, "--detach"], stderr=subprocess.DEVNULL)
     while not ends.total():
+        if process.poll():
+            raise SystemExit(f"mirror-ray up: exit {process.returncode}; is the machine too busy to start Ray?")
         time.sleep(POLL_S)
     seconds = time.monotonic() - began_s
     process.wait(60)
