@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +14,7 @@ import typer
 from mirror_ray.cli import foreground
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
-from mirror_ray.cli.systems import ConfigOption, find_system
+from mirror_ray.cli.systems import ConfigOption, find_system, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mirror_ray.mirror import Mirror
     from mirror_ray.observe.status import PartitionStatus
     from mirror_ray.verification.planning import Wanted
-    from mirror_ray.verification.run import Progress
+    from mirror_ray.verification.run import MakeLooker, Progress
     from mirror_ray.verification.verdict import PartitionVerdict, Report
 
 _TOPICS: Columns = (
@@ -58,6 +58,9 @@ def verify(
         str | None,
         typer.Option("--since", metavar="TIME", help=f"Records from then on: {TIME_FORMS}.", show_default=False),
     ] = None,
+    by_spark: Annotated[
+        bool, typer.Option("--spark", help="Let Spark read and hash, in the system's Ray: for very large topics.")
+    ] = False,
     config: ConfigOption = None,
     output: FormatOption = Format.table,
     address: AddressOption = None,
@@ -76,7 +79,9 @@ def verify(
     wanted = Wanted(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
     name_of_flow = _parse(flow)
     with find_system(config, name, address, name_of_flow) as (settings, mirror), foreground.interruptible():
-        report = _report(settings, name_of_flow, wanted, mirror)
+        _check_flow(settings, name_of_flow)
+        with _looker(settings, name_of_flow, mirror, name, address) if by_spark else nullcontext() as make_looker:
+            report = _report(settings, name_of_flow, wanted, mirror, make_looker)
     emit(report.plain(), output, lambda: _print(report))
     for each in report.partitions:
         if each.checked.gave_up:
@@ -92,17 +97,42 @@ def _parse(flow: str) -> FlowName:
         raise ConfigError(str(error)) from None
 
 
-def _report(settings: MirrorSettings, flow: FlowName, wanted: Wanted, mirror: Mirror | None) -> Report:
-    from mirror_ray.verification.run import Progress, verify_flow
-
+def _check_flow(settings: MirrorSettings, flow: FlowName) -> None:
     try:
         settings.flow(flow)
     except KeyError:
         known = ", ".join(str(each.name) for each in settings.flows)
         raise ConfigError(f"there is no flow {flow}; there are: {known}") from None
+
+
+@contextmanager
+def _looker(
+    settings: MirrorSettings, flow: FlowName, mirror: Mirror | None, name: str, address: str | None
+) -> Iterator[MakeLooker]:
+    """Who takes the first look by Spark, in the system's Ray or in one of its own."""
+    from mirror_ray.spark.session import spark_session
+    from mirror_ray.spark.verification import SparkLooker
+
+    say("verify: starting Spark in Ray")
+    clusters = settings.clusters[flow.source], settings.clusters[flow.target]
+    with ray_for_spark(name, address, mirror), spark_session("mirror-ray-verify", settings.spark) as spark:
+        yield lambda logs, plain: SparkLooker(spark, clusters, logs, plain)
+
+
+def _report(
+    settings: MirrorSettings,
+    flow: FlowName,
+    wanted: Wanted,
+    mirror: Mirror | None,
+    make_looker: MakeLooker | None,
+) -> Report:
+    from mirror_ray.verification.run import Progress, verify_flow
+
     running = _partitions(mirror, flow)
     with _telling(Progress()) as progress:
-        return asyncio.run(verify_flow(settings, flow, wanted, running=running, progress=progress))
+        return asyncio.run(
+            verify_flow(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
+        )
 
 
 def _partitions(mirror: Mirror | None, flow: FlowName) -> Sequence[PartitionStatus]:

@@ -20,7 +20,7 @@ from mirror_ray.verification.verdict import Checked
 #: Retention may take the beginning of what is read; then it is begun anew behind that.
 _ATTEMPTS = 10
 #: Keys of one partition that are looked at again.
-_MOST_KEYS = 1000
+MOST_KEYS = 1000
 
 #: The first exact pair of a job at or behind both positions; None: none is known.
 BeginAt = Callable[[Job, int, int], Awaitable[Pair | None]]
@@ -115,7 +115,7 @@ class Judge:
         )
 
     async def _judge_keys(self, job: Job, look: Look) -> Checked:
-        keys = set(sorted(look.differing_keys)[:_MOST_KEYS])
+        keys = set(sorted(look.differing_keys)[:MOST_KEYS])
         superseded: set[bytes] = set()
         findings: list[Finding] = []
         if keys:
@@ -134,7 +134,7 @@ class Judge:
             keys=look.keys,
             superseded=len(superseded),
             findings=with_gaps(findings, job.gaps),
-            gave_up=len(look.differing_keys) > _MOST_KEYS,
+            gave_up=len(look.differing_keys) > MOST_KEYS,
             notes=job.notes,
         )
 

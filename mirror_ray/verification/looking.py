@@ -91,7 +91,7 @@ async def read_spans(
         ClusterUnreachableError: The leader does not answer.
         MirrorError: The log can't be read.
     """
-    for first, end in stretches(list(spans)):
+    for first, end in stretches(spans):
         start = first
         while start < end:
             try:

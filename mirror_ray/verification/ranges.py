@@ -6,6 +6,7 @@ a task of Spark, all of them or a sample.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
@@ -143,14 +144,23 @@ def joined(ranges: Iterable[Range]) -> list[Range]:
     return found
 
 
-def stretches(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ascending spans of offsets of one side, those that touch as one: what is to be read."""
+def stretches(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of offsets of one side, ascending, those that touch or overlap as one: what is to be read."""
     found: list[tuple[int, int]] = []
-    for first, end in spans:
+    for first, end in sorted(spans):
         if first >= end:
             continue
-        if found and found[-1][1] == first:
-            found[-1] = (found[-1][0], end)
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
             found.append((first, end))
     return found
+
+
+def gathered(spans: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """At most so many ascending spans that hold all of these: the nearest ones as one, with what lies between."""
+    if len(spans) <= most:
+        return list(spans)
+    holes = sorted(range(1, len(spans)), key=lambda at: spans[at - 1][1] - spans[at][0])
+    begins = [0, *sorted(holes[: most - 1]), len(spans)]
+    return [(spans[first][0], spans[end - 1][1]) for first, end in itertools.pairwise(begins)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
-from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.names import FlowName
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.maps import FollowedMap
 from mirror_ray.verification.job import Job, Looker
@@ -19,7 +19,7 @@ from mirror_ray.verification.judging import Judge
 from mirror_ray.verification.looking import AT_ONCE, PlainLooker
 from mirror_ray.verification.planning import Planner, Wanted
 from mirror_ray.verification.reading import Log
-from mirror_ray.verification.verdict import Checked, PartitionVerdict, Report
+from mirror_ray.verification.verdict import PartitionVerdict, Report
 
 _log = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ class Progress:
         return f"verify: {self.records:,} records read of {self.partitions} partitions with {self.offsets:,} offsets"
 
 
-#: Makes the first look at both clusters of a flow.
-MakeLooker = Callable[[FlowSettings, MirrorSettings], Looker]
+#: Makes who takes the first look, from where a job's logs are, and who can always do it.
+MakeLooker = Callable[[Callable[[Job], tuple[Log, Log]], Looker], Looker]
 
 
 class Verification:
@@ -67,26 +67,34 @@ class Verification:
             Log(self.target, job.target, job.target_topic_id, True, purpose),
         )
 
-    async def verify(self, jobs: Sequence[Job], looker: Looker | None = None) -> list[PartitionVerdict]:
+    async def verify(self, jobs: Sequence[Job], make_looker: MakeLooker | None = None) -> list[PartitionVerdict]:
         """Compare what was planned; by default this process does it.
 
         Raises:
             ClusterUnreachableError: A cluster does not answer.
             MirrorError: A log can't be read.
         """
-        ready = [job for job in jobs if job.reason is None and job.ranges]
+        ready = [job for job in jobs if _can_be_compared(job)]
         self.progress.partitions = len(ready)
         self.progress.offsets = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
-        looks = await (looker or PlainLooker(self.logs, self._told)).look(ready)
+        plain = PlainLooker(self.logs, self._told)
+        looks = iter(await (make_looker(self.logs, plain) if make_looker else plain).look(ready))
         judge = Judge(self.logs, self.planner.begin_at)
-        found: dict[TopicPartition, Checked] = {}
-        for job, look in zip(ready, looks, strict=True):
-            found[job.source] = await judge.judge(job, look)
-            self.progress.judged += 1
-        return [job.verdict(found.get(job.source)) for job in jobs]
+        verdicts: list[PartitionVerdict] = []
+        for job in jobs:
+            checked = None
+            if _can_be_compared(job):
+                checked = await judge.judge(job, next(looks))
+                self.progress.judged += 1
+            verdicts.append(job.verdict(checked))
+        return verdicts
 
     def _told(self, records: int) -> None:
         self.progress.records += records
+
+
+def _can_be_compared(job: Job) -> bool:
+    return job.reason is None and bool(job.ranges)
 
 
 @asynccontextmanager
@@ -151,8 +159,8 @@ async def verify_flow(
         async with verification(settings, flow) as verifying:
             verifying.progress = progress or verifying.progress
             jobs = await verifying.planner.plan(wanted, running)
-            looker = make_looker(settings.flow(flow), settings) if make_looker is not None else None
-            return Report(flow=str(flow), sample=wanted.sample, partitions=await verifying.verify(jobs, looker))
+            found = await verifying.verify(jobs, make_looker)
+            return Report(flow=str(flow), sample=wanted.sample, partitions=found)
     except MirrorError:
         raise
     except OSError as error:

@@ -11,11 +11,11 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.finding import Kind
-from mirror_ray.verification.job import Job, Looker
+from mirror_ray.verification.job import Job
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.prints import Field
-from mirror_ray.verification.run import Verification, verify_flow
-from mirror_ray.verification.verdict import PartitionVerdict, Report
+from mirror_ray.verification.run import MakeLooker, Verification, verify_flow
+from mirror_ray.verification.verdict import Report
 from tests.support.engine import FLOW
 from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all
 
@@ -56,24 +56,22 @@ def plant(cluster: DevCluster, remote: str, fault: Callable[[list[Record], int],
     return planted
 
 
-async def judge_planted(
-    verifying: Verification, job: Job, planted: str, target: DevCluster, looker: Looker | None = None
-) -> PartitionVerdict:
-    """Take the planted topic for the copy."""
+async def with_copy(verifying: Verification, job: Job, planted: str, target: DevCluster) -> Job:
+    """The same job, with the planted topic for the copy."""
     end = end_offsets(target.confluent_config(), planted)[0]
     metadata = await verifying.target.refresh([planted])
     last = job.ranges[-1]._replace(target_end=end)
-    instead = replace(
+    return replace(
         job,
         target=TopicPartition(planted, 0),
         target_topic_id=metadata.topics[planted].topic_id,
         end=job.end._replace(target=end),
         ranges=(*job.ranges[:-1], last),
     )
-    (verdict,) = await verifying.verify([instead], looker)
-    return verdict
 
 
-async def verified(settings: MirrorSettings, topics: Sequence[str], **wanted: Any) -> Report:
+async def verified(
+    settings: MirrorSettings, topics: Sequence[str], make_looker: MakeLooker | None = None, **wanted: Any
+) -> Report:
     """The report of these topics."""
-    return await verify_flow(settings, FLOW, Wanted(topics=tuple(topics), **wanted))
+    return await verify_flow(settings, FLOW, Wanted(topics=tuple(topics), **wanted), make_looker=make_looker)

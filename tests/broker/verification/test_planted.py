@@ -9,7 +9,7 @@ from mirror_ray.verification.run import verification
 from tests.support.clusters import TopicMaker
 from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import Message, produce, produce_transactions, read_placed, sample_messages
-from tests.support.verifying import FAULTS, judge_planted, plant, verified
+from tests.support.verifying import FAULTS, plant, verified, with_copy
 
 
 async def test_each_fault_in_the_copy_of_a_transactional_topic(flow: Replicated, make_topic: TopicMaker) -> None:
@@ -33,7 +33,7 @@ async def test_each_fault_in_the_copy_of_a_transactional_topic(flow: Replicated,
             planted = plant(flow.target, remote, fault, at)
             for size in (50, 100_000):
                 (job,) = await verifying.planner.plan(Wanted(topics=(topic,), range_offsets=size))
-                verdict = await judge_planted(verifying, job, planted, flow.target)
+                (verdict,) = await verifying.verify([await with_copy(verifying, job, planted, flow.target)])
                 assert verdict.outcome == "differs"
                 (found,) = verdict.checked.findings
                 places = (source[at], at + 1 if kind == "doubled" else at)
@@ -73,7 +73,7 @@ async def test_each_fault_in_the_copy_of_a_compacted_topic(flow: Replicated, mak
         told = {}
         for name, (fault, _, _) in FAULTS.items():
             planted = plant(flow.target, remote, fault, 70)
-            verdict = await judge_planted(verifying, job, planted, flow.target)
+            (verdict,) = await verifying.verify([await with_copy(verifying, job, planted, flow.target)])
             assert verdict.compacted
             told[name] = [(each.kind, each.source_offset, each.target_offset) for each in verdict.checked.findings]
     assert told == {

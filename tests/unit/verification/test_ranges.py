@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mirror_ray.model.segment import Segment
 from mirror_ray.records.decode import Record, record_tail
 from mirror_ray.verification.prints import Sum, Sums
-from mirror_ray.verification.ranges import Pair, Range, cut, cut_shared, joined, next_pair, sampled, stretches
+from mirror_ray.verification.ranges import Pair, Range, cut, cut_shared, gathered, joined, next_pair, sampled, stretches
 
 _RUNS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 5), st.integers(0, 5)), min_size=1, max_size=20)
 
@@ -123,5 +123,14 @@ def test_a_span_whose_beginning_was_removed_is_not_known() -> None:
 
 
 def test_stretches_are_read_at_once() -> None:
-    """Spans that touch; empty ones are nothing to read."""
-    assert stretches([(0, 5), (5, 5), (5, 9), (12, 13)]) == [(0, 9), (12, 13)]
+    """Spans that touch or overlap; empty ones are nothing to read."""
+    assert stretches([(0, 5), (5, 5), (5, 9), (12, 13), (0, 3)]) == [(0, 9), (12, 13)]
+
+
+def test_the_nearest_stretches_are_read_as_one() -> None:
+    """No more than so many; what lies between is read along."""
+    spans = [(0, 5), (7, 9), (100, 110), (111, 120), (200, 201)]
+    assert gathered(spans, 5) == spans
+    assert gathered(spans, 3) == [(0, 9), (100, 120), (200, 201)]
+    assert gathered(spans, 1) == [(0, 201)]
+    assert gathered([], 3) == []

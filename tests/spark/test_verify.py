@@ -1,0 +1,102 @@
+"""Spark's look and this process's lead to the same report, on clean copies and on copies with a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mirror_ray.spark.verification import SparkLooker
+from mirror_ray.verification.job import Job
+from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.run import MakeLooker, verification
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import FLOW, Replicated
+from tests.support.kafka import Message, delete_records, produce, produce_transactions, sample_messages
+from tests.support.kinds import KINDS, compact, create_every_kind, fill_every_kind
+from tests.support.verifying import FAULTS, plant, verified, with_copy
+
+pytestmark = pytest.mark.timeout(600)
+
+SPARKED = {"zstd", "transactional", "compacted", "headers", "tombstones", "large", "append-time"}
+
+
+@pytest.fixture
+async def flow(clusters: Clusters) -> AsyncIterator[Replicated]:
+    """``A->B`` between the shared clusters."""
+    async with Replicated(clusters.a, clusters.b) as replicated:
+        yield replicated
+
+
+@pytest.fixture
+def by_spark(spark: SparkSession, flow: Replicated) -> MakeLooker:
+    """Makes a look by Spark."""
+    clusters = flow.settings().clusters
+    return lambda logs, plain: SparkLooker(spark, (clusters["A"], clusters["B"]), logs, plain, small_offsets=1)
+
+
+async def test_every_kind_of_topic_is_equal(flow: Replicated, by_spark: MakeLooker) -> None:
+    """With the same figures as without Spark."""
+    mark = f"verify-{uuid.uuid4().hex[:6]}"
+    topics = create_every_kind(flow.source, mark)
+    fill_every_kind(flow.source, mark)
+    compact(flow.source, mark)
+    for topic, (partitions, _) in zip(topics, KINDS.values(), strict=True):
+        flow.remote(topic, partitions, retention_ms="-1")
+    await flow.copy(topics)
+    # Many small partitions cost Spark a task each.
+    topics = [each for each in topics if each.removeprefix(f"{mark}-") in SPARKED]
+    for sample in (1.0, 0.1):
+        plain = await verified(flow.settings(), topics, range_offsets=20, sample=sample)
+        sparked = await verified(flow.settings(), topics, by_spark, range_offsets=20, sample=sample)
+        assert sparked.plain() == plain.plain()
+        assert sparked.equal
+
+
+async def test_each_fault_is_told_alike(flow: Replicated, make_topic: TopicMaker, by_spark: MakeLooker) -> None:
+    """In a transactional topic and in a compacted one."""
+    topic, keyed = make_topic(flow.source), make_topic(flow.source, topic_config={"cleanup.policy": "compact"})
+    remotes = {topic: flow.remote(topic), keyed: flow.remote(keyed, cleanup_policy="compact")}
+    config = flow.source.confluent_config()
+    transactions = [(sample_messages(40, first=40 * number), number % 4 != 1) for number in range(8)]
+    produce_transactions(config, topic, transactions, transactional_id=uuid.uuid4().hex)
+    produce(config, keyed, [Message(b"%d" % n, b"key %d" % (n % 40)) for n in range(100)])
+    await flow.copy([topic, keyed])
+    jobs: list[Job] = []
+    async with verification(flow.settings(), FLOW) as verifying:
+        for job in await verifying.planner.plan(Wanted(topics=(topic, keyed), range_offsets=50)):
+            assert job.compacted == (job.source.topic == keyed)
+            for fault, _, _ in FAULTS.values():
+                planted = plant(flow.target, remotes[job.source.topic], fault, 70)
+                jobs.append(await with_copy(verifying, job, planted, flow.target))
+        plain, sparked = await verifying.verify(jobs), await verifying.verify(jobs, by_spark)
+    assert [each.plain() for each in sparked] == [each.plain() for each in plain]
+    # What is doubled or swapped is compacted away.
+    assert sum(each.outcome == "differs" for each in sparked) == 2 * len(FAULTS) - 2
+
+
+async def test_records_that_are_removed_meanwhile(
+    flow: Replicated, make_topic: TopicMaker, by_spark: MakeLooker
+) -> None:
+    """What is gone by the time that Spark reads is no difference; the rest is compared."""
+    topic = make_topic(flow.source)
+    flow.remote(topic)
+    produce(flow.source.confluent_config(), topic, sample_messages(300))
+    await flow.copy([topic])
+    async with verification(flow.settings(), FLOW) as verifying:
+        (job,) = await verifying.planner.plan(Wanted(topics=(topic,), range_offsets=50))
+        await asyncio.to_thread(delete_records, flow.source.confluent_config(), topic, 120)
+        (found,) = await verifying.verify([job], by_spark)
+    assert found.outcome == "equal"
+    assert found.checked.records == 180
+    assert found.checked.notes == ("120 source offsets were removed from a log before they were compared",)
+
+
+async def test_nothing_to_look_at(flow: Replicated, by_spark: MakeLooker) -> None:
+    """No job, no Spark job."""
+    async with verification(flow.settings(), FLOW) as verifying:
+        none: list[Job] = []
+        assert await verifying.verify(none, by_spark) == []
