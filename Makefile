@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-link bench-groups bench-holes bench-carry chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-tally chaos model jars clean
 
 UV_VERSION := 0.13.8
 VENV := .venv
@@ -24,6 +24,9 @@ help:
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make bench-groups  what a round over the offsets of 5,000 consumer groups costs'
 	@echo 'make bench-carry  what a round of the checkpoint actor costs with thousands of groups'
+	@echo 'make bench-history  what the history of commits costs with 250,000 offsets'
+	@echo 'make bench-translate  what translating 100,000 offsets by millions of segments costs with Spark'
+	@echo 'make bench-tally  what the statistics cost for each batch'
 	@echo 'make bench-holes  what ten million holes in one partition cost the map of offsets'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake requirements.lock from pyproject.toml'
@@ -54,6 +57,15 @@ lint: $(READY)
 format: $(READY)
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+bench-history: $(READY)
+	@$(BIN)/python -m benchmarks.history $(ARGS)
+
+bench-translate: $(READY)
+	@$(BIN)/python -m benchmarks.translate $(ARGS)
+
+bench-tally: $(READY)
+	@$(BIN)/python -m benchmarks.tally $(ARGS)
 
 chaos: $(READY)
 	@$(BIN)/mirror-ray chaos $(ARGS)
