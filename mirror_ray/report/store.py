@@ -119,7 +119,10 @@ def open_directory(path: Path, flow: str, topic: str) -> Iterator[ReportDirector
         directory = ReportDirectory(path, _load(path, flow, topic))
         directory.save(directory.progress)
         directory.clean()
-        yield directory
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory.staging, ignore_errors=True)
 
 
 def _lock(path: Path) -> IO[str]:
