@@ -11,7 +11,7 @@ import typer
 
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import emit, out, say
-from mirror_ray.cli.systems import ConfigOption, find_system, ray_for_spark
+from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
@@ -55,7 +55,7 @@ def report(
     """
     from mirror_ray.report.document import Asked
 
-    wanted = _parse(flow)
+    wanted = parse_flow(flow)
     now_ms = time.time_ns() // 1_000_000
     asked = Asked(
         since_ms=None if since is None else parse_time(since, now_ms),
@@ -131,13 +131,6 @@ def _print(document: dict[str, Any], summary: dict[str, Any]) -> None:
     if unusable := sum(summary["unusable"].values()):
         say(f"{unusable} records of the statistics topic could not be used; the page names them", "yellow")
     out().print(f"\n{summary['page']}\n{summary['figures']}", soft_wrap=True)
-
-
-def _parse(flow: str) -> FlowName:
-    try:
-        return FlowName.parse(flow)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
 
 
 def _flow_of(settings: MirrorSettings, flow: FlowName) -> FlowSettings:
