@@ -13,7 +13,7 @@ from mirror_ray.cli.columns import offset
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, count, emit, out, say, size, table
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
-from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.model.errors import MirrorError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -55,7 +55,7 @@ def compare(
     """
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror):
-        chosen = _flow(settings, flow_name)
+        chosen = settings.flow(flow_name)
         compared = _compare(settings, chosen, topics or (), _reasons(mirror, flow_name))
     shown = [each for each in compared if not differences or each.state != "equal"]
 
@@ -68,14 +68,6 @@ def compare(
     emit({"flow": flow, "differs": drifted, "topics": [_plain(each) for each in shown]}, output, show)
     if drifted:
         raise typer.Exit(1)
-
-
-def _flow(settings: MirrorSettings, name: FlowName) -> FlowSettings:
-    try:
-        return settings.flow(name)
-    except KeyError:
-        known = ", ".join(str(each.name) for each in settings.flows)
-        raise ConfigError(f"there is no flow {name}: there are {known}") from None
 
 
 def _reasons(mirror: Mirror | None, flow: FlowName) -> dict[str, str]:

@@ -14,7 +14,6 @@ from mirror_ray.cli.output import emit, out, say
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.model.names import FlowName
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import FlowSettings, MirrorSettings
@@ -67,7 +66,7 @@ def report(
     if asked.since_ms is not None and asked.until_ms is not None and asked.since_ms >= asked.until_ms:
         raise ConfigError(f"--since {since} is not before --until {until}")
     with find_system(config, name, address, wanted) as (settings, mirror):
-        document = _write(settings, _flow_of(settings, wanted), mirror, to, asked, (name, address))
+        document = _write(settings, settings.flow(wanted), mirror, to, asked, (name, address))
     summary = _summary(document, to)
     emit(summary, output, lambda: _print(document, summary))
     if not document["total"]["statistics_records"]:
@@ -131,11 +130,3 @@ def _print(document: dict[str, Any], summary: dict[str, Any]) -> None:
     if unusable := sum(summary["unusable"].values()):
         say(f"{unusable} records of the statistics topic could not be used; the page names them", "yellow")
     out().print(f"\n{summary['page']}\n{summary['figures']}", soft_wrap=True)
-
-
-def _flow_of(settings: MirrorSettings, flow: FlowName) -> FlowSettings:
-    try:
-        return settings.flow(flow)
-    except KeyError:
-        known = ", ".join(str(each.name) for each in settings.flows) or "none"
-        raise ConfigError(f"there is no flow {flow}; there are: {known}") from None

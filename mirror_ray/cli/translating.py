@@ -19,11 +19,10 @@ from mirror_ray.cli import columns
 from mirror_ray.cli.acting import confirm, parse_scope
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, emit, out, say, table
-from mirror_ray.cli.systems import ConfigOption, find_system, ray_for_spark
+from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.model.names import FlowName
 from mirror_ray.observe.groups import GroupStatus
 
 if TYPE_CHECKING:
@@ -160,10 +159,7 @@ def _of_offset(system: Mirror, flow: str, topic: str, partition: int, offset: in
 def _order(flow: str, as_of: str | None, *, commit: bool, dry: bool, force: bool) -> BulkOrder:
     from mirror_ray.failover.bulk import BulkOrder
 
-    try:
-        name = FlowName.parse(flow)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    name = parse_flow(flow)
     at_ms = parse_time(as_of, int(time.time() * 1000)) if as_of is not None else None
     return BulkOrder(flow=name, as_of_ms=at_ms, commit=commit, dry=dry, force=force)
 
@@ -172,9 +168,7 @@ def _of_all(
     order: BulkOrder, config: Path | None, name: str, address: str | None, *, spark: bool, yes: bool
 ) -> list[Row]:
     with find_system(config, name, address, order.flow) as (settings, mirror):
-        if order.flow not in {flow.name for flow in settings.flows}:
-            flows = ", ".join(str(flow.name) for flow in settings.flows) or "none"
-            raise ConfigError(f"there is no flow {order.flow}; flows: {flows}")
+        settings.flow(order.flow)
         if mirror is not None and not spark and order.as_of_ms is None and not order.commit:
             # What the checkpoint actors say costs nothing.
             found = mirror.groups(str(order.flow))

@@ -14,7 +14,7 @@ import typer
 from mirror_ray.cli import foreground
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
-from mirror_ray.cli.systems import ConfigOption, find_system, ray_for_spark
+from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
@@ -77,9 +77,9 @@ def verify(
         raise ConfigError(f"--sample {sample:g}: a fraction above 0, up to 1")
     since_ms = parse_time(since, round(time.time() * 1000)) if since is not None else None
     wanted = Wanted(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
-    name_of_flow = _parse(flow)
+    name_of_flow = parse_flow(flow)
     with find_system(config, name, address, name_of_flow) as (settings, mirror), foreground.interruptible():
-        _check_flow(settings, name_of_flow)
+        settings.flow(name_of_flow)
         with _looker(settings, name_of_flow, mirror, name, address) if by_spark else nullcontext() as make_looker:
             report = _report(settings, name_of_flow, wanted, mirror, make_looker)
     emit(report.plain(), output, lambda: _print(report))
@@ -88,21 +88,6 @@ def verify(
             say(f"{each.topic}-{each.partition}: too much differs, the rest of it was not looked at", "yellow")
     if not report.equal:
         raise typer.Exit(1)
-
-
-def _parse(flow: str) -> FlowName:
-    try:
-        return FlowName.parse(flow)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-def _check_flow(settings: MirrorSettings, flow: FlowName) -> None:
-    try:
-        settings.flow(flow)
-    except KeyError:
-        known = ", ".join(str(each.name) for each in settings.flows)
-        raise ConfigError(f"there is no flow {flow}; there are: {known}") from None
 
 
 @contextmanager

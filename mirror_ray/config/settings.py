@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.lease import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
@@ -276,9 +277,10 @@ class MirrorSettings(ReplicatorSettings):
         """The flow of that name.
 
         Raises:
-            KeyError: No such flow.
+            ConfigError: There is none; names those that there are.
         """
         for flow in self.flows:
             if flow.name == name:
                 return flow
-        raise KeyError(str(name))
+        names = ", ".join(str(each.name) for each in self.flows) or "none"
+        raise ConfigError(f"there is no flow {name}; flows: {names}")

@@ -74,7 +74,7 @@ async def carry_out(
         ClusterUnreachableError: A cluster that is needed does not answer; the plan is blocked there.
         OSError, MirrorError: A step failed; the same order goes on with it.
     """
-    flow = _flow(settings, order.flow)
+    flow = settings.flow(order.flow)
     _refuse(flow, order)
     sides = Sides(settings, order.flow, order.kind)
     async with sides:
@@ -104,7 +104,7 @@ async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
         ConfigError: There is no such flow.
         OSError, MirrorError: It can't be read.
     """
-    _flow(settings, flow)
+    settings.flow(flow)
     target = settings.clusters[flow.target]
     cluster = Cluster(target, f"{flow}|mirror-ray|audit")
     try:
@@ -204,14 +204,6 @@ def _moved(book: AuditBook, order: Order) -> dict[str, list[Place]]:
         f"no finished failover of {order.flow} is in its audit topic, so nobody knows which groups to bring back;"
         " --force brings every group that reads its remote topics"
     )
-
-
-def _flow(settings: MirrorSettings, name: FlowName) -> FlowSettings:
-    try:
-        return settings.flow(name)
-    except KeyError:
-        names = ", ".join(str(flow.name) for flow in settings.flows) or "none"
-        raise ConfigError(f"there is no flow {name}; flows: {names}") from None
 
 
 def _refuse(flow: FlowSettings, order: Order) -> None:

@@ -19,7 +19,13 @@ from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
 from mirror_ray.model.commit import CommittedOffset
-from mirror_ray.model.errors import ClusterUnreachableError, CorruptRecordError, KafkaProtocolError, MirrorError
+from mirror_ray.model.errors import (
+    ClusterUnreachableError,
+    ConfigError,
+    CorruptRecordError,
+    KafkaProtocolError,
+    MirrorError,
+)
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
@@ -66,7 +72,7 @@ class Sides:
         """Prepare. Without ``follow`` no map is read.
 
         Raises:
-            KeyError: There is no such flow.
+            ConfigError: There is no such flow.
             ConfigError: Security settings can't be used.
         """
         self.flow = settings.flow(flow)
@@ -291,6 +297,6 @@ def _reverse(settings: MirrorSettings, flow: FlowSettings) -> tuple[FlowSettings
     name = FlowName(flow.name.target, flow.name.source)
     try:
         back = settings.flow(name)
-    except KeyError:
+    except ConfigError:
         back = flow.model_copy(update={"name": name, "enabled": False})
     return back, back.enabled

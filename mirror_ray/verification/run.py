@@ -102,7 +102,7 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
     """Connect to both clusters of a flow, and read its map.
 
     Raises:
-        KeyError: There is no such flow.
+        ConfigError: There is no such flow.
         ConfigError: Security settings can't be used.
         ClusterUnreachableError: A cluster does not answer.
     """
@@ -150,7 +150,7 @@ async def verify_flow(
         progress: Is kept up to date.
 
     Raises:
-        KeyError: There is no such flow.
+        ConfigError: There is no such flow.
         ConfigError: The flow copies no such topic.
         ClusterUnreachableError: A cluster does not answer.
         MirrorError: A log or an internal topic can't be read.
