@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-tally chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally chaos model jars clean
 
 UV_VERSION := 0.13.8
 VENV := .venv
@@ -26,6 +26,8 @@ help:
 	@echo 'make bench-carry  what a round of the checkpoint actor costs with thousands of groups'
 	@echo 'make bench-history  what the history of commits costs with 250,000 offsets'
 	@echo 'make bench-translate  what translating 100,000 offsets by millions of segments costs with Spark'
+	@echo 'make bench-verify  what comparing a million records costs, with and without Spark'
+	@echo 'make bench-report  what a running report costs a flow: latency and lag before, during and after'
 	@echo 'make bench-tally  what the statistics cost for each batch'
 	@echo 'make bench-holes  what ten million holes in one partition cost the map of offsets'
 	@echo 'make jars     fetch the jars ahead'
@@ -61,6 +63,12 @@ bench-history: $(READY)
 
 bench-translate: $(READY)
 	@$(BIN)/python -m benchmarks.translate $(ARGS)
+
+bench-verify: $(READY)
+	@$(BIN)/python -m benchmarks.verify $(ARGS)
+
+bench-report: $(READY)
+	@$(BIN)/python -m benchmarks.report $(ARGS)
 
 bench-tally: $(READY)
 	@$(BIN)/python -m benchmarks.tally $(ARGS)
