@@ -25,7 +25,7 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 #: In the order to run them: what takes minutes begins first, so that two workers end together.
-TIERS = ("spark", "chaos", "end_to_end", "ray", "broker", "compat", "model", "unit")
+TIERS = ("spark", "end_to_end", "ray", "broker", "compat", "model", "unit", "chaos")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

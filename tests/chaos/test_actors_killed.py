@@ -21,7 +21,7 @@ from tests.support.scene import PARTITIONS, Scene, open_scene
 from tests.support.waiting import wait_until
 
 #: On a machine that is busy otherwise.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.alone]
+pytestmark = pytest.mark.timeout(600)
 
 _log = logging.getLogger(__name__)
 
