@@ -26,7 +26,15 @@ from mirror_ray.report.store import ReportDirectory, open_directory
 from mirror_ray.spark.report import read_new, select
 from tests.support.clusters import Clusters
 from tests.support.engine import logged_batches
-from tests.support.kafka import Message, create_topic, produce, produce_transactions, read_all, sample_messages
+from tests.support.kafka import (
+    ConfluentConfig,
+    Message,
+    create_topic,
+    produce,
+    produce_transactions,
+    read_all,
+    sample_messages,
+)
 from tests.support.statistics import partition_statistics
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.waiting import wait_until
@@ -106,7 +114,19 @@ def _copy(told: Told, clusters: Clusters, mirror: Mirror, number: int) -> None:
         produce(config, topic, messages, codec=codec, batch_num_messages=50)
     batches = [(messages[at : at + 100], at % 300 > 0) for at in range(0, 600, 100)]
     produce_transactions(config, told.topics[-1], batches, transactional_id=f"{told.source}-{number}")
+    # The system's own word for it may be of a replicator that was just killed.
+    wanted = {topic: _count(config, topic) for topic in told.topics}
+    target, source = told.target.confluent_config(), told.source
+
+    def copied() -> bool:
+        return {topic: _count(target, f"{source}.{topic}") for topic in told.topics} == wanted
+
     wait_caught_up(mirror, {(told.flow, topic): _PARTITIONS for topic in told.topics}, 60.0)
+    wait_until(copied, 60.0, f"all on the target: {mirror.events(20)}")
+
+
+def _count(config: ConfluentConfig, topic: str) -> dict[int, int]:
+    return {partition: len(records) for partition, records in read_all(config, topic).items()}
 
 
 def _wait_told(told: Told, mirror: Mirror) -> None:
