@@ -101,10 +101,7 @@ def produce(
     flush_timeout_s: float = _TIMEOUT_S,
     **settings: object,
 ) -> None:
-    """Write ``messages`` in order, until all are acknowledged; ``settings`` are librdkafka's with ``_`` for ``.``.
-
-    Not as an idempotent producer, unless they say so: librdkafka's waits half a second for its id.
-    """
+    """Write ``messages`` in order, until all are acknowledged; ``settings`` are librdkafka's with ``_`` for ``.``."""
     producer = Producer(_producer_config(config, codec, settings))
     errors: list[KafkaError] = []
     _send(producer, topic, messages, errors)
@@ -124,7 +121,7 @@ def append(config: ConfluentConfig, topic: str, messages: Sequence[Message], *, 
     if not exists(config, topic):
         create_topic(config, topic, replication_factor=replication_factor, topic_config={"cleanup.policy": "compact"})
     offsets: list[int] = []
-    producer = Producer(_producer_config(config, "none", {}))
+    producer = Producer({**_producer_config(config, "none", {})})
     for each in messages:
         producer.produce(topic, each.value, each.key, 0, on_delivery=lambda _, told: offsets.append(told.offset() or 0))
     assert not producer.flush(_TIMEOUT_S), "not all was acknowledged"
@@ -140,8 +137,7 @@ def produce_transactions(
     codec: str = "none",
 ) -> None:
     """Write each sequence of messages in a transaction; committed where the flag is true, else aborted."""
-    told = {"transactional_id": transactional_id, "enable_idempotence": True}
-    producer = Producer(_producer_config(config, codec, told))
+    producer = Producer({**_producer_config(config, codec, {}), "transactional.id": transactional_id})
     producer.init_transactions(_TIMEOUT_S)
     for messages, commit in transactions:
         errors: list[KafkaError] = []
@@ -206,8 +202,8 @@ def read_placed(
         consumer.assign([TopicPartition(topic, partition, 0) for partition in records])
         unfinished = set(records)
         while unfinished:
-            first = consumer.poll(0.1)
-            for message in [first, *consumer.consume(5000, timeout=0)] if first is not None else []:
+            got = consumer.consume(5000, timeout=0.1)
+            for message in got:
                 error = message.error()
                 if error is None:
                     records[message.partition() or 0].append((message.offset() or 0, _record(message)))
@@ -266,9 +262,7 @@ def _sample(number: int, partitions: int, value_bytes: int) -> Message:
 
 def _producer_config(config: ConfluentConfig, codec: str, settings: Mapping[str, object]) -> dict[str, Any]:
     told = {key.replace("_", "."): value for key, value in settings.items()}
-    # One request at a time: what is sent again keeps its place.
-    safe = {"acks": "all", "max.in.flight": 1, "linger.ms": 5}
-    return {**safe, **config, "compression.type": codec, **told}
+    return {"enable.idempotence": True, "linger.ms": 5, **config, "compression.type": codec, **told}
 
 
 def _send(producer: Producer, topic: str, messages: Iterable[Message], errors: list[KafkaError]) -> None:

@@ -62,8 +62,7 @@ def fill_every_kind(cluster: DevCluster, mark: str, first: int = 0) -> None:
     config = cluster.confluent_config()
     for codec in CODECS:
         messages = sample_messages(600, partitions=3, first=first)
-        # As most producers are.
-        produce(config, f"{mark}-{codec}", messages, codec=codec, batch_num_messages=50, enable_idempotence=True)
+        produce(config, f"{mark}-{codec}", messages, codec=codec, batch_num_messages=50)
     # Aborts beside each other, at the beginning, and as the last thing in the log.
     transactions = [
         (sample_messages(20, partitions=2, first=first + 20 * number), number % 3 == 1) for number in range(10)
