@@ -72,8 +72,7 @@ class Sides:
         """Prepare. Without ``follow`` no map is read.
 
         Raises:
-            ConfigError: There is no such flow.
-            ConfigError: Security settings can't be used.
+            ConfigError: There is no such flow, or security settings can't be used.
         """
         self.flow = settings.flow(flow)
         self.kind = kind

@@ -22,6 +22,14 @@ from tests.support.waiting import wait_until
 
 LAST_YEAR_MS = 1_750_000_000_000
 
+#: With ``log.cleaner.backoff.ms`` the cleaner comes within the second; a segment is rolled when something comes after.
+CLEANED_AT_ONCE = {
+    "cleanup.policy": "compact",
+    "segment.ms": "200",
+    "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "200",
+}
+
 #: Records of last year would be deleted within a minute.
 _KEPT = {"retention.ms": "-1"}
 

@@ -118,10 +118,7 @@ async def test_right_withdrawn_on_the_target_and_given_back(guarded: DevCluster,
     """A remote topic that may not be written any more stops alone, and goes on when it may be again."""
     async with Replicated(clusters.a, guarded, target_user="alice") as flow:
         topic, other = _topics(flow, clusters.a)
-        for name in (f"A.{topic}", f"A.{other}"):
-            _allow(guarded, name, AclOperation.READ)
-            _allow(guarded, name, AclOperation.WRITE)
-        _allow(guarded, state_topic("A"), AclOperation.READ)
+        _allow_copies(guarded, topic, other)
         await _withdraw_and_give_back(flow, guarded, topic, other, AclOperation.WRITE, f"A.{topic}")
 
 
@@ -129,10 +126,7 @@ async def test_statistics_that_may_not_be_written(guarded: DevCluster, clusters:
     """It is told once, with the next step, and nothing waits for it."""
     async with Replicated(clusters.a, guarded, target_user="alice") as flow:
         topic, other = _topics(flow, clusters.a)
-        for name in (f"A.{topic}", f"A.{other}"):
-            _allow(guarded, name, AclOperation.READ)
-            _allow(guarded, name, AclOperation.WRITE)
-        _allow(guarded, state_topic("A"), AclOperation.READ)
+        _allow_copies(guarded, topic, other)
         produce(flow.source.confluent_config(), topic, sample_messages(20))
         engine = await flow.engine(statistics=StatisticsSettings(emit_interval_s=0.1))
         engine.assign(await flow.assignments([topic, other]))
@@ -200,6 +194,14 @@ def _allow(cluster: DevCluster, topic: str, right: AclOperation) -> None:
         )  # fmt: skip
         admin = AdminClient(cluster.confluent_config())
         admin.create_acls([acl])[acl].result(20)
+
+
+def _allow_copies(cluster: DevCluster, *topics: str) -> None:
+    """What copies of these topics need on the target."""
+    for topic in topics:
+        _allow(cluster, f"A.{topic}", AclOperation.READ)
+        _allow(cluster, f"A.{topic}", AclOperation.WRITE)
+    _allow(cluster, state_topic("A"), AclOperation.READ)
 
 
 def _withdraw(cluster: DevCluster, topic: str, right: AclOperation) -> None:

@@ -41,14 +41,8 @@ from tests.support.kafka import (
     produce_transactions,
     read_placed,
 )
+from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.waiting import wait_until_async
-
-CLEANED_AT_ONCE = {
-    "cleanup.policy": "compact",
-    "segment.ms": "200",
-    "min.cleanable.dirty.ratio": "0.01",
-    "max.compaction.lag.ms": "200",
-}
 
 
 @pytest.fixture

@@ -33,19 +33,14 @@ from tests.support.kafka import (
     produce_transactions,
     read_placed,
 )
+from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.mm2_syncs import Pair, emitted
 from tests.support.waiting import wait_until_async
 
 GROUPS = 400
 PARTITIONS = 3
 RECORDS = 6_000
-CLEANED_AT_ONCE = {
-    "cleanup.policy": "compact",
-    "segment.ms": "200",
-    "min.cleanable.dirty.ratio": "0.01",
-    "max.compaction.lag.ms": "200",
-    "retention.ms": "-1",
-}
+CLEANED = {**CLEANED_AT_ONCE, "retention.ms": "-1"}
 
 
 class Topics(NamedTuple):
@@ -119,7 +114,7 @@ def _create(clusters: Clusters) -> Topics:
     for cluster in clusters:
         alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
     for topic in topics:
-        cleaned = CLEANED_AT_ONCE if topic == topics.compacted else {}
+        cleaned = CLEANED if topic == topics.compacted else {}
         create_topic(config, topic, PARTITIONS, topic_config=cleaned)
     return topics
 
@@ -182,7 +177,7 @@ async def _holes(cluster: DevCluster, topic: str) -> bool:
 async def _clean_afterwards(clusters: Clusters, topics: Topics) -> None:
     for cluster, topic in ((clusters.a, topics.cleaned_source), (clusters.b, f"A.{topics.cleaned_target}")):
         config = cluster.confluent_config()
-        alter_topic(config, topic, CLEANED_AT_ONCE)
+        alter_topic(config, topic, CLEANED)
         # A segment is rolled when something comes after its time.
         await asyncio.sleep(0.3)
         produce(config, topic, [Message(b"", b"0", partition=number) for number in range(PARTITIONS)])

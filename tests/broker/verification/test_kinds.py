@@ -21,17 +21,11 @@ from tests.support.kafka import (
     produce_transactions,
     sample_messages,
 )
-from tests.support.kinds import KINDS, compact, create_every_kind, fill_every_kind
+from tests.support.kinds import CLEANED_AT_ONCE, KINDS, compact, create_every_kind, fill_every_kind
 from tests.support.verifying import verified
 from tests.support.waiting import wait_until_async
 
-CLEANED_AT_ONCE = {
-    "cleanup.policy": "compact",
-    "segment.ms": "200",
-    "min.cleanable.dirty.ratio": "0.01",
-    "max.compaction.lag.ms": "200",
-    "delete.retention.ms": "0",
-}
+CLEANED = {**CLEANED_AT_ONCE, "delete.retention.ms": "0"}
 
 
 async def test_every_kind_of_topic_is_equal(flow: Replicated) -> None:
@@ -115,7 +109,7 @@ async def test_compacted_on_both_sides_at_different_times(flow: Replicated, make
     """Under traffic, with cleaners at work on the one side and then on the other; tombstones go at once."""
     for cluster in (flow.source, flow.target):
         alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
-    topic = make_topic(flow.source, topic_config=CLEANED_AT_ONCE)
+    topic = make_topic(flow.source, topic_config=CLEANED)
     remote = flow.remote(topic, cleanup_policy="compact")
     config = flow.source.confluent_config()
     engine = await flow.engine()
@@ -125,7 +119,7 @@ async def test_compacted_on_both_sides_at_different_times(flow: Replicated, make
     for step in range(12):
         await _write(config, topic, step)
         if step == 6:
-            alter_topic(flow.target.confluent_config(), remote, CLEANED_AT_ONCE)
+            alter_topic(flow.target.confluent_config(), remote, CLEANED)
         report = await verified(flow.settings(), [topic])
         assert report.equal, report.plain()
     await _cleaned(engine, flow, remote)
