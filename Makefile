@@ -6,6 +6,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format lock bench bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally chaos model jars clean
 
+# Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
+unexport PYTHONDONTWRITEBYTECODE
+
 UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin

@@ -102,6 +102,14 @@ def prepare(*, loopback: bool) -> None:
         Config.initialize("")
 
 
+def probe(address: str) -> None:
+    """Raise OSError where nobody listens at a Ray's address: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "://" not in host:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_TIMEOUT_S):
+            pass
+
+
 def first_line(error: BaseException) -> str:
     """An error in one line; Ray's have many."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
@@ -137,7 +145,7 @@ def _initialise(name: str, address: str) -> None:
 
     try:
         found = _ray_of_this_machine() if address == "auto" else address
-        _probe(found)
+        probe(found)
         ray.init(address=found, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         where, detail = ("on this machine", "") if address == "auto" else (f"at {address}", f" ({first_line(error)})")
@@ -164,14 +172,6 @@ def _ray_of_this_machine() -> str:
     if address is None:
         raise ConnectionError("no Ray runs here")
     return str(address)
-
-
-def _probe(address: str) -> None:
-    """Raise ConnectionError where nobody listens: Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal() and "://" not in host:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_TIMEOUT_S):
-            pass
 
 
 class _RayLink:

@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mirror_ray import own_ray
-from mirror_ray.attach import attach, cause, connect, disconnect, find_coordinator, first_line, prepare
+from mirror_ray.attach import attach, cause, connect, disconnect, find_coordinator, first_line, prepare, probe
+from mirror_ray.cli.output import say
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError
 
@@ -25,6 +26,8 @@ _DEFAULT_EXTRA = "ray.dashboard.optional_deps"
 _LEAST_LOGICAL_CPUS = 16
 #: No data goes through the object store.
 _OBJECT_STORE_BYTES = 100 << 20
+_PROBE_EVERY_S = 2.0
+_GONE_AFTER_PROBES = 5
 
 #: mirror_ray knows nothing of the package ``actors``; how to start a system comes to it by name, here alone.
 _START_SYSTEM = "actors.spawn:start_system"
@@ -85,6 +88,38 @@ def some_ray(name: str, address: str | None) -> Iterator[None]:
             disconnect()
         if fresh is not None:
             own_ray.stop(fresh)
+
+
+@contextmanager
+def ending_with_ray() -> Iterator[None]:
+    """While the context lasts, this process ends when the Ray that it is connected to is gone.
+
+    A call into Spark would wait for it in vain, until after a minute Ray itself ends the process, and with an exit code
+    that for some commands is an answer.
+    """
+    import ray
+
+    left = threading.Event()
+    address = ray.get_runtime_context().gcs_address
+    threading.Thread(target=_end_with_ray, args=(address, left), daemon=True, name="ending_with_ray").start()
+    try:
+        yield
+    finally:
+        left.set()
+
+
+def _end_with_ray(address: str, left: threading.Event) -> None:
+    silent = 0
+    while silent < _GONE_AFTER_PROBES:
+        if left.wait(_PROBE_EVERY_S):
+            return
+        try:
+            probe(address)
+            silent = 0
+        except OSError:
+            silent += 1
+    say(f"error: Ray at {address}, in which Spark ran, is gone: once it is back, give the command again", "red")
+    os._exit(MirrorError.exit_code)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,10 +79,7 @@ def ray_for_spark(name: str, address: str | None, mirror: Mirror | None) -> Iter
     Raises:
         MirrorError: Ray can't be reached, or does not start.
     """
-    if mirror is not None:
-        yield
-        return
     from mirror_ray.cli import launch
 
-    with launch.some_ray(f"{name}-spark", address):
+    with launch.some_ray(f"{name}-spark", address) if mirror is None else nullcontext(), launch.ending_with_ray():
         yield
