@@ -40,15 +40,14 @@ help:
 demo: $(READY)
 	@$(BIN)/mirror-ray demo $(ARGS)
 
-# Where processes are killed and the time of a recovery is measured, nothing else may run; of the others two files at a time.
-SIDE_BY_SIDE := unit model compat broker ray spark end_to_end
-ALONE := chaos
+# Where the time of an actor's recovery is measured, nothing else may run; of all others two files at a time.
+ALONE := $(wildcard tests/chaos/test_actors_*.py)
 TWO := -n 2 --dist loadfile
 
 test: lint
 ifeq ($(TIER)$(ARGS),)
-	@$(BIN)/pytest $(TWO) $(addprefix tests/,$(SIDE_BY_SIDE))
-	@$(BIN)/pytest $(addprefix tests/,$(ALONE))
+	@$(BIN)/pytest $(TWO) $(addprefix --ignore=,$(ALONE)) tests
+	@$(BIN)/pytest $(ALONE)
 else
 	@$(BIN)/pytest tests$(if $(TIER),/$(TIER)) $(ARGS)
 endif
