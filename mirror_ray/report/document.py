@@ -66,7 +66,7 @@ def make_document(asked: Asked, found: Found) -> dict[str, Any]:
         "partitions": rows,
         "step_ms": found.step_ms,
         "steps": steps,
-        "gaps": None if found.gaps is None else [gap for gap in found.gaps if begin_ms <= gap["time_ms"] < end_ms],
+        "gaps": None if found.gaps is None else [gap for gap in found.gaps if _is_asked(gap["time_ms"], asked)],
         "check": _check(rows) if all_shown else None,
         "sources": {
             "topic": found.progress.topic,
@@ -84,6 +84,12 @@ def _stretch(asked: Asked, whole: Figures) -> tuple[int, int]:
     if asked.since_ms is not None:
         begin_ms = max(begin_ms, asked.since_ms)
     return begin_ms, max(end_ms, begin_ms + 1)
+
+
+def _is_asked(time_ms: int, asked: Asked) -> bool:
+    """Whether a gap is to be shown, also where nothing was told of its time: a partition may have stood still."""
+    since = asked.since_ms is None or asked.since_ms <= time_ms
+    return since and (asked.until_ms is None or time_ms < asked.until_ms)
 
 
 def _rated(figures: Figures, length_s: float) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -36,7 +36,7 @@ def make_page(document: Document) -> str:
         table(document["topics"], TOPICS, "Figures by topic"),
         "<h2>By partition</h2>",
         table(document["partitions"], PARTITIONS, "Figures by partition"),
-        _gaps(document["gaps"]),
+        _gaps(document),
         "<h2>How these figures are made</h2>",
         _explained(document),
         _sources(document["sources"]),
@@ -86,12 +86,13 @@ def _tiles(document: Document) -> str:
     )
 
 
-def _gaps(gaps: Sequence[Mapping[str, Any]] | None) -> str:
-    head = "<h2>Gaps</h2>"
+def _gaps(document: Document) -> str:
+    gaps, head = document["gaps"], "<h2>Gaps</h2>"
     if gaps is None:
         return f'{head}<p class="bad">The flow\'s state on the target could not be read, so gaps are not known.</p>'
     if not gaps:
-        return f"{head}<p>None: no partition went on without records that it should have copied.</p>"
+        when = "None" if not any(document["asked"].values()) else "None in the time that was asked for"
+        return f"{head}<p>{when}: no partition went on without records that it should have copied.</p>"
     return head + table(gaps, GAPS, "What partitions went on without")
 
 

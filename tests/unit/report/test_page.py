@@ -130,10 +130,25 @@ def test_a_part_of_the_time_is_not_tallied() -> None:
     assert "only where the report shows all" in dict(explained(document))["Tallied against the target"]
 
 
-def test_gaps_are_those_of_the_time_shown() -> None:
-    """And when the state can't be read, the page says so instead of none."""
-    gaps = [{"time_ms": BEGIN_MS + at} for at in (-1, 5, HOUR_MS)]
-    assert make_document(asked(), found(gaps=gaps))["gaps"] == [{"time_ms": BEGIN_MS + 5}]
+def test_gaps_are_those_of_the_time_asked_for() -> None:
+    """Also before the first interval that was told, and behind the last one: a partition may have stood still."""
+    before, within, behind = gaps = [{"time_ms": BEGIN_MS + at} for at in (-1, 5, HOUR_MS)]
+    cases = [
+        (asked(), gaps),
+        (asked(since_ms=BEGIN_MS - 1), gaps),
+        (asked(since_ms=BEGIN_MS), [within, behind]),
+        (asked(until_ms=BEGIN_MS + HOUR_MS), [before, within]),
+        (asked(since_ms=BEGIN_MS + 6, until_ms=BEGIN_MS + 7), []),
+    ]
+    for wanted, shown in cases:
+        assert make_document(wanted, found(gaps=gaps))["gaps"] == shown
+    assert make_document(asked(), found(partitions=[], steps=[], gaps=gaps))["gaps"] == gaps
+
+
+def test_without_gaps_the_page_says_of_which_time() -> None:
+    """And when the state can't be read, it says so instead of none."""
+    assert "None: no partition" in make_page(make_document(asked(), found()))
+    assert "None in the time that was asked for: " in make_page(make_document(asked(since_ms=BEGIN_MS), found()))
     assert "gaps are not known" in make_page(make_document(asked(), found(gaps=None)))
 
 
