@@ -7,24 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.report.progress import EXAMPLES, BadRecord, Batch, LogRead, advanced, recomputed, to_read
+from mirror_ray.report.steps import STEPS_MS, step_of
 from mirror_ray.report.store import ReportDirectory
 from mirror_ray.spark.kafka import read_ranges
 from mirror_ray.spark.report_figures import aggregated, with_percentiles
 from mirror_ray.spark.report_records import INTERVALS, completed, parsed
 
 _HOUR_MS: Final = 3_600_000
-#: Of so many lengths, the shortest of which a chart needs no more than _MOST_STEPS.
-_STEPS_MS: Final = tuple(
-    seconds * 1000 for seconds in (10, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)
-)
-_MOST_STEPS: Final = 180
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +29,7 @@ class Selection:
 
     #: One for each partition, with ``topic``, ``partition``, ``target_topic``, ``target_partition``, ``shared``, lists
     #: ``codecs``, ``replicators``, ``source_topic_ids``, ``target_topic_ids``, and the ends ``first_target_offset`` and
-    #: ``last_target_offset``.
+    #: ``last_target_offset``; ``whole_ms`` as in ``step_of``.
     partitions: list[dict[str, Any]]
     #: One for each step of time in which something was told, with ``step``: its beginning, in ms.
     steps: list[dict[str, Any]]
@@ -77,7 +73,7 @@ def read_new(
 
 def select(spark: SparkSession, directory: ReportDirectory, since_ms: int | None, until_ms: int | None) -> Selection:
     """What the directory holds of intervals that begin in ``[since_ms, until_ms)``; it may be nothing."""
-    nothing = Selection(partitions=[], steps=[], step_ms=_STEPS_MS[0])
+    nothing = Selection(partitions=[], steps=[], step_ms=STEPS_MS[0])
     if not directory.progress.files:
         return nothing
     rows = _completed(spark, directory)
@@ -91,7 +87,7 @@ def select(spark: SparkSession, directory: ReportDirectory, since_ms: int | None
         if not partitions:
             return nothing
         length_ms = max(row["to_ms"] for row in partitions) - min(row["from_ms"] for row in partitions)
-        step_ms = next((each for each in _STEPS_MS if length_ms <= each * _MOST_STEPS), _STEPS_MS[-1])
+        step_ms = step_of(length_ms, max(row["whole_ms"] for row in partitions))
         stepped = rows.withColumn("step", F.expr(f"from_ms div {step_ms} * {step_ms}"))
         steps = [row.asDict() for row in aggregated(stepped, "step").orderBy("step").collect()]
     finally:
@@ -150,6 +146,14 @@ def _by_partition(rows: DataFrame) -> DataFrame:
         shared=F.bool_or("shared"),
         first_target_offset=F.min("target_from"),
         last_target_offset=F.max("target_to"),
+        whole_ms=F.max(_whole_step()),
         **lists,
     )
     return found.orderBy("topic", "partition", "target_topic")
+
+
+def _whole_step() -> Column:
+    """The shortest step that an interval lies within."""
+    last_ms = "greatest(from_ms, to_ms - 1)"
+    steps = (F.when(F.expr(f"from_ms div {each} = {last_ms} div {each}"), each) for each in STEPS_MS)
+    return F.coalesce(*steps, F.lit(STEPS_MS[-1]))
