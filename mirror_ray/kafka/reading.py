@@ -57,12 +57,26 @@ async def read_between(
         if not len(fetched.records):
             await asyncio.sleep(_NOTHING_YET_S)
             continue
-        found = iter_batches(fetched.records)
-        batches = [batch for batch in found if batch.base_offset < end]
+        batches = batches_before(end, iter_batches(fetched.records))
         for batch in batches:
             verify(batch)
         yield batches, fetched.aborted
-        offset = found[-1].next_offset
+        offset = batches[-1].next_offset if batches else end
+
+
+def batches_before(end: int, batches: Sequence[Batch]) -> list[Batch]:
+    """Those of ascending batches that may hold offsets before ``end``.
+
+    The base offset of compressed messages of magic 0 and 1 is that of the last record inside the first of them.
+    """
+    found: list[Batch] = []
+    for batch in batches:
+        if batch.base_offset >= end and batch.magic == 2:
+            break
+        found.append(batch)
+        if batch.next_offset >= end:
+            break
+    return found
 
 
 async def fetch_at(
@@ -71,15 +85,24 @@ async def fetch_at(
     offsets: Mapping[TopicPartition, int],
     parameters: fetch.FetchParameters = _PARAMETERS,
 ) -> list[tuple[TopicPartition, fetch.FetchedPartition]]:
-    """Fetch once from these offsets.
+    """Fetch once from these offsets; over a quota, when the broker allows it.
 
     Raises:
         ConnectionError: The connection was lost.
+        KafkaProtocolError: The answer is an error, or tells of no partition.
     """
     version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
     by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
     keys = {fetch.PartitionKey(topic_id_bytes(ids[p]) if by_id else p.topic.encode(), p.partition): p for p in offsets}
     wanted = {key: fetch.FetchPosition(offsets[partition]) for key, partition in keys.items()}
     body = fetch.encode_fetch(version, parameters, _NO_SESSION, wanted, [])
-    answer = await connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
-    return [(keys[fetched.key], fetched) for fetched in fetch.decode_fetch(version, answer).partitions]
+    while True:
+        answer = await connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
+        response = fetch.decode_fetch(version, answer)
+        if response.partitions:
+            return [(keys[fetched.key], fetched) for fetched in response.partitions]
+        if response.error_code or not response.throttle_ms:
+            raise protocol_error(response.error_code, f"fetch {', '.join(map(str, offsets))}")
+        # Over a quota a broker answers at once without any partition, and is silent for so long (KIP-219).
+        connection.expect_silence(response.throttle_ms / 1000)
+        await asyncio.sleep(response.throttle_ms / 1000)

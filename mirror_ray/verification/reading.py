@@ -11,7 +11,7 @@ from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, error_info, protocol_error
 from mirror_ray.kafka.fetch import FetchedPartition, FetchParameters
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
-from mirror_ray.kafka.reading import fetch_at
+from mirror_ray.kafka.reading import batches_before, fetch_at
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.batch import iter_batches, verify
@@ -21,8 +21,10 @@ _FETCH_BYTES = 4 << 20
 #: A partition whose leader can't be reached for so long fails the whole.
 _PATIENCE_S = 30.0
 _AGAIN_S = 0.2
-#: So often a broker says that there is nothing before it is believed: a new leader may not show all at once.
+#: After so many answers without records the log's end is asked for: a new leader may not show all at once.
 _EMPTY_ANSWERS = 25
+#: After so many, what the leader does not show is given up.
+_MOST_EMPTY_ANSWERS = 1500
 _EMPTY_S = 0.02
 
 
@@ -75,31 +77,44 @@ class Log:
 
         Raises:
             RemovedError: ``start``, or a later offset by the time that it was read, is not there any more.
-            ClusterUnreachableError: The leader does not answer.
+            ClusterUnreachableError: The leader does not answer, or does not show what its log holds.
             CorruptBatchError: A batch does not fit its checksum, or does not parse.
         """
         offset, empty = start, 0
         while offset < end:
             fetched = await self._fetch(offset)
             if not len(fetched.records):
-                # Where the cleaner left nothing up to the end, there is nothing to wait for.
                 empty += 1
-                if empty > _EMPTY_ANSWERS:
+                if empty % _EMPTY_ANSWERS == 0 and await self._holds_no_more(fetched, end, empty):
                     return
                 await asyncio.sleep(_EMPTY_S)
                 continue
             empty = 0
             select = CommittedOnly(fetched.aborted if self.read_committed else ())
-            for batch in iter_batches(fetched.records):
-                if batch.base_offset >= end:
-                    return
+            batches = batches_before(end, iter_batches(fetched.records))
+            for batch in batches:
                 verify(batch)
                 if select.copies(batch):
                     found = records_of(batch)
                     if batch.base_offset < offset or batch.next_offset > end or batch.magic != 2:
                         found = [record for record in found if offset <= record.offset < end]
                     yield found
-                offset = max(offset, batch.next_offset)
+            offset = max(offset, batches[-1].next_offset) if batches else end
+
+    async def _holds_no_more(self, fetched: FetchedPartition, end: int, empty: int) -> bool:
+        """Whether an answer without records is all up to ``end``; else the leader does not show yet what it holds.
+
+        The cleaner may have left nothing. The end that a new leader tells is never one that lags (KIP-207).
+        """
+        shown = fetched.last_stable_offset if self.read_committed else fetched.high_watermark
+        if shown >= end or (ends := await self.end()) <= shown:
+            return True
+        if empty >= _MOST_EMPTY_ANSWERS:
+            raise ClusterUnreachableError(
+                f"cluster {self.cluster.settings.alias}: {self.partition} shows its records up to {shown} and ends at"
+                f" {ends}: run this again when its replicas are in sync"
+            )
+        return False
 
     async def _fetch(self, offset: int) -> FetchedPartition:
         until_s = asyncio.get_running_loop().time() + _PATIENCE_S
