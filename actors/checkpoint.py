@@ -11,7 +11,7 @@ import logging
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
@@ -30,6 +30,8 @@ _EVENTS_KEPT = 1000
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 10.0
 #: A round may take as much time as the pause after it: then half a core is used, whatever the number of groups.
 _MOST_SHARE = 0.5
+#: However rarely groups are carried over, the history of commits looks as often: see ``LOOK_LASTS_MS``.
+_HISTORY_S = 30.0
 #: Until the last acknowledgements are in the segments topic.
 _TOLD_S = 1.5
 _LOOK_S = 0.05
@@ -169,23 +171,21 @@ class Checkpoint:
                     flow.done = number
                 if self._number == 0:
                     await flow.maps.own.delete_superfluous()
+                flow.round_s = time.monotonic() - began_s
+                self._recovered(flow)
+                pause_s = _FIRST_PAUSE_S
+                await self._pause(flow, flow.round_s)
             except Exception as error:  # noqa: BLE001 - the next round tries again, whatever it was
                 self._failed(flow, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
-                continue
-            flow.round_s = time.monotonic() - began_s
-            self._recovered(flow)
-            pause_s = _FIRST_PAUSE_S
-            await self._pause(flow, flow.round_s)
 
     @staticmethod
     async def _pause(flow: _Flow, round_s: float) -> None:
-        flow.wake.clear()
-        interval_s = flow.settings.groups.emit_checkpoints_interval_s
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(interval_s - round_s, round_s * (1 / _MOST_SHARE - 1))):
-                await flow.wake.wait()
+        groups = flow.settings.groups
+        looks = groups.emit_checkpoints_enabled and groups.history_enabled
+        left_s = max(groups.emit_checkpoints_interval_s - round_s, round_s * (1 / _MOST_SHARE - 1))
+        await pause(flow.wake, left_s, flow.carrier.look if looks else None)
 
     def _failed(self, flow: _Flow, error: Exception) -> None:
         unforeseen = not isinstance(error, OSError | MirrorError)
@@ -218,6 +218,20 @@ class Checkpoint:
             return self._flows[FlowName.parse(flow)]
         names = ", ".join(str(name) for name in self._flows) or "none"
         raise ConfigError(f"there is no running flow {flow!r}; running flows: {names}")
+
+
+async def pause(wake: asyncio.Event, pause_s: float, look: Callable[[], Awaitable[None]] | None) -> None:
+    """Wait until ``wake`` is set, but no longer than ``pause_s``; ``look`` is called now and then in the meantime."""
+    wake.clear()
+    until_s = time.monotonic() + pause_s
+    while pause_s > 0:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s if look is None else min(pause_s, _HISTORY_S)):
+                await wake.wait()
+                return
+        pause_s = until_s - time.monotonic()
+        if look is not None and pause_s > 0:
+            await look()
 
 
 def _summary(flow: _Flow) -> FlowGroups:

@@ -25,7 +25,6 @@ from mirror_ray.kafka.groups import GroupListing, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.model.errors import CorruptRecordError
-from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.observe.groups import GroupStatus
@@ -41,6 +40,7 @@ from mirror_ray.offsets.group_book import (
 from mirror_ray.offsets.group_view import group_statuses
 from mirror_ray.offsets.history_topic import HistoryWriter
 from mirror_ray.offsets.maps import FlowMaps, Route
+from mirror_ray.offsets.source_groups import SourceGroups
 from mirror_ray.offsets.translate import Translation, within
 from mirror_ray.offsets.ways import log_bounds
 from mirror_ray.records.internal import Checkpoint
@@ -60,14 +60,13 @@ _NOT_COPIED: Final = "this flow does not copy the topic"
 class _Clock:
     """When what was done last, in monotonic seconds."""
 
-    listed_s: float = float("-inf")
     synced_s: float = float("-inf")
     compared_s: float = float("-inf")
 
 
 @dataclass(slots=True)
-class _Side:
-    """Groups on one of the clusters."""
+class _TargetGroups:
+    """Groups on the target."""
 
     coordinators: Coordinators
     reader: OffsetReader = field(init=False)
@@ -100,15 +99,12 @@ class GroupCarrier:
         self.problems: dict[str, str] = {}
         self._flow, self._maps, self._mine, self._history = flow, maps, mine, history
         self._target = target
-        self._filter = GroupFilter(flow.groups.include, flow.groups.exclude)
-        self._there, self._here = _Side(Coordinators(source)), _Side(Coordinators(target))
+        self._there, self._here = SourceGroups(flow.groups, source, mine), _TargetGroups(Coordinators(target))
         topic = load_policy(flow.policy, flow.name.source).checkpoints_topic(flow.name.source)
         self._reader, self._writer = InternalReader(target, topic), InternalWriter(target, topic)
         self._clock = _Clock()
         self._id = uuid.uuid4().bytes
         self._on_target: dict[str, dict[TopicPartition, int]] = {}
-        self._wanted: list[str] = []
-        self._without_offsets: dict[str, str] = {}
 
     async def begin(self) -> None:
         """Read the maps, and the checkpoints of earlier lives.
@@ -122,6 +118,17 @@ class GroupCarrier:
     def hurry(self) -> None:
         """Do all that there is to do in the next round, whatever the intervals are."""
         self._clock = _Clock()
+        self._there.hurry()
+
+    async def look(self) -> None:
+        """See where groups stand on the source, and write that into the history.
+
+        Raises:
+            OSError, MirrorError: The source can't be used now.
+        """
+        await self._there.look(self.book)
+        if self._history is not None:
+            await self._history.write(self.book, self._there.problems)
 
     async def round(self) -> None:
         """One round. What could not be done is done by a later one.
@@ -131,9 +138,8 @@ class GroupCarrier:
         """
         self.problems.clear()
         await self._learn()
-        await self._read_source()
-        if self._history is not None:
-            await self._history.write(self.book)
+        await self.look()
+        self.problems |= self._there.problems
         await self._translate()
         now_s = time.monotonic()
         writes: dict[str, dict[TopicPartition, Entry]] = {}
@@ -158,7 +164,7 @@ class GroupCarrier:
             self.book,
             remote,
             listed={name: (each.kind, each.state) for name, each in listed.items()},
-            without_offsets=self._without_offsets,
+            without_offsets=self._there.without_offsets,
             problems=self.problems,
             synced=self._flow.groups.sync_offsets_enabled,
         )
@@ -180,26 +186,6 @@ class GroupCarrier:
                 partition = self._maps.source_of(checkpoint.partition)
                 if partition is not None and self._mine(checkpoint.group):
                     self.book.remember(partition, checkpoint, decode_written(checkpoint, record.headers))
-
-    async def _read_source(self) -> None:
-        side, now_s = self._there, time.monotonic()
-        if side.listing is None or now_s - self._clock.listed_s >= self._flow.groups.refresh_interval_s:
-            self._clock.listed_s = now_s
-            side.listing = listing = await list_groups(side.coordinators, side.listing)
-            wanted = {
-                name: listed
-                for name, listed in (listing.groups | listing.unknown).items()
-                if self._filter.should_replicate_group(name) and self._mine(name)
-            }
-            self._without_offsets = {name: why for name, each in wanted.items() if (why := each.why_without_offsets)}
-            self._wanted = [name for name in wanted if name not in self._without_offsets]
-            self.book.forget(self.book.groups.keys() - set(self._wanted))
-            if listing.silent:
-                self.problems[""] = "; ".join(f"broker {broker}: {why}" for broker, why in listing.silent.items())
-        read = await side.reader.read(self._wanted)
-        self.problems |= {group: f"its offsets on the source: {error}" for group, error in read.failed.items()}
-        for group, found in read.changed.items():
-            self.book.committed(group, {p: each for p, each in found.offsets.items() if each.offset >= 0})
 
     async def _translate(self) -> None:
         routes = {

@@ -147,15 +147,20 @@ class _Life:
     looked_ms: int = 0
     #: Pieces of a look that is not complete.
     pending: list[CommitRecord] = field(default_factory=list)
+    #: Whether a record from behind the moment was seen: nothing that comes, or is missing, after it matters.
+    passed: bool = False
 
     def holds(self, at_ms: int) -> bool:
         return self.begun_ms is not None and at_ms - self.looked_ms <= LOOK_LASTS_MS
 
     def take(self, record: CommitRecord, at_ms: int) -> None:
         if record.sequence > self.expected:
-            # Something is missing, so that only a snapshot is to be believed.
-            self.begun_ms, self.offsets, self.pending = None, {}, []
+            self.pending = []
+            if not self.passed:
+                # What is missing may be from before the moment, so that only a snapshot is to be believed.
+                self.begun_ms, self.offsets = None, {}
         self.expected = record.sequence + 1
+        self.passed |= record.at_ms > at_ms
         if record.first:
             self.pending = [record]
         elif self.pending:

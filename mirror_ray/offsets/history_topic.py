@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +17,7 @@ from mirror_ray.model.commit import Commits
 from mirror_ray.model.errors import ConfigError, CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import commits_topic
 from mirror_ray.offsets.group_book import GroupBook
-from mirror_ray.offsets.history import SNAPSHOT_MS, CommitHistory, CommitRecorder, Unknown
+from mirror_ray.offsets.history import LOOK_LASTS_MS, SNAPSHOT_MS, CommitHistory, CommitRecorder, Unknown
 from mirror_ray.records.commit_record import CommitRecord
 
 _LIFE_BYTES: Final = 16
@@ -44,14 +44,23 @@ class HistoryWriter:
         self._recorder = self._begin()
         self._waiting: list[InternalRecord] = []
         self._not_before_s = float("-inf")
+        self._whole_s = time.monotonic()
 
     def _begin(self) -> CommitRecorder:
         return CommitRecorder(os.urandom(_LIFE_BYTES), *self._share)
 
-    async def write(self, book: GroupBook) -> None:
-        """Write down what has changed; what can't be written now is kept for the next time."""
-        for record in self._recorder.look(book, int(time.time() * 1000)):
-            self._waiting.append(InternalRecord(*record.encode()))
+    async def write(self, book: GroupBook, unseen: Mapping[str, str]) -> None:
+        """Write down what has changed; what can't be written now is kept for the next time.
+
+        ``unseen``: why a group could not be looked at; "" stands for any. A look that has not seen all is not written:
+        it would be read as if what it lacks were not there.
+        """
+        if unseen:
+            self._lacks(unseen)
+        else:
+            self._whole_s = time.monotonic()
+            for record in self._recorder.look(book, int(time.time() * 1000)):
+                self._waiting.append(InternalRecord(*record.encode()))
         if not self._waiting or time.monotonic() < self._not_before_s:
             return
         try:
@@ -66,6 +75,15 @@ class HistoryWriter:
                 self._recorder = self._begin()
         else:
             self._waiting.clear()
+
+    def _lacks(self, unseen: Mapping[str, str]) -> None:
+        if time.monotonic() - self._whole_s > LOOK_LASTS_MS / 1000:
+            group, why = min(unseen.items())
+            what = f"group {group}: {why}" if group else why
+            self._on_problem(
+                f"the history of commits has a gap while not all groups can be seen: {what}. Grant DESCRIBE on the"
+                " groups of the flow, or exclude by groups.exclude what it does not concern"
+            )
 
 
 async def commits_as_of(source_alias: str, target: Cluster, at_ms: int, groups: GroupSettings) -> Commits:
@@ -116,8 +134,9 @@ def _why(unknown: Unknown, source_alias: str, at_ms: int, groups: GroupSettings)
         return f"what groups had committed at {asked} is not known: the oldest moment that can be asked is {oldest}"
     last = f" after {_date(unknown.before_ms)}" if unknown.before_ms else ""
     return (
-        f"what groups had committed at {asked} is not known: nobody looked{last}, for no checkpoint actor ran or the"
-        f" source did not answer; ask for another moment, the oldest is {oldest}"
+        f"what groups had committed at {asked} is not known: nobody looked{last}, for no checkpoint actor ran, or the"
+        " source, or the target, or some group's coordinator did not answer (events and groups say which); ask for"
+        f" another moment, the oldest is {oldest}"
     )
 
 

@@ -177,3 +177,17 @@ def test_of_two_lives_the_newer_one_knows() -> None:
     new.look(a={PARTITIONS[0]: CommittedOffset(2)})
     records = [*old.records, *new.records, *old.look(5_000, a={PARTITIONS[0]: CommittedOffset(3)})]
     assert ask(records, new.at_ms + 3_000) == new.state
+
+
+def test_what_is_lost_after_the_moment_changes_nothing() -> None:
+    """Not what was known of the moment; and where it may have been from before, nothing is guessed."""
+    watcher = Watcher()
+    for number in range(6):
+        watcher.look(a={PARTITIONS[0]: CommittedOffset(number)})
+    without = watcher.records[:4] + watcher.records[5:]
+    for seen_ms, state in watcher.truth[:3]:
+        assert ask(without, seen_ms + 1) == state
+    assert isinstance(ask(without, watcher.truth[4][0]), Unknown)
+    assert isinstance(ask(without, watcher.truth[3][0] + 1), Unknown)
+    watcher.look(SNAPSHOT_MS)
+    assert ask([*without, watcher.records[-1]], watcher.truth[1][0]) == watcher.truth[1][1]
