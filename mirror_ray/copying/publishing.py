@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.statistics import boundaries_ms, statistics_of
 from mirror_ray.kafka.idempotent_writer import IdempotentWriter
 from mirror_ray.kafka.internal_writer import InternalRecord
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,9 @@ _BATCH_RECORDS = 500
 #: Records that wait for a topic that can't be written, about 0.8 KB each. Beyond, the oldest are given up: a reader
 #: sees that they are missing.
 _WAITING_RECORDS = 32768
+_CLOSE_S = 0.5
+#: Nothing of the batch is in the topic, nor will it ever be.
+_TOO_LARGE = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 
 
 def now_ms() -> int:
@@ -54,9 +58,10 @@ class Publishing:
         self._interval_ms = interval_ms
         self._on_event = on_event
         self._waiting: deque[InternalRecord] = deque(maxlen=_WAITING_RECORDS)
-        #: Being appended: whether they are there already may be unknown.
-        self._batch: list[InternalRecord] = []
-        self._failing = False
+        #: The first is being appended: whether its records are there already may be unknown.
+        self._batches: deque[list[InternalRecord]] = deque()
+        self._batch_records = _BATCH_RECORDS
+        self._failing = self._losing = False
         self._at_work = asyncio.Lock()
         self._wake = asyncio.Event()
         self._tasks = [
@@ -76,10 +81,13 @@ class Publishing:
         await self._append()
 
     async def close(self) -> None:
-        """Stop. What was not published is missing from the topic."""
+        """Stop; what waits is published if that can be done soon. The rest is missing from the topic."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._append()
 
     async def _collect(self) -> None:
         while True:
@@ -93,10 +101,15 @@ class Publishing:
             self._wake.set()
 
     def _put(self, copy: PartitionCopy, *, ended: bool = False) -> None:
-        if copy.tally is not None:
+        """Take what the copy's tally has to tell. Never raises: no copy is to suffer from it."""
+        if copy.tally is None:
+            return
+        try:
             for interval in copy.tally.take(ended=ended):
                 statistics = statistics_of(copy.assignment, self._replicator, interval)
                 self._waiting.append(InternalRecord(*statistics.encode()))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the others are published
+            self._loses(f"an interval of {copy.assignment.partition}", error)
 
     async def _publish(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -111,17 +124,40 @@ class Publishing:
     async def _append(self) -> bool:
         """Append all that waits; whether that was done."""
         async with self._at_work:
-            while self._batch or self._waiting:
-                if not self._batch:
-                    self._batch = [self._waiting.popleft() for _ in range(min(_BATCH_RECORDS, len(self._waiting)))]
+            while self._batches or self._waiting:
+                if not self._batches:
+                    count = min(self._batch_records, len(self._waiting))
+                    self._batches.append([self._waiting.popleft() for _ in range(count)])
                 try:
-                    await self._writer.append_once(self._batch)
+                    await self._writer.append_once(self._batches[0])
                 except (OSError, MirrorError) as error:
-                    self._fails(str(error))
-                    return False
-                self._batch = []
-                self._works()
+                    if not isinstance(error, KafkaProtocolError) or error.name not in _TOO_LARGE:
+                        self._fails(str(error))
+                        return False
+                    self._split(error)
+                except Exception as error:  # noqa: BLE001 - whatever it was, it would be so the next time
+                    self._loses(f"{len(self._batches.popleft())} records", error)
+                else:
+                    self._batches.popleft()
+                    self._works()
         return True
+
+    def _split(self, error: KafkaProtocolError) -> None:
+        """The first batch was refused as too large: in its place come its halves; a record by itself is given up."""
+        batch = self._batches.popleft()
+        half = self._batch_records = len(batch) // 2 or 1
+        if len(batch) == 1:
+            self._loses("a record that max.message.bytes of the topic has no room for", error)
+        else:
+            self._batches.extendleft((batch[half:], batch[:half]))
+
+    def _loses(self, what: str, error: Exception) -> None:
+        """Go on without it. It is said once, for it may be so of each partition and each time."""
+        unforeseen = not isinstance(error, MirrorError)
+        log.warning("flow %s: statistics lack %s: %r", self._flow, what, error, exc_info=unforeseen)
+        if not self._losing:
+            self._on_event("warning", f"flow {self._flow}: statistics are incomplete, they lack {what}: {error!r}")
+        self._losing = True
 
     def _fails(self, text: str) -> None:
         log.info("flow %s: %s", self._flow, text)

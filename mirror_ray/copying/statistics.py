@@ -6,6 +6,7 @@ minute (each full hour, where it is longer than a minute), so that minutes and h
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,6 +24,8 @@ _HOUR_MS: Final = 3_600_000
 #: Larger batches, and those that unpack to more, are no sample: one holds up the loop for some milliseconds at most.
 _SAMPLE_BYTES: Final = 1 << 20
 _UNPACKED_BYTES: Final = 8 << 20
+#: Intervals that are over and were not taken, about 1 KB each. Beyond, the oldest are given up: a reader sees that.
+_CLOSED: Final = 256
 
 
 def boundaries_ms(now_ms: int, interval_ms: int) -> tuple[int, int]:
@@ -60,22 +63,28 @@ class Interval:
     first: bool = False
 
     @property
+    def moved(self) -> bool:
+        """Whether the copy did."""
+        return self.records > 0 or self.source_to != self.source_from
+
+    @property
     def tells(self) -> bool:
         """Whether anything happened."""
-        moved = self.records > 0 or self.source_to != self.source_from
-        return self.first or moved or self.restarts > 0 or bool(self.lag_records)
+        return self.first or self.moved or self.restarts > 0 or bool(self.lag_records)
 
 
 class Tally:
     """Counts for one assignment, from ``begin`` on; ``now_ms()`` is the wall clock.
 
-    Guarantees: every acknowledged batch is in one interval; intervals follow each other, and where one does not begin
-    at the target offset at which the one before ended, what lies between was not counted here.
+    Guarantees: every acknowledged batch is in one interval, also one that comes after the end; intervals follow each
+    other, and where one does not begin at the target offset at which the one before ended, what lies between was not
+    counted here.
     """
 
     __slots__ = (
         "_begun",
         "_closed",
+        "_ended",
         "_interval_ms",
         "_last_timestamp_ms",
         "_now_ms",
@@ -89,8 +98,8 @@ class Tally:
 
     def __init__(self, interval_ms: int, now_ms: Callable[[], int], *, shared: bool = False) -> None:
         self._interval_ms, self._now_ms, self._shared = interval_ms, now_ms, shared
-        self._closed: list[Interval] = []
-        self._begun = self._sampled = False
+        self._closed: deque[Interval] = deque(maxlen=_CLOSED)
+        self._begun = self._ended = self._sampled = False
         self._source = self._target = self._source_end = self._last_timestamp_ms = -1
         self._open = Interval(0, 0, -1, -1)
 
@@ -159,14 +168,21 @@ class Tally:
     # ---- what is told of it
 
     def take(self, *, ended: bool = False) -> list[Interval]:
-        """The intervals that are over and in which something happened; ``ended``: nothing more will happen."""
+        """The intervals that are over and in which something happened.
+
+        ``ended``: also the one that is open, for nothing more is expected. What is acknowledged all the same is in the
+        next ones, of which only those are told in which the copy moved.
+        """
         if self._begun:
             now_ms = self._now_ms()
             interval = self._turned(now_ms)
             if ended:
+                end_ms = interval.to_ms
                 self._close(interval, now_ms)
-                self._begun = False
-        taken, self._closed = self._closed, []
+                self._open = self._new(now_ms, end_ms)
+                self._ended = True
+        taken = list(self._closed)
+        self._closed.clear()
         return taken
 
     def _turned(self, now_ms: int) -> Interval:
@@ -200,7 +216,7 @@ class Tally:
             interval.lag_ms = 0
         elif lag is not None and self._last_timestamp_ms >= 0:
             interval.lag_ms = max(0, interval.to_ms - self._last_timestamp_ms)
-        if interval.tells:
+        if interval.moved or (interval.tells and not self._ended):
             self._closed.append(interval)
 
     def _lag(self) -> int | None:

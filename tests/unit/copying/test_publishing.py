@@ -19,7 +19,7 @@ from mirror_ray.kafka.idempotent_writer import IdempotentWriter
 from mirror_ray.kafka.internal_writer import InternalRecord
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.records.statistics import decode_statistics
 from tests.support.waiting import wait_until_async
@@ -34,6 +34,10 @@ class Writer:
 
     def __init__(self) -> None:
         self.problem: str | None = None
+        self.broken: Exception | None = None
+        #: The largest batch that it takes, and a partition whose records are too large by themselves.
+        self.most = 1000
+        self.large = -1
         self.given: list[list[InternalRecord]] = []
         self.records: list[InternalRecord] = []
 
@@ -42,6 +46,11 @@ class Writer:
         self.given.append(list(records))
         if self.problem is not None:
             raise MirrorError(self.problem)
+        if self.broken is not None:
+            raise self.broken
+        told = {decode_statistics(each.value).partition for each in records}
+        if len(records) > self.most or self.large in told:
+            raise KafkaProtocolError(10, "MESSAGE_TOO_LARGE", "write")
         self.records += records
 
     @property
@@ -154,3 +163,50 @@ async def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         await scene.publishing.flush([])
         assert scene.writer.told == [0, 1, 15, 16, 17, 18, 19]
         assert max(len(each) for each in scene.writer.given) == 2
+
+
+async def test_what_is_too_large_is_split() -> None:
+    """Down to what the topic takes, in order; a record that is too large by itself is given up, and it is said."""
+    async with _scene() as scene:
+        scene.writer.most, scene.writer.large = 3, 17
+        await scene.publishing.flush([scene.copy(number) for number in range(20)])
+        assert scene.writer.told == [number for number in range(20) if number != 17]
+        assert len(scene.events) == 1
+        assert "max.message.bytes" in scene.events[0]
+        scene.writer.given.clear()
+        await scene.publishing.flush([scene.copy(number) for number in range(20, 24)])
+        assert max(map(len, scene.writer.given)) <= 3
+        assert scene.writer.told[-4:] == [20, 21, 22, 23]
+
+
+async def test_the_unforeseen_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one copy, or in writing: it is said once, and the rest is published."""
+    async with _scene(interval_ms=20) as scene:
+        scene.writer.broken = ValueError("no such thing")
+        scene.copy(0)
+        await _until(scene, given=1)
+        scene.writer.broken = None
+        ill, _ = scene.copy(1), scene.copy(2)
+        monkeypatch.setattr(ill, "tally", _IllTally())
+        await _until(scene, records=1)
+        scene.copy(3)
+        await _until(scene, records=2)
+        assert scene.writer.told == [2, 3]
+        assert len(scene.events) == 1
+        assert "incomplete" in scene.events[0]
+
+
+class _IllTally:
+    """One that can't be asked."""
+
+    def take(self, *, ended: bool = False) -> list[object]:
+        raise ValueError(f"it broke, {ended}")
+
+
+async def test_what_comes_at_the_very_end_is_published() -> None:
+    """A copy that leaves just before everything is closed."""
+    async with _scene() as scene:
+        copy = scene.copy(0)
+        await scene.publishing.flush([])
+        scene.publishing.leave(copy)
+    assert scene.writer.told == [0]

@@ -110,6 +110,41 @@ def test_sums_are_those_of_the_batches(batches: list[tuple[int, int, int, int]],
         assert before.to_ms <= after.from_ms
 
 
+@given(batches=BATCHES, ends=st.sets(st.integers(0, 60)), shared=st.booleans(), lag=st.sampled_from((0, 1000)))
+def test_what_comes_after_the_end_is_told_once(
+    batches: list[tuple[int, int, int, int]], ends: set[int], shared: bool, lag: int
+) -> None:
+    """Answers that arrive while the last intervals are being published, however often they are asked for."""
+    life = Life()
+    life.tally = Tally(MINUTE_MS, lambda: life.now_ms, shared=shared)
+    life.tally.begin(Anchor(0, 0), restarted=False)
+    life.tally.saw(1_000_000 + lag)
+    told: list[Interval] = []
+    for number, (after_ms, records, size, latency_ms) in enumerate(batches):
+        life.now_ms += after_ms
+        life.batch(records, size, latency_ms)
+        if number in ends:
+            told += life.tally.take(ended=True)
+            assert life.tally.take(ended=True) == []
+    told += life.tally.take(ended=True)
+    assert sum(each.records for each in told) == sum(records for _, records, _, _ in batches)
+    assert sum(each.wire_bytes for each in told) == sum(size for _, _, size, _ in batches)
+    for before, after in pairwise(told):
+        assert before.target_to == after.target_from
+        assert before.to_ms <= after.from_ms
+
+
+def test_what_nobody_takes_is_bounded() -> None:
+    """The oldest intervals are given up."""
+    life = Life()
+    for _ in range(10_000):
+        life.batch()
+        life.now_ms += MINUTE_MS
+    told = life.tally.take(ended=True)
+    assert 0 < len(told) < 1000
+    assert told[-1].target_to == 10_000
+
+
 def test_an_idle_partition_tells_nothing_but_its_beginning() -> None:
     """One record says where it began; an hour of nothing none."""
     life = Life()
