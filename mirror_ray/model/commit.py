@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 
 
 class CommittedOffset(NamedTuple):
@@ -14,6 +14,8 @@ class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+    #: Which topic of that name; Kafka does not say it of a commit, so it is there where somebody has looked.
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 #: By group and partition.

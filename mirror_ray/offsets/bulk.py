@@ -19,7 +19,7 @@ from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.model.commit import Commits, CommittedOffset
 from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
-from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.segments import Between, SegmentMap
@@ -142,7 +142,11 @@ async def translate_all(
             committed=committed,
             target=routed[partition].remote,
             back=routed[partition].back,
-            place=_final(outdated.get(partition), places[question], logs.get(routed[partition].remote)),
+            place=_final(
+                outdated.get(partition) or of_another(source, partition, committed),
+                places[question],
+                logs.get(routed[partition].remote),
+            ),
         )
         for group, partition, committed, question in rows
     ]
@@ -154,6 +158,17 @@ def _final(outdated: str | None, place: Translation, log: LogBounds | None) -> T
     if place.offset is None:
         return place
     return within(place, log) if log is not None else Translation(offset=None, reason=_NOT_TOLD)
+
+
+def of_another(source: Cluster, partition: TopicPartition, committed: CommittedOffset) -> str | None:
+    """Why an offset of the past is not one of the topic that is there now; None: it is, as far as is known."""
+    found = source.metadata.topics.get(partition.topic)
+    if found is None or found.error_code or NO_TOPIC_ID in (found.topic_id, committed.topic_id):
+        return None
+    if found.topic_id == committed.topic_id:
+        return None
+    name = f"topic {partition.topic} on cluster {source.settings.alias}"
+    return f"{name} was created anew since the group had committed {committed.offset} there"
 
 
 async def _outdated(

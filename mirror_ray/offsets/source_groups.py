@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from mirror_ray.config.settings import GroupSettings
@@ -14,7 +14,7 @@ from mirror_ray.kafka.group_offsets import OffsetReader
 from mirror_ray.kafka.groups import GroupListing, list_groups
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.filters import GroupFilter
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.offsets.group_book import GroupBook
 
 #: A broker that did not tell its groups is asked again no later than this.
@@ -58,8 +58,9 @@ class SourceGroups:
         self.problems = {"": "it was not read to the end"}
         listing = await self._listed(book)
         read = await self._reader.read(self._wanted)
+        topic_ids = await self._topic_ids(book, read.changed)
         for group, found in read.changed.items():
-            self._take(book, group, found)
+            self._take(book, group, found, topic_ids)
         self._partly = {group: self._partly[group] for group in self._partly.keys() & set(self._wanted)}
         self.problems = {
             group: f"its offsets on the source: {why}" for group, why in {**self._partly, **read.failed}.items()
@@ -84,18 +85,40 @@ class SourceGroups:
         book.forget(book.groups.keys() - set(self._wanted))
         return listing
 
-    def _take(self, book: GroupBook, group: str, found: GroupOffsets) -> None:
-        committed = {partition: each for partition, each in found.offsets.items() if each.offset >= 0}
-        book.committed(group, {**dict(_known(book, group, found)), **committed})
+    async def _topic_ids(self, book: GroupBook, changed: Mapping[str, GroupOffsets]) -> Mapping[str, TopicId]:
+        """Of the topics that may be others than when their offsets were read last."""
+        asked = {
+            partition.topic
+            for group, found in changed.items()
+            for partition, committed in found.offsets.items()
+            if not _goes_on(_source(book, group, partition), committed)
+        }
+        known = (await self._coordinators.cluster.refresh(asked)).topics if asked else {}
+        return {topic: known[topic].topic_id for topic in asked if topic in known and not known[topic].error_code}
+
+    def _take(self, book: GroupBook, group: str, found: GroupOffsets, topic_ids: Mapping[str, TopicId]) -> None:
+        committed: dict[TopicPartition, CommittedOffset] = {}
+        for partition in found.errors.keys() | found.offsets.keys():
+            before, now = _source(book, group, partition), found.offsets.get(partition)
+            if now is None:
+                # Nobody tells where it stands, and it may still be there.
+                now = before
+            else:
+                same = before.topic_id if before is not None and _goes_on(before, now) else NO_TOPIC_ID
+                now = now._replace(topic_id=topic_ids.get(partition.topic, same))
+            if now is not None and now.offset >= 0:
+                committed[partition] = now
+        book.committed(group, committed)
         self._partly.pop(group, None)
         for partition, error in found.errors.items():
             self._partly[group] = f"{partition}: {error.name}"
 
 
-def _known(book: GroupBook, group: str, found: GroupOffsets) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-    """What is known of partitions whose offset the broker does not tell: they may still stand there."""
-    entries = book.groups.get(group, {})
-    for partition in found.errors.keys() & entries.keys():
-        source = entries[partition].source
-        if source is not None:
-            yield partition, source
+def _source(book: GroupBook, group: str, partition: TopicPartition) -> CommittedOffset | None:
+    entry = book.groups.get(group, {}).get(partition)
+    return entry.source if entry is not None else None
+
+
+def _goes_on(before: CommittedOffset | None, now: CommittedOffset) -> bool:
+    """Whether it is in the same topic: where one is deleted, Kafka deletes what groups have committed there."""
+    return before is not None and before.topic_id != NO_TOPIC_ID and now.offset >= before.offset

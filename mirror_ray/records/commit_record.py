@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from mirror_ray.model.commit import Commits, CommittedOffset
 from mirror_ray.model.errors import CorruptRecordError
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.fields import FieldReader, pack, string
 
 _VERSION: Final = 0
@@ -114,16 +114,17 @@ def pieces(commits: Commits) -> Iterator[Commits]:
 
 def _encode_commits(commits: Commits) -> bytes:
     names: dict[str, int] = {}
-    runs: list[tuple[int, int, int]] = []
+    runs: list[tuple[int, int, int, int]] = []
     rows: list[tuple[int, int, int]] = []
     texts: list[bytes] = []
     for group, offsets in commits.items():
-        by_topic: dict[str, list[tuple[int, CommittedOffset]]] = defaultdict(list)
+        by_topic: dict[tuple[str, TopicId], list[tuple[int, CommittedOffset]]] = defaultdict(list)
         for partition, committed in offsets.items():
-            by_topic[partition.topic].append((partition.partition, committed))
-        for topic, found in by_topic.items():
-            runs.append((names.setdefault(group, len(names)), names.setdefault(topic, len(names)), len(found)))
-            for number, (offset, leader_epoch, metadata) in found:
+            by_topic[partition.topic, committed.topic_id].append((partition.partition, committed))
+        for (topic, topic_id), found in by_topic.items():
+            group_name, topic_name, id_name = (names.setdefault(each, len(names)) for each in (group, topic, topic_id))
+            runs.append((group_name, topic_name, id_name, len(found)))
+            for number, (offset, leader_epoch, metadata, _) in found:
                 if metadata:
                     texts.append(pack(">i", len(rows)) + string(metadata))
                 rows.append((number, offset, leader_epoch))
@@ -137,22 +138,23 @@ def _encode_commits(commits: Commits) -> bytes:
 def _decode_commits(fields: FieldReader) -> Commits:
     (count,) = fields.numbers(_COUNT)
     names = [fields.string() for _ in range(count)]
-    runs = _read_columns(fields, "iii")
+    runs = _read_columns(fields, "iiii")
     rows = _read_columns(fields, "iqi")
     (count,) = fields.numbers(_COUNT)
     texts = {fields.numbers(_COUNT)[0]: fields.string() for _ in range(count)}
     commits: dict[str, dict[TopicPartition, CommittedOffset]] = defaultdict(dict)
     partitions, offsets, leader_epochs = rows
     at = 0
-    for group, topic, length in zip(*runs, strict=True):
-        if not (0 <= group < len(names) and 0 <= topic < len(names) and 0 < length <= len(offsets) - at):
+    for group, topic, topic_id, length in zip(*runs, strict=True):
+        named = all(0 <= each < len(names) for each in (group, topic, topic_id))
+        if not (named and 0 < length <= len(offsets) - at):
             raise CorruptRecordError(
-                f"commit record: its run of {length} rows of names {group} and {topic} is not there"
+                f"commit record: its run of {length} rows of names {group}, {topic} and {topic_id} is not there"
             )
-        of_group, name = commits[names[group]], names[topic]
+        of_group, name, of_topic = commits[names[group]], names[topic], TopicId(names[topic_id])
         for row in range(at, at + length):
             of_group[TopicPartition(name, partitions[row])] = CommittedOffset(
-                offsets[row], leader_epochs[row], texts.get(row, "")
+                offsets[row], leader_epochs[row], texts.get(row, ""), of_topic
             )
         at += length
     if at != len(offsets):

@@ -15,8 +15,9 @@ from mirror_ray.kafka.group_codec import GroupOffsets
 from mirror_ray.kafka.group_offsets import OffsetRound
 from mirror_ray.kafka.groups import GroupListing, ListedGroup
 from mirror_ray.kafka.internal_writer import InternalRecord
+from mirror_ray.kafka.metadata import ClusterMetadata, TopicMetadata
 from mirror_ray.model.commit import Commits, CommittedOffset
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets import history_topic, source_groups
 from mirror_ray.offsets.group_book import GroupBook
 from mirror_ray.offsets.history import LOOK_LASTS_MS, CommitHistory, Unknown
@@ -38,6 +39,8 @@ class Source:
         self.refused: dict[str, set[TopicPartition]] = {}
         self.silent: dict[int, str] = {}
         self.hidden: set[str] = set()
+        self.topic_ids: dict[str, TopicId] = {}
+        self.asked: list[set[str]] = []
         self.records: list[InternalRecord] = []
         self.problems: list[str] = []
         monkeypatch.setattr(source_groups, "list_groups", self._list)
@@ -71,6 +74,15 @@ class Source:
                 done.changed[group] = GroupOffsets(offsets, dict.fromkeys(refused, LOADING.error))
         return done
 
+    async def refresh(self, topics: Collection[str]) -> ClusterMetadata:
+        """The topics that are there."""
+        self.asked.append(set(topics))
+        known = {
+            name: TopicMetadata(name=name, topic_id=topic_id, is_internal=False, error_code=0, partitions={})
+            for name, topic_id in self.topic_ids.items()
+        }
+        return ClusterMetadata(cluster_id="", brokers={}, controller_id=-1, topics=known)
+
     async def append(self, records: Sequence[InternalRecord]) -> None:
         """Into the history's topic."""
         self.records += records
@@ -87,7 +99,7 @@ class Life:
     """A run of a checkpoint actor."""
 
     def __init__(self, source: Source) -> None:
-        nowhere = cast(Cluster, None)
+        nowhere = cast(Cluster, source)
         settings = GroupSettings(include=(".*",), refresh_interval_s=600)
         self.source = source
         self.book = GroupBook()
@@ -184,3 +196,24 @@ async def test_a_look_that_breaks_off_has_seen_nothing(source: Source, monkeypat
     with pytest.raises(ConnectionError):
         await life.look()
     assert life.groups.problems
+
+
+async def test_it_is_told_which_topic_it_was(source: Source) -> None:
+    """Of one that was created anew the new one's id, from its first commit on; who moves on is not asked about."""
+    source.topic_ids = {"t": TopicId("old")}
+    life = Life(source)
+    await life.look()
+    first_s = source.now_s
+    source.committed["g"] = {P: CommittedOffset(5)}
+    await life.look()
+    assert source.asked == [{"t"}]
+    source.topic_ids = {"t": TopicId("new")}
+    source.committed = {"g": {}, "h": {Q: CommittedOffset(0)}}
+    await life.look()
+    source.committed["g"] = {P: CommittedOffset(9)}
+    await life.look()
+    then, now = source.ask(first_s), source.ask(source.now_s)
+    assert not isinstance(then, Unknown)
+    assert {each.topic_id for offsets in then.values() for each in offsets.values()} == {"old"}
+    new = CommittedOffset(9, topic_id=TopicId("new"))
+    assert now == {"g": {P: new}, "h": {Q: new._replace(offset=0)}}

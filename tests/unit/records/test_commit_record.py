@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.errors import CorruptRecordError
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.commit_record import DELETED, CommitRecord, pieces
 
 NAMES = st.text(min_size=1, max_size=8)
 OFFSETS = st.builds(
-    CommittedOffset, st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1), st.just("") | st.text(max_size=5)
+    CommittedOffset,
+    st.integers(-1, 2**63 - 1),
+    st.integers(-1, 2**31 - 1),
+    st.just("") | st.text(max_size=5),
+    st.sampled_from(["", "id-1", "id-2"]).map(TopicId),
 )
 PARTITIONS = st.builds(TopicPartition, NAMES, st.integers(0, 2**31 - 1))
 COMMITS = st.dictionaries(NAMES, st.dictionaries(PARTITIONS, OFFSETS, min_size=1, max_size=6), max_size=5)
