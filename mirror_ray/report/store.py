@@ -48,12 +48,16 @@ class ReportDirectory:
 
     def write(self, name: str, text: str) -> Path:
         """Write a file in the place of what was there."""
-        path, unfinished = self.path / name, self.path / f".{name}.tmp"
-        with _writing(path), unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            unfinished.replace(path)
+        path, unfinished = self.path / name, self.path / _unfinished(name)
+        with _writing(path):
+            try:
+                with unfinished.open("w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                unfinished.replace(path)
+            finally:
+                unfinished.unlink(missing_ok=True)
         return path
 
     def files(self) -> list[str]:
@@ -129,11 +133,18 @@ def _lock(path: Path) -> IO[str]:
     """The file that a run locks, in a directory that may be used."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if not (path / _STATE).exists() and any(each.name != _LOCK for each in path.iterdir()):
+        # A first run may be at work on its state just now, or was killed there.
+        begun = {_LOCK, _unfinished(_STATE), _STATE}
+        if not (path / _STATE).exists() and any(each.name not in begun for each in path.iterdir()):
             raise ConfigError(f"--to {path} is neither empty nor a report: name another directory")
         return (path / _LOCK).open("w")
     except OSError as error:
         raise ConfigError(f"--to {path} can't be written to: {error.strerror or error}") from error
+
+
+def _unfinished(name: str) -> str:
+    """What a file is called until it is whole."""
+    return f".{name}.tmp"
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from contextlib import suppress
@@ -100,6 +102,31 @@ def test_what_is_not_this_flows_report_is_refused(tmp_path: Path) -> None:
     for name, text in cases.items():
         with pytest.raises(ConfigError, match=text), open_directory(tmp_path / name, "A->B", TOPIC):
             pytest.fail("it is none")
+
+
+def test_a_first_run_that_failed_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when the disk was full, nor when it was killed while it wrote; a directory with anything else stays."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(MirrorError, match="No space left"), open_directory(tmp_path, "A->B", TOPIC):
+            pytest.fail("nothing could be written")
+    assert [each.name for each in tmp_path.iterdir()] == ["_lock"]
+    (tmp_path / "._state.json.tmp").write_text("{")
+    with open_directory(tmp_path, "A->B", TOPIC):
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["_lock", "_state.json"]
+
+
+def test_a_run_that_just_begins_is_another_report(tmp_path: Path) -> None:
+    """Before it has written anything whole."""
+    (tmp_path / "._state.json.tmp").touch()
+    with (tmp_path / "_lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(MirrorError, match="another report"), open_directory(tmp_path, "A->B", TOPIC):
+            pytest.fail("it is taken")
 
 
 def test_a_place_that_can_not_be_written_to_is_named(tmp_path: Path) -> None:
