@@ -154,6 +154,12 @@ def _missing(document: Document) -> str:
         if unusable
         else "Every record of the topic could be used.",
     ]
+    if again := sum(log["went_back"] > 0 for log in sources["logs"]):
+        said.append(
+            f"{plural(again, 'time')} the topic's log ended before what had been read of it, and was read again from"
+            " its start: it had been cut, or the topic was created anew on a target without topic ids. What was in it"
+            " and was not read is missing."
+        )
     if total["statistics_told_twice"]:
         said.append(f"{plural(total['statistics_told_twice'], 'interval')} stood there twice, counted once.")
     return " ".join(said)

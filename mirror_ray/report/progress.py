@@ -20,7 +20,11 @@ BAD_KINDS = ("not_json", "other_version", "other_flow", "malformed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
-    """What was read of one partition of one statistics topic: of one topic id, for a topic may be created anew."""
+    """What was read of one partition of one statistics topic: of one topic id, for a topic may be created anew.
+
+    And of one log: it ends before what was read of it once it was cut, or was created anew on a target that has no
+    topic ids. Then it is read again from its start; intervals that stand there twice are counted once.
+    """
 
     topic_id: str
     partition: int
@@ -29,6 +33,8 @@ class LogRead:
     next: int
     #: Offsets that retention deleted before a run came by.
     missed: int = 0
+    #: How often the log had been found to end before what was read of it.
+    went_back: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,31 +102,38 @@ class Batch:
 def to_read(progress: Progress, topic_id: str, bounds: Mapping[int, tuple[int, int]]) -> tuple[LogRead, ...]:
     """The offsets that are new, by partition of the topic; those of a partition without anything new are left out.
 
+    A log that went back and has grown again, beyond what was read of it, can't be told from one that only grew.
+
     Args:
         progress: Of the runs before.
         topic_id: Of the topic as it is now.
         bounds: Each partition's first offset and end.
     """
+    # Sorted, so the newest log of each partition.
     known = {log.partition: log for log in progress.logs if log.topic_id == topic_id}
     found = []
     for partition, (start, end) in sorted(bounds.items()):
         before = known.get(partition)
+        if before is not None and end < before.next:
+            went_back = before.went_back + 1
+            found.append(LogRead(topic_id=topic_id, partition=partition, first=start, next=end, went_back=went_back))
+            continue
         # Of a topic that is new to us nothing was missed that we could know of.
         position = start if before is None else before.next
         first = max(start, position)
         if first < end or first > position:
-            following, missed = max(first, end), first - position
-            found.append(LogRead(topic_id=topic_id, partition=partition, first=first, next=following, missed=missed))
+            new = LogRead(topic_id=topic_id, partition=partition, first=first, next=end, missed=first - position)
+            found.append(new if before is None else replace(new, went_back=before.went_back))
     return tuple(found)
 
 
 def advanced(progress: Progress, batch: Batch) -> Progress:
     """After a run whose files are in place."""
-    logs = {(log.topic_id, log.partition): log for log in progress.logs}
+    logs = {(log.topic_id, log.partition, log.went_back): log for log in progress.logs}
     for new in batch.logs:
-        old = logs.get((new.topic_id, new.partition))
-        joined = new if old is None else replace(old, next=new.next, missed=old.missed + new.missed)
-        logs[new.topic_id, new.partition] = joined
+        key = (new.topic_id, new.partition, new.went_back)
+        old = logs.get(key)
+        logs[key] = new if old is None else replace(old, next=new.next, missed=old.missed + new.missed)
     days = [day for day in (progress.stale_from, *batch.days) if day is not None]
     kinds = {*progress.bad, *batch.bad}
     return replace(
@@ -160,7 +173,9 @@ def file_name(day: str, logs: Iterable[LogRead], number: int) -> str:
 
     Spark passes over names that begin with an underscore, as topic ids may.
     """
-    spans = "_".join(f"{log.partition}.{log.first}-{log.next}" for log in logs)
+    spans = "_".join(
+        f"{log.partition}.{log.first}-{log.next}{f'.{log.went_back}' * (log.went_back > 0)}" for log in logs
+    )
     topic_id = next((log.topic_id for log in logs), "")
     return f"intervals/date={day}/read-{topic_id}-{spans}-{number}.parquet"
 

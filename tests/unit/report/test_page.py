@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from mirror_ray.report.document import make_document
 from mirror_ray.report.explained import explained, headline
 from mirror_ray.report.page import make_page
+from mirror_ray.report.progress import LogRead
 from mirror_ray.report.svg import Bar, Series, bar_chart, line_chart
 from mirror_ray.report.words import number
 from tests.support.report import BEGIN_MS, HOUR_MS, asked, found, partition, with_bad_records
@@ -161,11 +163,13 @@ def test_of_nothing_there_is_a_page() -> None:
 
 def test_what_is_missing_is_said() -> None:
     """Deleted before it was read, of no use, told twice, not tallying."""
-    progress = with_bad_records("x")
+    again = LogRead(topic_id="", partition=0, first=0, next=200, went_back=1)
+    progress = replace(with_bad_records("x"), logs=(replace(again, next=1000, went_back=0), again))
     document = make_document(asked(), found(partition(told_twice=2, mismatches=3), progress=progress))
     said = dict(explained(document))
     assert "3 records of the topic could not be used" in said["Missing"]
     assert "2 intervals stood there twice" in said["Missing"]
+    assert "1 time the topic's log ended before what had been read of it" in said["Missing"]
     assert "it is not so in 3 intervals" in said["Tallied against the target"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,46 @@ def test_a_topic_created_anew_is_read_from_its_start() -> None:
     (new,) = to_read(after, "u", {0: (0, 5)})
     assert new == read(0, 0, 5, topic_id="u")
     assert advanced(after, batch(new)).logs == (read(0, 0, 20), new)
+
+
+def test_a_log_that_went_back_is_read_from_its_start() -> None:
+    """It was cut, or the topic created anew on a target without topic ids; no file of before is overwritten."""
+    before = batch(read(0, 0, 200), read(1, 0, 50))
+    after = advanced(advanced(FRESH, before), batch(read(0, 200, 1000)))
+    again = to_read(after, "t", {0: (0, 200), 1: (0, 50)})
+    assert again == (replace(read(0, 0, 200), went_back=1),)
+    assert not set(batch(*again).files) & set(after.files)
+    after = advanced(after, batch(*again))
+    assert after.logs == (read(0, 0, 1000), *again, read(1, 0, 50))
+    assert Progress.of_plain(json.loads(json.dumps(after.plain()))) == after
+    (more,) = to_read(after, "t", {0: (0, 1200), 1: (0, 50)})
+    assert more == replace(read(0, 200, 1200), went_back=1)
+    assert advanced(after, batch(more)).logs == (
+        read(0, 0, 1000),
+        replace(read(0, 0, 1200), went_back=1),
+        read(1, 0, 50),
+    )
+
+
+def test_a_log_that_is_empty_again_is_remembered() -> None:
+    """Else it would not be noticed when it has grown beyond what was read before; and twice is twice."""
+    after = advanced(FRESH, batch(read(0, 0, 20)))
+    (empty,) = to_read(after, "t", {0: (0, 0)})
+    after = advanced(after, batch(empty, days=()))
+    assert to_read(after, "t", {0: (0, 0)}) == ()
+    (grown,) = to_read(after, "t", {0: (0, 30)})
+    assert (grown.first, grown.next, grown.missed) == (0, 30, 0)
+    (second,) = to_read(advanced(after, batch(grown)), "t", {0: (4, 9)})
+    assert second == replace(read(0, 4, 9), went_back=2)
+
+
+def test_a_state_of_before_is_read() -> None:
+    """Without what was added since."""
+    after = advanced(FRESH, batch(read(0, 0, 9)))
+    plain = json.loads(json.dumps(after.plain()))
+    for log in plain["logs"]:
+        del log["went_back"]
+    assert Progress.of_plain(plain) == after
 
 
 def test_hours_are_stale_from_the_first_day_that_was_touched() -> None:
