@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.window import Window
 
 _TEXTS: Final = ("flow", "topic", "target_topic", "source_topic_id", "target_topic_id", "replicator")
-#: Of these none may be negative.
+#: Of these none may be negative, nor above ``_MOST``.
 _COUNTS: Final = (
     *("partition", "target_partition", "from_ms", "to_ms", "source_from", "source_to", "target_from", "target_to"),
     *("records", "batches", "wire_bytes", "sampled_wire_bytes", "sampled_uncompressed_bytes", "restarts"),
@@ -36,10 +36,15 @@ INTERVALS: Final = (
 #: Of a record that can't be used, so much is kept.
 _TEXT_LENGTH: Final = 120
 _YEAR_10000_MS: Final = 253_402_300_800_000
-_BUCKET: Final = r"^\d{1,18}$"
+#: One way to write each bound, so that no two keys are the same one.
+_BUCKET: Final = r"^(0|[1-9]\d{0,17})$"
+#: More of anything can't be in an interval; sums of it stay far from the end of bigint, where Spark fails.
+_MOST: Final = 10**15
 
 #: One copy of a partition: its offsets on the target only grow.
 _COPY: Final = ("topic", "partition", "source_topic_id", "target_topic_id", "target_topic", "target_partition")
+#: One log of the target: what is in none of its intervals is a hole, also where the source was created anew meanwhile.
+_LOG: Final = ("target_topic", "target_topic_id", "target_partition")
 #: What two records have in common that are one, told twice.
 _SAME: Final = ("target_from", "target_to", "source_from", "source_to", "from_ms", "to_ms", "epoch", "replicator")
 
@@ -94,8 +99,9 @@ def completed(intervals: DataFrame) -> DataFrame:
     nobody told of, 0 in a shared topic; ``uncompressed_bytes``, estimated by the interval's own samples, or by the
     newest before it where it has none; ``mismatches``, 1 where offsets and records do not tally.
     """
-    by_offset = Window.partitionBy(*_COPY).orderBy("target_from", "target_to", "from_ms", *_PLACE)
-    before = by_offset.rowsBetween(Window.unboundedPreceding, -1)
+    order = ("target_from", "target_to", "from_ms", *_PLACE)
+    before = Window.partitionBy(*_LOG).orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
+    by_offset = Window.partitionBy(*_COPY).orderBy(*order)
     until_here = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     same = _all(F.col(name).eqNullSafe(F.lag(name).over(by_offset)) for name in _SAME)
     hole = F.col("target_from") - F.max("target_to").over(before)
@@ -109,7 +115,7 @@ def completed(intervals: DataFrame) -> DataFrame:
         "*",
         same.alias("told_twice"),
         F.when(F.col("shared"), 0).otherwise(F.greatest(F.coalesce(hole, F.lit(0)), F.lit(0))).alias("untold_records"),
-        F.round(estimate).cast("bigint").alias("uncompressed_bytes"),
+        F.least(F.round(estimate), F.lit(float(_MOST))).cast("bigint").alias("uncompressed_bytes"),
         F.when(~F.col("shared") & (advance != F.col("records")), 1).otherwise(0).alias("mismatches"),
     )
 
@@ -117,18 +123,21 @@ def completed(intervals: DataFrame) -> DataFrame:
 def _is_malformed() -> Column:
     """A field is missing, not of its type, or can't be."""
     absent = (F.col(f"it.{name}").isNull() for name in (*_TEXTS, *_COUNTS, "epoch", "shared", "latency_ms"))
-    negative = (F.coalesce(F.col(f"it.{name}") < 0, F.lit(False)) for name in (*_COUNTS, *_LAGS))
+    outside = (F.coalesce(~F.col(f"it.{name}").between(0, _MOST), F.lit(False)) for name in (*_COUNTS, *_LAGS))
     bucket = F.exists(
         F.map_entries("it.latency_ms"),
-        lambda each: ~each["key"].rlike(_BUCKET) | F.coalesce(each["value"] < 0, F.lit(True)),
+        lambda each: ~each["key"].rlike(_BUCKET) | F.coalesce(~each["value"].between(0, _MOST), F.lit(True)),
     )
+    # JSON may name a key twice, and then Spark's map has it twice.
+    bounds = F.map_keys("it.latency_ms")
+    twice = F.size(F.array_distinct(bounds)) < F.size(bounds)
     impossible = (
         (F.col("it.to_ms") < F.col("it.from_ms"))
         | (F.col("it.to_ms") >= _YEAR_10000_MS)
         | (F.col("it.target_to") < F.col("it.target_from"))
         | (F.col("it.sampled_wire_bytes") > F.col("it.wire_bytes"))
     )
-    return _any([*absent, *negative, bucket, impossible])
+    return _any([*absent, *outside, bucket, twice, impossible])
 
 
 def _any(conditions: Iterable[Column]) -> Column:

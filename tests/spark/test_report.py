@@ -328,6 +328,9 @@ def test_records_of_no_use_are_counted_and_shown(
             value.replace(b'"records":10', b'"records":"ten"'),
             value.replace(b'"records":10', b'"records":-1'),
             value.replace(b'"latency_ms":{"10"', b'"latency_ms":{"ten"'),
+            value.replace(b'"latency_ms":{"10"', b'"latency_ms":{"010":1,"10"'),
+            value.replace(b'"latency_ms":{"10"', b'"latency_ms":{"10":1,"10"'),
+            value.replace(b'"wire_bytes":1000', b'"wire_bytes":9223372036854775807'),
             value.replace(b'"to_ms":1790000060000', b'"to_ms":1'),
         ],
     }
@@ -345,3 +348,5 @@ def test_records_of_no_use_are_counted_and_shown(
     assert (spread["p50"], spread["p95"], spread["max"]) == (10, LATENCY_BOUNDS_MS[-1], LATENCY_BOUNDS_MS[-1])
     assert made["total"]["statistics_told_twice"] == 1
     assert made["gaps"] is None
+    # A minute that reaches over a full one: within steps of five, and not told as ten seconds.
+    assert (made["step_ms"], made["peak"]["records_per_s"]) == (300_000, 10 / 300)
