@@ -25,6 +25,8 @@ from mirror_ray.report.progress import LogRead, Progress, file_name, left_over, 
 _STATE = "_state.json"
 _STAGING = "_staging"
 _LOCK = "_lock"
+#: Of a path, what Spark takes for a pattern when it reads.
+_PATTERNS = frozenset("[]{}*?\\")
 #: How Spark names the day of rows that have none.
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
@@ -112,9 +114,13 @@ def open_directory(path: Path, flow: str, topic: str) -> Iterator[ReportDirector
     """A flow's directory, made where it is missing, for this run alone.
 
     Raises:
-        ConfigError: It can't be written to, holds something else, or another flow's report.
+        ConfigError: It can't be written to, holds something else, or another flow's report; its path is a pattern.
         MirrorError: Another run is at work there, or files of it are missing.
     """
+    if odd := sorted(_PATTERNS.intersection(str(path.absolute()))):
+        raise ConfigError(
+            f"--to {path.absolute()} is a pattern to Spark, by its {' '.join(odd)}: name another directory"
+        )
     with _lock(path) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

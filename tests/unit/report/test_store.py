@@ -141,6 +141,15 @@ def test_a_place_that_can_not_be_written_to_is_named(tmp_path: Path) -> None:
             pytest.fail("it is closed")
 
 
+@pytest.mark.parametrize("name", ["A[1]", "{A,B}", "A*", "what?", "A\\B"])
+def test_a_path_that_spark_takes_for_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
+    """Before anything is made there: no run could read what the first one wrote. Also where only its parent is one."""
+    for path in (tmp_path / name, tmp_path / name / "report"):
+        with pytest.raises(ConfigError, match="is a pattern to Spark"), open_directory(path, "A->B", TOPIC):
+            pytest.fail("it can't be read")
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     """A second one says so, and changes nothing."""
     with open_directory(tmp_path, "A->B", TOPIC) as directory:
