@@ -72,6 +72,7 @@ def make_document(asked: Asked, found: Found) -> dict[str, Any]:
             "topic": found.progress.topic,
             "logs": [asdict(log) for log in found.progress.logs],
             "files": len(found.progress.files),
+            "deleted_days": list(found.progress.deleted),
             "unusable": dict(found.progress.bad),
             "unusable_examples": [asdict(each) for each in found.progress.bad_examples],
         },

@@ -106,14 +106,17 @@ def explained(document: Document) -> list[tuple[str, str]]:
 
 
 def _untold(document: Document) -> str:
-    total = document["total"]
-    return (
+    total, deleted = document["total"], document["sources"]["deleted_days"]
+    said = (
         f"{plural(total['untold_records'], 'record')} that replicators copied and did not tell of, being killed. They"
         " show as holes between the target offsets of one interval and the next, and are counted exactly, where"
         " nobody else writes to the topic; they count at the interval behind the hole. Their"
         f" {size(total['untold_bytes_estimated'])} are estimated by the partition's mean. Both are in the sums, not"
         " in latency and lag. Statistics that retention deleted before a report came by show in the same way."
     )
+    if not deleted:
+        return said
+    return f"{said} So do the days whose files were deleted here while older ones were kept: {', '.join(deleted)}."
 
 
 def _gaps() -> str:

@@ -58,6 +58,8 @@ class Progress:
     logs: tuple[LogRead, ...] = ()
     #: Below the report's directory; each is whole, and holds what none of the others does.
     files: tuple[str, ...] = ()
+    #: Days (``YYYY-MM-DD``) that somebody deleted while older ones were kept.
+    deleted: tuple[str, ...] = ()
     #: From this day on (``YYYY-MM-DD``) the hours have to be computed again; None: all are as the files say.
     stale_from: str | None = None
     bad: Mapping[str, int] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Progress:
             told = dict(document) | {
                 "logs": tuple(LogRead(**each) for each in document["logs"]),
                 "files": tuple(document["files"]),
+                "deleted": tuple(document.get("deleted", ())),
                 "bad_examples": tuple(BadRecord(**each) for each in document["bad_examples"]),
             }
             return cls(**told)
@@ -164,8 +167,15 @@ def missing(progress: Progress, present: Iterable[str]) -> set[str]:
 
 
 def without(progress: Progress, gone: Iterable[str]) -> Progress:
-    """Once files were deleted."""
-    return replace(progress, files=tuple(sorted(set(progress.files) - set(gone))))
+    """Once files were deleted.
+
+    Days that are older than all that is left are forgotten. The others are not: their offsets look like untold records.
+    """
+    lost = set(gone)
+    files = tuple(name for name in progress.files if name not in lost)
+    oldest = min(map(_day, files), default="")
+    days = {*progress.deleted, *map(_day, lost)}
+    return replace(progress, files=files, deleted=tuple(sorted(day for day in days if files and day > oldest)))
 
 
 def file_name(day: str, logs: Iterable[LogRead], number: int) -> str:

@@ -92,6 +92,13 @@ def test_the_sums_are_those_of_the_partitions() -> None:
     assert json.loads(json.dumps(document)) == document
 
 
+def test_days_deleted_out_of_the_middle_are_named() -> None:
+    """They are among the untold."""
+    document = make_document(asked(), found(progress=replace(with_bad_records("x"), deleted=("2026-11-21",))))
+    assert "while older ones were kept: 2026-11-21." in dict(explained(document))["Untold"]
+    assert "deleted" not in dict(explained(make_document(asked(), found())))["Untold"].replace("retention deleted", "")
+
+
 def test_cost() -> None:
     """By the bytes that went over the link, and by what they would have been."""
     cost = make_document(asked(price_per_gb=2.0), found(partition(scale=10_000)))["cost"]

@@ -107,6 +107,7 @@ def test_a_state_of_before_is_read() -> None:
     plain = json.loads(json.dumps(after.plain()))
     for log in plain["logs"]:
         del log["went_back"]
+    del plain["deleted"]
     assert Progress.of_plain(plain) == after
 
 
@@ -142,6 +143,18 @@ def test_a_day_may_be_deleted_a_file_may_not() -> None:
     assert missing(after, [old, new]) == missing(after, [new]) == set()
     assert missing(after, [new, file_name("2026-11-21", [read(0, 9, 12)], 0)]) == {old}
     assert without(after, [old]).files == (new,)
+
+
+def test_days_deleted_out_of_the_middle_are_remembered() -> None:
+    """As long as something older is there: what was copied then looks as if it was not told."""
+    after = advanced(FRESH, batch(read(0, 0, 9), days=("2026-11-20", "2026-11-21", "2026-11-22")))
+    first, second, third = after.files
+    assert without(after, [first]).deleted == ()
+    middle = without(after, [second])
+    assert (middle.files, middle.deleted) == ((first, third), ("2026-11-21",))
+    assert Progress.of_plain(json.loads(json.dumps(middle.plain()))) == middle
+    assert without(middle, [first]).deleted == ()
+    assert without(after, after.files).deleted == ()
 
 
 def test_names_begin_with_what_spark_reads() -> None:
