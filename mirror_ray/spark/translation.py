@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, protocol_error
+from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, protocol_error
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicId, TopicPartition
@@ -55,13 +55,13 @@ class SparkMaps:
         """Answer.
 
         Raises:
-            OSError, MirrorError: A topic can't be found.
+            OSError, MirrorError: Whether there is a topic, or where it ends, can't be found out.
         """
         blocks: DataFrame | None = None
         for back in {question.back for question in questions}:
             read = await self._blocks(back)
-            blocks = read if blocks is None or read is None else blocks.union(read)
-            blocks = blocks if blocks is not None else read
+            if read is not None:
+                blocks = read if blocks is None else blocks.union(read)
         if blocks is None:
             return dict.fromkeys(questions, NO_MAP)
         rows = [(question.back, *question.key, question.offset) for question in questions]
@@ -72,9 +72,11 @@ class SparkMaps:
     async def _blocks(self, back: bool) -> DataFrame | None:
         cluster, topic = self._topics[back]
         partition = TopicPartition(topic, 0)
-        await cluster.refresh([topic])
-        if cluster.metadata.partition(partition) is None:
+        found = (await cluster.refresh([topic])).topics[topic]
+        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return None
+        if found.error_code:
+            raise protocol_error(found.error_code, f"find topic {topic} on cluster {cluster.settings.alias}")
         bounds = await log_bounds(cluster, [partition])
         if partition not in bounds:
             raise protocol_error(LEADER_NOT_AVAILABLE, f"find the end of {partition}")
