@@ -43,12 +43,15 @@ def parse_flow(flow: str) -> FlowName:
 
 @contextmanager
 def find_system(
-    config: Path | None, name: str, address: str | None, flow: FlowName
+    config: Path | None, name: str, address: str | None, flow: FlowName, *, must_answer: bool = False
 ) -> Iterator[tuple[MirrorSettings, Mirror | None]]:
     """The settings, and the running system where there is one that has the flow.
 
+    ``must_answer``: what runs and does not answer is not gone on without, for what it may do meanwhile.
+
     Raises:
         ConfigError: There is neither a configuration nor a system.
+        NoAnswerError: The system does not answer, and must, or there is no configuration.
     """
     from mirror_ray.config.load import load_settings
 
@@ -65,7 +68,7 @@ def find_system(
             runs = any(each.flow == str(flow) for each in mirror.flows)
             settings = settings or mirror.settings()
         except NoAnswerError as error:
-            if settings is None:
+            if settings is None or must_answer:
                 raise
             say(f"{error}; going on without it, by the configuration", "yellow")
             runs = False

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,7 +23,7 @@ from mirror_ray.cli.output import Columns, Row, emit, out, say, table
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.mirror import Mirror
-from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.observe.groups import GroupStatus
 
 if TYPE_CHECKING:
@@ -87,17 +88,24 @@ def translate(
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
-    """Say where a group's offsets, all groups', or one offset are on the other side. Exit 1 where one has no place."""
+    """Say where a group's offsets, all groups', or one offset are on the other side.
+
+    Exit 1 where one has no place, 4 where a commit was refused.
+    """
     if everything:
         if (group, place, offset, back) != (None, None, None, False):
             raise ConfigError("--all is for all groups: leave --group, TOPIC:PARTITION, --offset and --back out")
         if (dry_run or force) and not commit:
             raise ConfigError("--dry-run and --force are for --commit")
         order = _order(flow, as_of, commit=commit, dry=dry_run, force=force)
-        rows = _of_all(order, config, name, address, spark=spark, yes=yes)
+        if to is not None:
+            _prepare(to)
+        rows, refused = _of_all(order, config, name, address, spark=spark, yes=yes)
+        emit(rows, output, lambda: out().print(table(rows, _COMMITTED if commit else _ALL)))
         if to is not None:
             _write(rows, to)
-        emit(rows, output, lambda: out().print(table(rows, _COMMITTED if commit else _ALL)))
+        if refused is not None:
+            raise MirrorError(refused)
     else:
         if spark or commit or dry_run or force or (as_of, to, config) != (None, None, None):
             raise ConfigError("--spark, --as-of, --to, --commit, --dry-run, --force and --config are for --all")
@@ -166,15 +174,18 @@ def _order(flow: str, as_of: str | None, *, commit: bool, dry: bool, force: bool
 
 def _of_all(
     order: BulkOrder, config: Path | None, name: str, address: str | None, *, spark: bool, yes: bool
-) -> list[Row]:
-    with find_system(config, name, address, order.flow) as (settings, mirror):
+) -> tuple[list[Row], str | None]:
+    """The rows, and what to say of commits that were refused."""
+    to_the_past = order.as_of_ms is not None and order.commit and not order.dry
+    with find_system(config, name, address, order.flow, must_answer=to_the_past) as (settings, mirror):
         settings.flow(order.flow)
         if mirror is not None and not spark and order.as_of_ms is None and not order.commit:
             # What the checkpoint actors say costs nothing.
             found = mirror.groups(str(order.flow))
-            return [{"group": status.group, **row} for status in found for row in _rows_of(status)]
+            return [{"group": status.group, **row} for status in found for row in _rows_of(status)], None
+        if to_the_past and mirror is not None:
+            _allow(order, mirror.settings())
         if order.commit and not order.dry:
-            _allow(order, settings, running=mirror is not None)
             confirm(f"commit the offsets of {order.flow} on {order.flow.target}?", yes=yes)
         done = _carry_out(settings, order, name, address, mirror, spark=spark)
     if order.as_of_ms is not None:
@@ -182,7 +193,7 @@ def _of_all(
     if order.commit:
         for outcome, count in Counter(row.outcome for row in done).most_common():
             say(f"{count} offsets {outcome}")
-    return [_plain(row, outcome=order.commit) for row in done]
+    return [_plain(row, outcome=order.commit) for row in done], _refused(done, order.flow.target)
 
 
 def _carry_out(
@@ -202,19 +213,28 @@ def _carry_out(
         return asyncio.run(carry_out(settings, order, partial(SparkMaps, session)))
 
 
-def _allow(order: BulkOrder, settings: MirrorSettings, *, running: bool) -> None:
+def _allow(order: BulkOrder, running: MirrorSettings) -> None:
     """What was committed of the past would be moved on at once by a group sync that goes on.
+
+    ``running``: what the system runs by, whatever a file says.
 
     Raises:
         ConfigError: It does.
     """
-    groups = settings.flow(order.flow).groups
-    if order.as_of_ms is not None and running and groups.emit_checkpoints_enabled and groups.sync_offsets_enabled:
+    groups = running.flow(order.flow).groups
+    if groups.emit_checkpoints_enabled and groups.sync_offsets_enabled:
         raise ConfigError(
             f"{order.flow} runs, and its group sync would move the groups on again within seconds: set"
             " sync.group.offsets.enabled = false (groups.sync_offsets_enabled), or end the system with"
             " `mirror-ray down` and give --config FILE"
         )
+
+
+def _refused(rows: Sequence[BulkRow], target: str) -> str | None:
+    from mirror_ray.failover.committing import refusal
+
+    refused = [(row.translated.group, row.refused) for row in rows if row.refused is not None]
+    return refusal(target, refused) if refused else None
 
 
 def _plain(row: BulkRow, *, outcome: bool) -> Row:
@@ -232,8 +252,25 @@ def _plain(row: BulkRow, *, outcome: bool) -> Row:
     return {**plain, "outcome": row.outcome} if outcome else plain
 
 
+def _prepare(directory: Path) -> None:
+    """Make the directory, before anything else is done.
+
+    Raises:
+        ConfigError: The file is there already, or can't be written there.
+    """
+    path = directory / _FILE
+    try:
+        if path.exists():
+            raise ConfigError(f"{path} is there already: name another directory with --to")
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{path} can't be written: {error}") from error
+
+
 def _write(rows: Sequence[Row], directory: Path) -> None:
-    """Raise ConfigError where the file is there already, or can't be written."""
+    """Raise ConfigError where the file can't be written."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -242,9 +279,6 @@ def _write(rows: Sequence[Row], directory: Path) -> None:
     types = (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.string(), pa.int64(), pa.bool_(), pa.string())
     fields = [*zip(names, types, strict=True), *([("outcome", pa.string())] if rows and "outcome" in rows[0] else [])]
     try:
-        if path.exists():
-            raise ConfigError(f"{path} is there already: name another directory with --to")
-        directory.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(fields)), path)
     except OSError as error:
         raise ConfigError(f"{path} can't be written: {error}") from error

@@ -43,6 +43,8 @@ class BulkRow:
 
     translated: TranslatedOffset
     outcome: str | None = None
+    #: Why the target refused the commit, or did not confirm it: the name of Kafka's error.
+    refused: str | None = None
 
 
 async def carry_out(settings: MirrorSettings, order: BulkOrder, make_find: MakeFind) -> list[BulkRow]:
@@ -51,7 +53,7 @@ async def carry_out(settings: MirrorSettings, order: BulkOrder, make_find: MakeF
     Raises:
         ConfigError: What groups had committed then is not known.
         ClusterUnreachableError: A cluster does not answer.
-        OSError, MirrorError: Something can't be read, or some commits were refused.
+        OSError, MirrorError: Something can't be read. What was refused is told by the rows.
     """
     async with Sides(settings, order.flow, "failover", follow=False) as sides:
         flow = sides.flow
@@ -98,11 +100,15 @@ class _Outcomes:
     def __init__(self, result: CommitResult, *, dry: bool) -> None:
         self._active = set(result.active)
         self._kept = {(place.group, place.origin): place.reason for place in result.kept}
+        self._refused = result.refused
         self._written = {(place.group, place.origin) for place in result.written}
         self._done = "would be committed" if dry else "committed"
 
     def of(self, row: TranslatedOffset) -> BulkRow:
         key = row.group, row.source
+        refused = self._refused.get((row.group, row.target))
+        if refused is not None:
+            return BulkRow(translated=row, outcome=f"refused: {refused.name}", refused=refused.name)
         if row.back:
             outcome = f"left: {_FROM_TARGET}"
         elif row.place.offset is None:

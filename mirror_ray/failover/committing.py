@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror_ray.failover.places import Place, decide_failback, decide_failover
 from mirror_ray.failover.plan import Options
 from mirror_ray.failover.sides import WITHOUT_MEMBERS, Said, Sides
+from mirror_ray.kafka.errors import ErrorInfo
 from mirror_ray.kafka.group_offsets import ACTIVE
+from mirror_ray.kafka.groups import ListedGroup
 from mirror_ray.kafka.internal_writer import InternalRecord
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import WRITTEN_HEADER, encode_written
 from mirror_ray.offsets.group_sync import Keep, Write
@@ -30,8 +31,10 @@ class CommitResult:
     written: list[Place] = field(default_factory=list)
     #: Left as they are, with the reason.
     kept: list[Place] = field(default_factory=list)
-    #: Groups that have members on the destination.
+    #: Groups that have members on the destination, and share groups there, for which nobody must commit.
     active: list[str] = field(default_factory=list)
+    #: Why commits were refused, or not confirmed: by group, and partition on the destination.
+    refused: dict[tuple[str, TopicPartition], ErrorInfo] = field(default_factory=dict)
 
 
 async def commit(
@@ -47,11 +50,11 @@ async def commit(
     ``moved``: for a failback, what the failover has moved. ``dry``: commit nothing.
 
     Raises:
-        OSError, MirrorError: Something may not be committed; call it again.
+        OSError, MirrorError: A cluster can't be asked; call it again.
     """
     result = CommitResult()
     listed = await sides.groups(sides.destination)
-    result.active = sorted(name for name in places if name in listed and listed[name].state not in WITHOUT_MEMBERS)
+    result.active = sorted(name for name in places if name in listed and _is_taken(listed[name]))
     waiting = {name: each for name, each in places.items() if name not in set(result.active)}
     committed = await sides.committed(sides.destination, list(waiting))
     said = await sides.said() if sides.kind == "failover" else {}
@@ -85,10 +88,23 @@ async def commit(
         return result
     await sides.say(memory)
     await _write(sides, commits, result)
-    if sides.kind == "failback":
+    if sides.kind == "failback" and not result.refused:
         done = {name: each for name, each in waiting.items() if name not in set(result.active)}
         await sides.say(_handed_back(sides, done))
     return result
+
+
+def refusal(alias: str, refused: Sequence[tuple[str, str]]) -> str:
+    """What to say of commits that were refused on a cluster: of which group, and why, each."""
+    groups = len({group for group, _ in refused})
+    return (
+        f"{len(refused)} offsets of {groups} groups were not committed on {alias}, the first of"
+        f" {': '.join(refused[0])}: run this again, or grant READ on the groups and on their topics"
+    )
+
+
+def _is_taken(group: ListedGroup) -> bool:
+    return group.kind == "share" or group.state not in WITHOUT_MEMBERS
 
 
 def _by_group_sync(
@@ -105,19 +121,14 @@ def _by_group_sync(
 
 
 async def _write(sides: Sides, commits: Commits, result: CommitResult) -> None:
-    failed: list[str] = []
     for group, answers in (await sides.commit(commits)).items():
-        errors = {error for error in answers.values() if error is not None}
         result.committed += sum(error is None for error in answers.values())
-        if ACTIVE in errors:
+        if ACTIVE in answers.values():
             result.active.append(group)
-        failed += [f"{group}: {error.name}" for error in errors - {ACTIVE}]
+        result.refused |= {
+            (group, partition): error for partition, error in answers.items() if error is not None and error != ACTIVE
+        }
     result.active.sort()
-    if failed:
-        raise MirrorError(
-            f"{len(failed)} commits on {sides.destination.settings.alias} were refused, the first {failed[0]}:"
-            " run this again, or grant READ on the group and on its topics"
-        )
 
 
 def _handed_back(sides: Sides, places: Mapping[str, list[Place]]) -> list[InternalRecord]:

@@ -13,7 +13,7 @@ from mirror_ray.failover.plan import Kind
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo, error_info
-from mirror_ray.kafka.group_offsets import OffsetReader, ToCommit, commit_offsets
+from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound, ToCommit, commit_offsets
 from mirror_ray.kafka.groups import ListedGroup, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 #: A cluster that says nothing for so long does not answer.
 _PATIENCE_S = 20.0
+#: So many groups' offsets are asked for at once, within the patience: any number of groups may be asked for.
+_GROUPS_AT_ONCE = 5000
 #: States of groups without members; "" where the broker does not say.
 WITHOUT_MEMBERS = frozenset({"", "Empty", "Dead"})
 
@@ -162,21 +164,11 @@ class Sides:
             MirrorError: An offset can't be had, or is not stable.
         """
         reader = OffsetReader(self._there if on is self.origin else self._here, stable=stable)
-        read = await answered(on, reader.read(groups))
-        alias = on.settings.alias
-        for group, error in read.failed.items():
-            raise ClusterUnreachableError(f"cluster {alias}: the offsets of group {group}: {error}")
-        for group, found in read.changed.items():
-            for partition, refused in found.errors.items():
-                step = "its transaction is open: end it, or wait for transaction.timeout.ms; then run this again"
-                raise MirrorError(
-                    f"cluster {alias}: the offset of group {group} in {partition}: {refused.name}"
-                    f"{f'; {step}' if refused == _UNSTABLE else ''}"
-                )
-        return {
-            group: {p: each for p, each in found.offsets.items() if each.offset >= 0}
-            for group, found in read.changed.items()
-        }
+        names = list(groups)
+        found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        for at in range(0, len(names), _GROUPS_AT_ONCE):
+            found |= _offsets(on, await answered(on, reader.read(names[at : at + _GROUPS_AT_ONCE])))
+        return found
 
     async def commit(self, commits: Mapping[str, ToCommit]) -> dict[str, dict[TopicPartition, ErrorInfo | None]]:
         """Commit on the destination, see ``commit_offsets``."""
@@ -289,6 +281,23 @@ async def answered(cluster: Cluster, asked: Awaitable[_T]) -> _T:
         raise
     except OSError as error:
         raise ClusterUnreachableError(f"cluster {alias}: {error}") from error
+
+
+def _offsets(on: Cluster, read: OffsetRound) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+    alias = on.settings.alias
+    for group, error in read.failed.items():
+        raise ClusterUnreachableError(f"cluster {alias}: the offsets of group {group}: {error}")
+    for group, offsets in read.changed.items():
+        for partition, refused in offsets.errors.items():
+            step = "its transaction is open: end it, or wait for transaction.timeout.ms; then run this again"
+            raise MirrorError(
+                f"cluster {alias}: the offset of group {group} in {partition}: {refused.name}"
+                f"{f'; {step}' if refused == _UNSTABLE else ''}"
+            )
+    return {
+        group: {partition: each for partition, each in offsets.offsets.items() if each.offset >= 0}
+        for group, offsets in read.changed.items()
+    }
 
 
 def _reverse(settings: MirrorSettings, flow: FlowSettings) -> tuple[FlowSettings, bool]:

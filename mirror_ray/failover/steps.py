@@ -218,15 +218,19 @@ class Steps:
     async def _commit(self) -> Done:
         # Those that were moved by an earlier try may be at work by now.
         due = {name: each for name, each in self.places.items() if self.left is None or name in self.left}
+        alias = self._sides.destination.settings.alias
         result = await committing.commit(self._sides, due, self._moved_before, self._options, dry=self._dry)
+        if result.refused:
+            refused = [(group, error.name) for (group, _), error in result.refused.items()]
+            raise MirrorError(committing.refusal(alias, refused))
         figures = {
             "committed": result.committed,
             "there_already": result.there_already,
             "kept": [_told(place) for place in result.kept[:_NAMED]],
             "active": result.active,
         }
-        text = f"{'would commit' if self._dry else 'committed'} {result.committed} offsets on "
-        text += f"{self._sides.destination.settings.alias}; {result.there_already} were there already"
+        text = f"{'would commit' if self._dry else 'committed'} {result.committed} offsets on {alias}; "
+        text += f"{result.there_already} were there already"
         if result.kept:
             groups = sorted({place.group for place in result.kept})
             text += f"; {len(result.kept)} were left as somebody else set them, of {_names(groups)} (--force replaces)"

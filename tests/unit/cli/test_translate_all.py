@@ -14,6 +14,7 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSetti
 from mirror_ray.failover import bulk
 from mirror_ray.failover.bulk import BulkOrder, BulkRow
 from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.errors import NoAnswerError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.bulk import TranslatedOffset
 from mirror_ray.offsets.translate import Translation
@@ -103,6 +104,59 @@ def test_the_past_is_not_committed_against_a_group_sync(
     coordinator.configuration = settings.model_copy(update={"flows": (silent,)})  # type: ignore[attr-defined]
     assert run(*arguments).exit_code == 0
     assert len(orders) == 1
+
+
+def test_what_runs_decides_and_not_the_file(
+    orders: list[BulkOrder], run: Run, tmp_path: Path, coordinator: FakeCoordinator
+) -> None:
+    """A file beside a running system may say what it likes; and one that does not answer may be at work."""
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = nowhere:1\nB.bootstrap.servers = nowhere:2\n"
+        "A->B.enabled = true\nA->B.sync.group.offsets.enabled = false\n"
+    )
+    arguments = ("translate", "A->B", "--all", "--as-of", "1h", "--commit", "--yes", "--config", file)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "its group sync would move the groups on again" in result.stderr
+    coordinator.errors["status"] = NoAnswerError("it does not answer: `mirror-ray down` ends it")
+    result = run(*arguments)
+    assert result.exit_code == 4
+    assert "`mirror-ray down` ends it" in result.stderr
+    assert orders == []
+    assert run(*arguments, "--dry-run").exit_code == 0
+    assert len(orders) == 1
+
+
+def test_what_was_refused_is_told_row_by_row(
+    orders: list[BulkOrder], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all that was committed beside it, and in the file, too."""
+    carry_out = bulk.carry_out
+
+    async def refused(settings: MirrorSettings, order: BulkOrder, make: Any) -> Sequence[BulkRow]:
+        (row,) = await carry_out(settings, order, make)
+        name = "GROUP_AUTHORIZATION_FAILED"
+        return [row, BulkRow(translated=row.translated, outcome=f"refused: {name}", refused=name)]
+
+    monkeypatch.setattr(bulk, "carry_out", refused)
+    result = run("translate", "A->B", "--all", "--commit", "--yes", "--to", tmp_path, "-o", "json")
+    assert result.exit_code == 4
+    outcomes = ["committed", "refused: GROUP_AUTHORIZATION_FAILED"]
+    assert [row["outcome"] for row in json.loads(result.stdout)] == outcomes
+    assert [row["outcome"] for row in pq.read_table(tmp_path / "translated.parquet").to_pylist()] == outcomes
+    assert "1 offsets of 1 groups were not committed on B, the first of billing: GROUP_AUTH" in result.stderr
+
+
+def test_nothing_is_committed_where_the_rows_cant_be_written(orders: list[BulkOrder], run: Run, tmp_path: Path) -> None:
+    """A file that is there already, and a directory that can't be made."""
+    (tmp_path / "translated.parquet").touch()
+    (tmp_path / "file").touch()
+    for directory, says in ((tmp_path, "is there already"), (tmp_path / "file" / "new", "can't be written")):
+        result = run("translate", "A->B", "--all", "--commit", "--yes", "--to", directory)
+        assert result.exit_code == 2
+        assert says in result.stderr
+    assert orders == []
 
 
 def test_rows_are_written_as_parquet(orders: list[BulkOrder], run: Run, tmp_path: Path) -> None:

@@ -1,0 +1,160 @@
+"""What is committed, what is left and what is refused: every place has its outcome, whatever becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Self, cast
+
+import pytest
+
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.failover import bulk, sides
+from mirror_ray.failover.bulk import BulkOrder, carry_out
+from mirror_ray.failover.committing import commit
+from mirror_ray.failover.places import Place
+from mirror_ray.failover.plan import Options
+from mirror_ray.failover.sides import Sides
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.errors import ErrorInfo, error_info
+from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.offsets.bulk import TranslatedOffset
+from mirror_ray.offsets.group_book import ACTIVE
+from mirror_ray.offsets.translate import Translation
+from tests.unit.kafka.group_brokers import Fetched, FetchedState, GroupBrokers
+
+REMOTE, OTHER = TopicPartition("A.orders", 0), TopicPartition("A.bills", 0)
+REFUSED = error_info(30)
+
+
+def settings() -> MirrorSettings:
+    """Of A->B; nobody is connected to."""
+    clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("nowhere:1",)) for alias in "AB"}
+    return MirrorSettings(clusters=clusters, flows=(FlowSettings(name=FlowName("A", "B"), enabled=True),))
+
+
+def listed(group: str, kind: str, state: str = "Empty") -> ListedGroup:
+    """A group on the destination."""
+    return ListedGroup(group=group, kind=kind, protocol_type="", state=state, broker=1)
+
+
+@dataclass
+class FakeSides:
+    """Both clusters of a failover; ``errors``: how the destination answers commits."""
+
+    there: Mapping[str, ListedGroup] = field(default_factory=dict)
+    errors: Mapping[tuple[str, TopicPartition], ErrorInfo] = field(default_factory=dict)
+    committed_now: list[str] = field(default_factory=list)
+
+    kind = "failover"
+    source = target = destination = SimpleNamespace(settings=SimpleNamespace(alias="B"))
+    flow = SimpleNamespace(name=FlowName("A", "B"))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def groups(self, on: object) -> Mapping[str, ListedGroup]:
+        """See ``Sides``."""
+        return self.there
+
+    async def committed(self, on: object, groups: Collection[str]) -> dict[str, Any]:
+        """See ``Sides``."""
+        return {}
+
+    async def said(self) -> dict[str, Any]:
+        """See ``Sides``."""
+        return {}
+
+    async def say(self, records: object) -> None:
+        """See ``Sides``."""
+
+    async def commit(self, commits: Mapping[str, Mapping[TopicPartition, Any]]) -> dict[str, dict[TopicPartition, Any]]:
+        """See ``Sides``."""
+        self.committed_now += commits
+        return {group: {each: self.errors.get((group, each)) for each in every} for group, every in commits.items()}
+
+
+def place(group: str, remote: TopicPartition = REMOTE) -> Place:
+    """Of one group."""
+    origin = TopicPartition(remote.topic.removeprefix("A."), remote.partition)
+    return Place(group=group, origin=origin, origin_offset=9, destination=remote, offset=7)
+
+
+async def committed(fake: FakeSides, *places: Place) -> Any:
+    """What comes of these."""
+    by_group: dict[str, list[Place]] = {}
+    for each in places:
+        by_group.setdefault(each.group, []).append(each)
+    return await commit(cast("Sides", fake), by_group, {}, Options(), dry=False)
+
+
+async def test_what_is_refused_does_not_hide_the_others() -> None:
+    """By group and partition."""
+    fake = FakeSides(errors={("g1", OTHER): REFUSED, ("g2", REMOTE): error_info(25)})
+    result = await committed(fake, place("g1"), place("g1", OTHER), place("g2"), place("g3"))
+    assert (result.committed, result.active, result.refused) == (2, ["g2"], {("g1", OTHER): REFUSED})
+
+
+async def test_a_share_group_is_left_alone() -> None:
+    """Also an empty one: nobody commits for it, and its name is taken."""
+    fake = FakeSides({"g1": listed("g1", "share"), "g2": listed("g2", "consumer")})
+    result = await committed(fake, place("g1"), place("g2"))
+    assert (result.active, result.committed, fake.committed_now) == (["g1"], 1, ["g2"])
+
+
+async def test_each_row_has_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that is refused the error, of a share group that it is left."""
+    fake = FakeSides({"share": listed("share", "share")}, {("no", REMOTE): REFUSED})
+    rows = [
+        TranslatedOffset(
+            group=group,
+            source=TopicPartition("orders", 0),
+            committed=CommittedOffset(9),
+            target=REMOTE,
+            back=False,
+            place=Translation(offset=7),
+        )
+        for group in ("no", "share", "yes")
+    ]
+
+    async def translated(*_: object) -> list[TranslatedOffset]:
+        return rows
+
+    monkeypatch.setattr(bulk, "Sides", lambda *_, **__: fake)
+    monkeypatch.setattr(bulk, "translate_all", translated)
+    order = BulkOrder(flow=FlowName("A", "B"), commit=True)
+    done = await carry_out(settings(), order, cast("Any", lambda *_: None))
+    assert [(row.outcome, row.refused) for row in done] == [
+        (f"refused: {REFUSED.name}", REFUSED.name),
+        (f"left: {ACTIVE}", None),
+        ("committed", None),
+    ]
+
+
+async def test_any_number_of_groups_is_asked_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each within the patience."""
+    names = [f"g{number}" for number in range(25)]
+    state = {name: FetchedState({"orders": {0: Fetched(number)}}) for number, name in enumerate(names)}
+    brokers = GroupBrokers(dict.fromkeys(names, 1), state)
+    monkeypatch.setattr(sides, "_GROUPS_AT_ONCE", 10)
+    at_once: list[int] = []
+
+    async def answered(_cluster: Cluster, asked: Any) -> Any:
+        before = len(brokers.asked)
+        found = await asked
+        at_once.append(len(brokers.asked) - before)
+        return found
+
+    monkeypatch.setattr(sides, "answered", answered)
+    async with Sides(settings(), FlowName("A", "B"), "failover", follow=False) as both:
+        monkeypatch.setattr(both, "_there", brokers.coordinators_of())
+        found = await both.committed(both.source, names)
+    assert {group: offsets[TopicPartition("orders", 0)].offset for group, offsets in found.items()} == {
+        name: number for number, name in enumerate(names)
+    }
+    assert at_once == [10, 10, 5]
