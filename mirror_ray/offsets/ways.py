@@ -12,7 +12,7 @@ from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.reading import read_between
-from mirror_ray.model.errors import KafkaProtocolError
+from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.gap import GapReader
 from mirror_ray.offsets.segments import Between, SegmentMap
@@ -80,11 +80,14 @@ async def read_gap(
     """What lies in a gap of a partition's map, by its records on ``cluster``; or why it can't be told.
 
     Raises:
-        OSError, MirrorError: It can't be read now.
+        OSError, MirrorError: It can't be read now; or its log ends before that, and would be waited for.
     """
     reader = GapReader(gap, read_committed=read_committed)
     if cluster.metadata.leader(partition) < 0:
         await cluster.refresh([partition.topic])
+    found = (await cluster.list_offsets({partition: LATEST}, "read_uncommitted"))[partition]
+    if not found.error_code and found.offset < gap.before.source:
+        raise MirrorError(f"{partition} ends at {found.offset}, and was copied up to {gap.before.source}")
     try:
         async for batches, aborted in read_between(
             cluster,

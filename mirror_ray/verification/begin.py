@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from typing import NamedTuple
 
 from mirror_ray.coordination.state import PartitionRecord
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.book import Page
+from mirror_ray.offsets.segments import SegmentMap
+from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import Translator
+from mirror_ray.verification.between import Begin, NotKnown
 from mirror_ray.verification.ranges import Pair, next_pair
 
-#: So long the source is read for a place that the map has forgotten.
+#: So long the source is read for a partition's places that the map has forgotten.
 _WAIT_S = 300.0
 #: Behind everything that was copied: nothing is left to compare.
 _NOWHERE = Pair(sys.maxsize, sys.maxsize)
-
-
-class Begin(NamedTuple):
-    """Where to begin, and what is worth saying about it."""
-
-    pair: Pair
-    note: str | None = None
-
-
-class NotKnown(NamedTuple):
-    """Why there is no place to begin at."""
-
-    why: str
+_UNKNOWN = "which offsets belong together is not known"
 
 
 async def begin_of(
@@ -35,7 +26,9 @@ async def begin_of(
     source: TopicPartition,
     page: Page | None,
     record: PartitionRecord | None,
+    *,
     starts: tuple[int, int],
+    reached: Pair,
 ) -> Begin | NotKnown:
     """The first pair at or behind ``starts``, of the source and of the target; behind everything where there is none.
 
@@ -45,38 +38,92 @@ async def begin_of(
         page: What the map says of it; None: nothing.
         record: What the state says of it.
         starts: Where its logs begin, or where it is wanted to begin.
+        reached: How far the copy has come; the map may not tell of all of it yet.
     """
+    if starts[0] >= reached.source:
+        return Begin(_NOWHERE)
     if page is None:
-        return _without_map(record, starts)
+        return _without_map(record, starts, reached)
+    asking = _Asking(translator, source)
     places = page.places
     wanted, target = starts
-    first, note = next(iter(places)).source, None
-    if wanted < first:
-        found = await translator.to_target(source, wanted, _WAIT_S)
-        if found.exact and found.offset == next(iter(places)).target:
-            note = f"source offsets {wanted} to {first} were not copied: copying began there"
-            wanted = first
-    if wanted >= places.head.source or target >= places.head.target:
-        return Begin(_NOWHERE, note)
-    found = await translator.to_target(source, wanted, _WAIT_S)
+    not_copied = None
+    first = next(iter(places))
+    if wanted < first.source and (first.target == 0 or await asking.leads_to(wanted, first.target)):
+        not_copied = wanted, first.source
+        wanted = first.source
+    # Behind the head, but for markers, there may be nothing.
+    nothing = wanted > places.head.source and places.head.target >= reached.target
+    if nothing or wanted >= reached.source or target >= reached.target:
+        return Begin(_NOWHERE, None, not_copied)
+    found = await _find(asking, places, wanted, target)
+    return found._replace(not_copied=not_copied) if isinstance(found, Begin) else found
+
+
+class _Asking:
+    """Questions about one partition, that all together wait no longer than they may."""
+
+    def __init__(self, translator: Translator, source: TopicPartition) -> None:
+        self._translator, self._source = translator, source
+        self._until_s = asyncio.get_running_loop().time() + _WAIT_S
+
+    async def to_target(self, offset: int) -> Translation:
+        return await self._translator.to_target(self._source, offset, self._left_s)
+
+    async def to_source(self, offset: int) -> Translation:
+        return await self._translator.to_source(self._source, offset, self._left_s)
+
+    async def leads_to(self, offset: int, target: int) -> bool:
+        found = await self.to_target(offset)
+        return found.exact and found.offset == target
+
+    @property
+    def _left_s(self) -> float:
+        return max(0.0, self._until_s - asyncio.get_running_loop().time())
+
+
+async def _find(asking: _Asking, places: SegmentMap, wanted: int, target: int) -> Begin | NotKnown:
+    head = places.head
+    if wanted > head.source or target > head.target:
+        return NotKnown(
+            f"{_UNKNOWN}: the segments topic on the target tells of source offsets up to {head.source} and target "
+            f"offsets up to {head.target}, and comparing is to begin at {wanted} and {target}"
+        )
+    found = await asking.to_target(wanted)
     if found.exact and found.offset is not None:
         if found.offset >= target:
-            return Begin(Pair(wanted, found.offset), note)
-        back = await translator.to_source(source, target, _WAIT_S)
-        if back.exact and back.offset is not None:
-            return Begin(Pair(back.offset, target), note)
-        found = back
-    pair = next_pair(places, *starts)
+            return Begin(Pair(wanted, found.offset))
+        found = await asking.to_source(target)
+        if found.exact and found.offset is not None:
+            return Begin(Pair(found.offset, target))
+    pair = next_pair(places, wanted, target)
     if pair is None:
-        return NotKnown(f"which offsets belong together is not known: {found.reason}")
-    return Begin(pair, f"source offsets {starts[0]} to {pair.source} were not compared: {found.reason}")
+        return NotKnown(f"{_UNKNOWN}: {found.reason}")
+    if pair.source == wanted:
+        return Begin(pair)
+    return Begin(pair, f"source offsets {wanted} to {pair.source} were not compared: {found.reason}")
 
 
-def _without_map(record: PartitionRecord | None, starts: tuple[int, int]) -> Begin | NotKnown:
-    if record is not None and starts <= (record.origin.source_offset, record.origin.target_offset):
-        origin = Pair(record.origin.source_offset, record.origin.target_offset)
-        if starts[1] <= origin.target:
-            return Begin(origin)
+def _without_map(record: PartitionRecord | None, starts: tuple[int, int], reached: Pair) -> Begin | NotKnown:
+    origin = _origin(record)
+    if origin is not None and (starts[0] > origin.source or starts[1] > origin.target):
+        origin = None
+    if origin is not None and origin.target == 0 and starts[0] < origin.source:
+        return Begin(origin, None, (starts[0], origin.source))
+    if starts[1] >= reached.target:
+        return Begin(_NOWHERE)
+    if origin is not None and starts[0] < origin.source:
+        why = "the segments topic on the target tells nothing of them, and the flow's state only of what is behind"
+        return Begin(origin, f"source offsets {starts[0]} to {origin.source} were not compared: {why}")
+    if origin is not None:
+        return Begin(origin)
     if starts == (0, 0):
         return Begin(Pair(0, 0))
-    return NotKnown("which offsets belong together is not known: the segments topic on the target tells nothing of it")
+    return NotKnown(f"{_UNKNOWN}: the segments topic on the target tells nothing of it")
+
+
+def _origin(record: PartitionRecord | None) -> Pair | None:
+    """Where the state says that copying began; the record of an older version does not say it."""
+    if record is None or record.origin_source_offset is None or record.origin_target_offset is None:
+        return None
+    return Pair(record.origin_source_offset, record.origin_target_offset)

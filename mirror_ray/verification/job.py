@@ -28,6 +28,8 @@ class Job:
     timestamps: bool = True
     begin: Pair = _NONE
     end: Pair = _NONE
+    #: How far the copy had come; ``end`` is less where a log lost its end.
+    reached: Pair = _NONE
     #: All ranges; others' records may lie between those of the target.
     ranges: tuple[Range, ...] = ()
     #: Numbers of the ranges that are looked at.
@@ -36,6 +38,8 @@ class Job:
     key_fraction: float = 1.0
     gaps: tuple[Gap, ...] = ()
     notes: tuple[str, ...] = ()
+    #: What is not on the target by a recorded gap, and is not compared.
+    left_out: str | None = None
     #: Why it can't be compared.
     reason: str | None = None
 
@@ -55,6 +59,7 @@ class Job:
             source_to=self.end.source,
             target_from=self.begin.target,
             target_to=self.end.target,
+            left_out=self.left_out,
             checked=checked or Checked(ranges=len(self.ranges), notes=self.notes, reason=self.reason),
         )
 

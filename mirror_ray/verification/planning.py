@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
-from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_info
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
+from mirror_ray.kafka.offsets import OffsetAnswer
 from mirror_ray.kafka.state import read_state
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import TopicPartition
@@ -20,7 +18,9 @@ from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.book import Page
 from mirror_ray.offsets.maps import FollowedMap
 from mirror_ray.topics.selection import replication_rules
-from mirror_ray.verification.begin import NotKnown, begin_of
+from mirror_ray.verification.asking import Logs, Policy, ask_logs, ask_policies
+from mirror_ray.verification.begin import begin_of
+from mirror_ray.verification.between import Begin, Bounds, NotKnown, between, until_of, within
 from mirror_ray.verification.job import Job
 from mirror_ray.verification.ranges import RANGE_OFFSETS, Pair, cut, cut_shared, range_offsets, sampled
 
@@ -28,6 +28,11 @@ from mirror_ray.verification.ranges import RANGE_OFFSETS, Pair, cut, cut_shared,
 _NO_TIME = OffsetAnswer(0, 0)
 #: Troubles in which a running system's pair is of another topic than the one that is there.
 _OTHER_TOPIC = frozenset({"source_recreated", "target_recreated", "target_missing"})
+#: Partitions whose places are looked for at once.
+_AT_ONCE = 4
+#: So often, and so long apart, logs are asked again that seem to have lost their ends: a new leader knows of all that
+#: was committed a moment later, and transactions end.
+_ASKED, _AGAIN_S = 10, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +47,6 @@ class Wanted:
     since_ms: int | None = None
     #: Least source offsets of a range.
     range_offsets: int = RANGE_OFFSETS
-
-
-class _Logs(NamedTuple):
-    """One side's logs."""
-
-    starts: Mapping[TopicPartition, OffsetAnswer]
-    ends: Mapping[TopicPartition, OffsetAnswer]
 
 
 class Planner:
@@ -70,7 +68,7 @@ class Planner:
             running: What a running system says of the flow's partitions.
 
         Raises:
-            ConfigError: The flow copies no such topic.
+            ConfigError: The flow copies no such topic, or none at all.
             ClusterUnreachableError: A cluster does not answer.
             MirrorError: The state topic can't be read.
         """
@@ -79,29 +77,31 @@ class Planner:
         await self._target.refresh({each.topic for each in remotes.values()})
         self._memory = await self._read_memory()
         policies = await asyncio.gather(
-            _configs(self._source, {each.topic for each in sources}),
-            _configs(self._target, {each.topic for each in remotes.values()}),
+            ask_policies(self._source, {each.topic for each in sources}),
+            ask_policies(self._target, {each.topic for each in remotes.values()}),
         )
         told = {TopicPartition(each.topic, each.partition): each for each in running}
         jobs = [self._job(each, remotes[each], policies) for each in sources]
         reached = {job.source: self._reached(job, told.get(job.source)) for job in jobs}
         # Later than that: up to there, both logs are as long.
-        logs = await asyncio.gather(
-            self._logs(self._source, sources, committed=self._committed),
-            self._logs(self._target, remotes.values(), committed=True),
-        )
+        logs = await self._all_logs(jobs, reached)
         if wanted.since_ms is not None and sources:
             asked = dict.fromkeys(sources, wanted.since_ms)
             self._since = await self._source.list_offsets(asked, "read_uncommitted")
-        return [
-            await self._bounded(job, reached[job.source], logs, wanted) if job.reason is None else job for job in jobs
-        ]
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def bounded(job: Job) -> Job:
+            if job.reason is not None:
+                return job
+            async with room:
+                return await self._bounded(job, reached[job.source], logs, wanted)
+
+        return await asyncio.gather(*(bounded(job) for job in jobs))
 
     async def begin_at(self, job: Job, source: int, target: int) -> Pair | None:
-        """The first exact pair at or behind both positions; None: none is known."""
-        page, record = self._page(job), self._record(job)
-        found = await begin_of(self._map.translator, job.source, page, record, (source, target))
-        return None if isinstance(found, NotKnown) else found.pair
+        """The first exact pair at or behind both positions, or the job's end; None: none is known."""
+        found = await self._begin_of(job, (source, target), job.reached)
+        return None if isinstance(found, NotKnown) else within(found.pair, job.end)
 
     @property
     def _committed(self) -> bool:
@@ -115,6 +115,12 @@ class Planner:
                 why = "does not copy it" if topic in found else "finds no such topic on its source"
                 raise ConfigError(f"topic {topic!r}: the flow {self._flow.name} {why}; `mirror-ray topics` lists them")
         chosen = set(wanted.topics) or copied
+        if not chosen:
+            raise ConfigError(
+                f"flow {self._flow.name}: none of the topics that can be seen on cluster {self._flow.name.source} is "
+                "copied, so there is nothing to verify: see its topics.include and topics.exclude, and whether this "
+                "command has DESCRIBE on the topics"
+            )
         return sorted(TopicPartition(topic, number) for topic in chosen for number in found[topic].partitions)
 
     async def _read_memory(self) -> FlowMemory:
@@ -124,17 +130,19 @@ class Planner:
             return FlowMemory()
         return decode(await asyncio.to_thread(read_state, self._target.settings, topic))
 
-    async def _logs(self, cluster: Cluster, partitions: Iterable[TopicPartition], *, committed: bool) -> _Logs:
-        known = [each for each in partitions if cluster.metadata.partition(each) is not None]
-        isolation = "read_committed" if committed else "read_uncommitted"
-        starts, ends = await asyncio.gather(
-            cluster.list_offsets(dict.fromkeys(known, EARLIEST), "read_uncommitted"),
-            cluster.list_offsets(dict.fromkeys(known, LATEST), isolation),  # type: ignore[arg-type]
-        )
-        return _Logs(starts, ends)
+    async def _all_logs(self, jobs: Sequence[Job], reached: Mapping[TopicPartition, Pair | None]) -> tuple[Logs, Logs]:
+        for _ in range(_ASKED):
+            logs = await asyncio.gather(
+                ask_logs(self._source, [job.source for job in jobs], committed=self._committed),
+                ask_logs(self._target, [job.target for job in jobs], committed=True),
+            )
+            if not any(_seems_short(job, reached[job.source], logs) for job in jobs if job.reason is None):
+                break
+            await asyncio.sleep(_AGAIN_S)
+        return logs
 
     def _job(
-        self, source: TopicPartition, target: TopicPartition, policies: Sequence[Mapping[str, _Policy | MirrorError]]
+        self, source: TopicPartition, target: TopicPartition, policies: Sequence[Mapping[str, Policy | MirrorError]]
     ) -> Job:
         alias = self._target.settings.alias
         gaps = tuple(gap for (each, _), gap in sorted(self._memory.gaps.items()) if each == source)
@@ -142,8 +150,8 @@ class Planner:
         if self._target.metadata.partition(target) is None:
             return replace(job, reason=f"{target} is missing on cluster {alias}")
         mine, theirs = policies[0].get(source.topic), policies[1].get(target.topic)
-        if not isinstance(mine, _Policy) or not isinstance(theirs, _Policy):
-            refused = theirs if isinstance(mine, _Policy) else mine
+        if not isinstance(mine, Policy) or not isinstance(theirs, Policy):
+            refused = theirs if isinstance(mine, Policy) else mine
             return replace(job, reason=f"the topic's configs can't be read: {refused or 'it was deleted'}")
         notes = ("the remote topic has LogAppendTime: timestamps were not compared",) if theirs.append_time else ()
         return replace(
@@ -155,35 +163,37 @@ class Planner:
             notes=notes,
         )
 
-    async def _bounded(self, job: Job, reached: Pair | None, logs: tuple[_Logs, _Logs], wanted: Wanted) -> Job:
+    async def _bounded(self, job: Job, reached: Pair | None, logs: tuple[Logs, Logs], wanted: Wanted) -> Job:
         since = self._since.get(job.source, _NO_TIME)
-        mine, theirs = (
-            (logs[0].starts[job.source], logs[0].ends[job.source]),
-            (
-                logs[1].starts[job.target],
-                logs[1].ends[job.target],
-            ),
-        )
-        failed = next((each.error_code for each in (*mine, *theirs, since) if each.error_code), 0)
+        failed = logs[0].error(job.source) or logs[1].error(job.target) or since.error_code
         if failed:
             return replace(job, reason=f"a leader does not answer: {error_info(failed).name}")
+        mine, theirs = logs[0].bounds(job.source), logs[1].bounds(job.target)
         if reached is None:
-            return job if mine[0].offset == mine[1].offset else replace(job, reason=self._why_nothing(job))
-        until = Pair(min(reached.source, mine[1].offset), min(reached.target, theirs[1].offset))
-        notes = job.notes
-        if until != reached:
-            notes += (f"a log lost its end: source offset {reached.source} was target offset {reached.target}",)
-        first = max(mine[0].offset, until.source if since.offset < 0 else since.offset)
-        if first >= until.source or theirs[0].offset >= until.target:
-            return replace(job, begin=until, end=until, notes=notes)
-        starts = first, theirs[0].offset
-        found = await begin_of(self._map.translator, job.source, self._page(job), self._record(job), starts)
-        if isinstance(found, NotKnown):
-            return replace(job, reason=found.why, notes=notes)
-        begin = min(found.pair, until)
-        begin = Pair(begin.source, min(begin.target, until.target))
-        notes += (found.note,) if found.note else ()
-        return self._with_ranges(replace(job, begin=begin, end=until, notes=notes), wanted)
+            return job if self._holds_nothing(job, mine, theirs) else replace(job, reason=self._why_nothing(job))
+        page = self._page(job)
+        until = until_of(reached, mine, theirs, page.places if page is not None else ())
+        if isinstance(until, str):
+            return replace(job, reason=until)
+        if until.lost and self._is_shared(job):
+            return replace(job, reason=until.short)
+        first = max(mine.start, until.reached.source if since.offset < 0 else since.offset)
+        begin = await self._begin_of(job, (first, theirs.start), until.reached)
+        found = between(job, begin, until, first)
+        return found if found.reason is not None or found.begin == found.end else self._with_ranges(found, wanted)
+
+    async def _begin_of(self, job: Job, starts: tuple[int, int], reached: Pair) -> Begin | NotKnown:
+        page, record = self._page(job), self._record(job)
+        return await begin_of(self._map.translator, job.source, page, record, starts=starts, reached=reached)
+
+    def _holds_nothing(self, job: Job, mine: Bounds, theirs: Bounds) -> bool:
+        """Whether a partition of which it is not known how far the copy has come has nothing to compare."""
+        record = self._record(job)
+        if mine.start < mine.stable:
+            return False
+        if record is not None:
+            return record.source_offset <= mine.stable
+        return not self._is_known(job) and theirs.start == theirs.end
 
     def _with_ranges(self, job: Job, wanted: Wanted) -> Job:
         page = self._page(job)
@@ -235,32 +245,17 @@ class Planner:
         return record if ids == (job.source_topic_id, job.target_topic_id) else None
 
     def _why_nothing(self, job: Job) -> str:
-        known = job.source in self._memory.partitions or self._map.book.find(job.source) is not None
-        return (
-            "a topic was created anew, and nothing of that was copied yet" if known else "nothing was copied of it yet"
-        )
+        if self._record(job) is not None:
+            return "which offsets belong together is not known: the segments topic on the target tells nothing of it"
+        if self._is_known(job):
+            return "a topic was created anew, and nothing of that was copied yet"
+        return "nothing was copied of it yet"
+
+    def _is_known(self, job: Job) -> bool:
+        return job.source in self._memory.partitions or self._map.book.find(job.source) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
-    """Of a topic's configs what decides how it is compared."""
-
-    compacted: bool
-    append_time: bool
-
-
-async def _configs(cluster: Cluster, topics: Collection[str]) -> dict[str, _Policy | MirrorError]:
-    admin = ClusterAdmin(cluster.settings, "mirror-ray-verify")
-    try:
-        found = await asyncio.to_thread(admin.try_describe_topic_configs, topics)
-    finally:
-        await asyncio.to_thread(admin.close)
-    return {
-        name: configs
-        if isinstance(configs, MirrorError)
-        else _Policy(
-            compacted="compact" in (configs["cleanup.policy"].value or ""),
-            append_time=configs["message.timestamp.type"].value == "LogAppendTime",
-        )
-        for name, configs in found.items()
-    }
+def _seems_short(job: Job, reached: Pair | None, logs: tuple[Logs, Logs]) -> bool:
+    if reached is None:
+        return False
+    return logs[0].stable[job.source].offset < reached.source or logs[1].stable[job.target].offset < reached.target

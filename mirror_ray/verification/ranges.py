@@ -71,28 +71,53 @@ def cut_shared(segments: Iterable[Segment], begin: Pair, end: Pair, size: int) -
     Returns:
         The ranges, or why it is not known which records of the target are this flow's.
     """
-    ranges: list[Range] = []
-    run: list[Segment] = []
-    mine = _within(segments, begin, end)
+    every = list(segments)
+    mine = _within(every, begin, end)
     if not mine and begin.source < end.source:
+        if begin.target != end.target:
+            return _not_known(begin.target, end.target)
         return [Range(begin.source, end.source, begin.target, begin.target)]
+    ranges: list[Range] = []
+    if mine and mine[0].target != begin.target:
+        found = _to_first(every, begin, mine[0])
+        if isinstance(found, str):
+            return found
+        ranges += found
+    at = ranges[-1].source_end if ranges else begin.source
+    run: list[Segment] = []
     for segment in [*mine, None]:
         if segment is not None and run:
             last = run[-1]
             if segment.number != last.number + last.length:
-                return (
-                    f"others write to the remote topic, and which records between target offsets"
-                    f" {last.target + last.length} and {segment.target} are this flow's is not known"
-                )
+                return _not_known(last.target + last.length, segment.target)
         if run and (segment is None or segment.target != run[-1].target + run[-1].length):
             last = run[-1]
-            first = begin.source if not ranges else run[0].source
             behind = Pair(end.source if segment is None else segment.source, last.target + last.length)
-            ranges += cut(run, Pair(first, run[0].target), behind, size)
+            ranges += cut(run, Pair(at, run[0].target), behind, size)
+            at = behind.source
             run = []
         if segment is not None:
             run.append(segment)
     return ranges
+
+
+def _to_first(segments: Sequence[Segment], begin: Pair, first: Segment) -> list[Range] | str:
+    """What lies between a beginning and the first segment behind it: a range of records of ours, or nothing."""
+    before = next((each for each in reversed(segments) if each.source + each.length <= begin.source), None)
+    if before is not None:
+        ours = first.number - before.number - before.length
+        if ours == 0:
+            return []
+        if ours == first.target - before.target - before.length and begin.target < first.target:
+            return [Range(begin.source, first.source, begin.target, first.target)]
+    return _not_known(begin.target, first.target)
+
+
+def _not_known(target: int, target_end: int) -> str:
+    return (
+        f"others write to the remote topic, and which records between target offsets {target} and {target_end} are "
+        "this flow's is not known"
+    )
 
 
 def _within(segments: Iterable[Segment], begin: Pair, end: Pair) -> list[Segment]:

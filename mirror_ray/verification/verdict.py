@@ -50,6 +50,8 @@ class PartitionVerdict:
     source_to: int = -1
     target_from: int = -1
     target_to: int = -1
+    #: What is not on the target by a recorded gap, and was not compared.
+    left_out: str | None = None
     checked: Checked = field(default_factory=Checked)
 
     @property
@@ -59,7 +61,7 @@ class PartitionVerdict:
             return "differs"
         if self.checked.reason is not None:
             return "not_checked"
-        return "explained" if self.checked.findings else "equal"
+        return "explained" if self.checked.findings or self.left_out else "equal"
 
     @property
     def first(self) -> Finding | None:
@@ -72,9 +74,8 @@ class PartitionVerdict:
         """The first difference, or why it was not checked; empty where it is equal."""
         if self.first is not None:
             return f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
-        if self.checked.reason is not None:
-            return f"{self.topic}-{self.partition}: {self.checked.reason}"
-        return ""
+        why = self.checked.reason or self.left_out
+        return f"{self.topic}-{self.partition}: {why}" if why else ""
 
     def plain(self) -> dict[str, Any]:
         """For JSON and YAML."""
@@ -98,6 +99,7 @@ class PartitionVerdict:
             "keys": checked.keys,
             "superseded": checked.superseded,
             "differences": dict(sorted(counts.items())),
+            "left_out": self.left_out,
             "explained": sum(each.gap is not None for each in checked.findings),
             "more_differences": checked.gave_up,
             "first_difference": _plain(self.first) if self.first else None,
@@ -136,9 +138,9 @@ class Report:
 
 
 def worst(partitions: Iterable[PartitionVerdict]) -> Outcome:
-    """How these stand together."""
+    """How these stand together; where there is none, nothing was checked."""
     found = {each.outcome for each in partitions}
-    return next((outcome for outcome in _WORST if outcome in found), "equal")
+    return next((outcome for outcome in _WORST if outcome in found), "not_checked")
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

@@ -61,6 +61,27 @@ def test_what_is_ours_in_a_shared_topic_may_not_be_known() -> None:
     assert "between target offsets 10 and 25" in str(cut_shared(segments, Pair(0, 0), Pair(25, 30), 10))
 
 
+def test_a_beginning_in_a_hole_of_the_map_of_a_shared_topic() -> None:
+    """Where only records of ours can lie there they are compared, from that very place."""
+    segments = [Segment(0, 0, 10, 0), Segment(20, 20, 10, 20)]
+    assert cut_shared(segments, Pair(15, 15), Pair(30, 30), 100) == [Range(15, 20, 15, 20), Range(20, 30, 20, 30)]
+    assert cut_shared(segments, Pair(10, 10), Pair(30, 30), 100) == [Range(10, 20, 10, 20), Range(20, 30, 20, 30)]
+    assert cut_shared(segments, Pair(25, 25), Pair(30, 30), 100) == [Range(25, 30, 25, 30)]
+
+
+def test_a_beginning_in_a_hole_without_records_of_ours() -> None:
+    """Between the segments lie others' records alone."""
+    segments = [Segment(0, 0, 10, 0), Segment(20, 40, 10, 10)]
+    assert cut_shared(segments, Pair(10, 10), Pair(30, 50), 100) == [Range(10, 30, 40, 50)]
+
+
+def test_a_beginning_in_a_hole_with_records_of_others() -> None:
+    """Which are ours is not known, behind a segment and before all of them."""
+    segments = [Segment(0, 5, 10, 0), Segment(20, 40, 10, 20)]
+    assert "between target offsets 15 and 40" in str(cut_shared(segments, Pair(10, 15), Pair(30, 50), 100))
+    assert "between target offsets 3 and 5" in str(cut_shared(segments, Pair(0, 3), Pair(9, 14), 100))
+
+
 def test_without_a_map_there_is_one_range() -> None:
     """And none where there is nothing."""
     assert cut([], Pair(0, 0), Pair(100, 90), 10) == [Range(0, 100, 0, 90)]

@@ -1,0 +1,73 @@
+"""What planning asks of the clusters: where logs begin and end, and the configs that decide how topics are compared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.verification.between import Bounds
+
+
+class Logs(NamedTuple):
+    """One side's logs; see ``Bounds``."""
+
+    starts: Mapping[TopicPartition, OffsetAnswer]
+    ends: Mapping[TopicPartition, OffsetAnswer]
+    stable: Mapping[TopicPartition, OffsetAnswer]
+
+    def error(self, partition: TopicPartition) -> int:
+        """Why one of them could not be asked; 0: it answered."""
+        return next((each[partition].error_code for each in self if each[partition].error_code), 0)
+
+    def bounds(self, partition: TopicPartition) -> Bounds:
+        """Where one of them begins and ends."""
+        return Bounds(*(each[partition].offset for each in self))
+
+
+async def ask_logs(cluster: Cluster, partitions: Iterable[TopicPartition], *, committed: bool) -> Logs:
+    """Ask the leaders; partitions that the cluster does not know are left out.
+
+    Raises:
+        ClusterUnreachableError: No broker answers.
+    """
+    known = [each for each in partitions if cluster.metadata.partition(each) is not None]
+    latest = dict.fromkeys(known, LATEST)
+    starts, ends, stable = await asyncio.gather(
+        cluster.list_offsets(dict.fromkeys(known, EARLIEST), "read_uncommitted"),
+        cluster.list_offsets(latest, "read_uncommitted"),
+        cluster.list_offsets(latest, "read_committed" if committed else "read_uncommitted"),
+    )
+    return Logs(starts, ends, stable)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Of a topic's configs what decides how it is compared."""
+
+    compacted: bool
+    append_time: bool
+
+
+async def ask_policies(cluster: Cluster, topics: Collection[str]) -> dict[str, Policy | MirrorError]:
+    """Of each topic that is there; or why its configs can't be read."""
+    admin = ClusterAdmin(cluster.settings, "mirror-ray-verify")
+    try:
+        found = await asyncio.to_thread(admin.try_describe_topic_configs, topics)
+    finally:
+        await asyncio.to_thread(admin.close)
+    return {
+        name: configs
+        if isinstance(configs, MirrorError)
+        else Policy(
+            compacted="compact" in (configs["cleanup.policy"].value or ""),
+            append_time=configs["message.timestamp.type"].value == "LogAppendTime",
+        )
+        for name, configs in found.items()
+    }
