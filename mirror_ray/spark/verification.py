@@ -22,7 +22,6 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.spark.kafka import read_ranges
 from mirror_ray.verification.job import Job, Look, Looker
-from mirror_ray.verification.judging import MOST_KEYS
 from mirror_ray.verification.ranges import Range, gathered, stretches
 from mirror_ray.verification.reading import Log
 
@@ -173,10 +172,9 @@ class SparkLooker:
                 F.sum("mine").alias("mine"), F.sum("theirs").alias("theirs"), F.count(F.lit(1)).alias("keys")
             )
             found = {row["job"]: row for row in counts.collect()}
-            numbered = F.row_number().over(Window.partitionBy("job").orderBy("key"))
-            differing = compared.where("not same").withColumn("number", numbered).where(f"number <= {MOST_KEYS + 1}")
             keys: dict[int, set[bytes]] = {}
-            for row in differing.select("job", "key").collect():
+            # All of them, a task's at a time: most are left undecided later, and which ones Spark does not know.
+            for row in compared.where("not same").select("job", "key").toLocalIterator():
                 keys.setdefault(row["job"], set()).add(bytes(row["key"]))
         finally:
             compared.unpersist()

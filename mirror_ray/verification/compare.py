@@ -7,7 +7,7 @@ what lies before it was changed, is missing on the target, or is too much there.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from mirror_ray.verification.finding import Finding, Kind
@@ -19,8 +19,9 @@ LOOKAHEAD = 2048
 _ALIKE = 3
 #: Matched records that are remembered, to tell a record that is there twice from one that nobody knows.
 _REMEMBERED = 8192
-#: Beyond so many differences nothing more is looked for.
+#: Beyond so many differences that nobody knows of nothing more is looked for, and beyond so many in all.
 MOST_FINDINGS = 1000
+MOST_KNOWN = 100_000
 
 
 class Comparison:
@@ -31,8 +32,14 @@ class Comparison:
         target_records: Of the target.
     """
 
-    def __init__(self, source_end: int, target_end: int, lookahead: int = LOOKAHEAD) -> None:
-        """The ends are of the range, for what is missing or too much there."""
+    def __init__(
+        self,
+        source_end: int,
+        target_end: int,
+        lookahead: int = LOOKAHEAD,
+        is_known: Callable[[Finding], bool] = lambda _: False,
+    ) -> None:
+        """The ends are of the range, for what is missing or too much there. Of what ``is_known`` more is looked for."""
         self.records = self.target_records = 0
         self._ends = source_end, target_end
         self._lookahead = lookahead
@@ -40,6 +47,8 @@ class Comparison:
         self._source_over = self._target_over = False
         self._matched: OrderedDict[Print, int] = OrderedDict()
         self._findings: list[tuple[Finding, Print | None, Print | None]] = []
+        self._is_known = is_known
+        self._unknown = 0
 
     @property
     def wants_source(self) -> bool:
@@ -60,7 +69,7 @@ class Comparison:
     @property
     def gave_up(self) -> bool:
         """Whether so much differs that the rest was not looked at."""
-        return len(self._findings) >= MOST_FINDINGS
+        return self._unknown >= MOST_FINDINGS or len(self._findings) >= MOST_KNOWN
 
     def feed_source(self, records: Sequence[Printed] | None) -> None:
         """The next records of the source; None: there are no more."""
@@ -162,16 +171,20 @@ class Comparison:
 
     def _found(self, kind: Kind, mine: Printed, theirs: Printed) -> None:
         fields = mine.print.differs_in(theirs.print) if kind == "changed" else ()
-        self._findings.append((Finding(kind, mine.offset, theirs.offset, fields), mine.print, theirs.print))
+        self._add(Finding(kind, mine.offset, theirs.offset, fields), mine.print, theirs.print)
 
     def _missing(self, mine: Printed, place: int) -> None:
-        self._findings.append((Finding("missing", mine.offset, place), mine.print, None))
+        self._add(Finding("missing", mine.offset, place), mine.print, None)
 
     def _extra(self, theirs: Printed, place: int) -> None:
         twin = self._matched.get(theirs.print)
         finding = Finding("extra", place, theirs.offset) if twin is None else Finding("doubled", twin, theirs.offset)
         # One that is there twice is not the one that is missing elsewhere.
-        self._findings.append((finding, None, theirs.print if twin is None else None))
+        self._add(finding, None, theirs.print if twin is None else None)
+
+    def _add(self, finding: Finding, mine: Print | None, theirs: Print | None) -> None:
+        self._findings.append((finding, mine, theirs))
+        self._unknown += not self._is_known(finding)
 
     def _drop(self, source: int, target: int) -> None:
         for _ in range(source):

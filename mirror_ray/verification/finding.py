@@ -1,12 +1,10 @@
-"""A difference between a source partition and its copy, and whether the flow knows of it. Pure."""
+"""A difference between a source partition and its copy. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from mirror_ray.coordination.state import Gap
 from mirror_ray.verification.prints import Field
 
 #: ``missing``: on the target. ``doubled``: there twice. ``extra``: on the target, and not on the source. ``swapped``:
@@ -42,26 +40,3 @@ class Finding:
             case "changed":
                 text = f"the record at {source} has another {' and '.join(self.fields)} on the target, at {target}"
         return f"{text} (known: {self.gap})" if self.gap else text
-
-
-def with_gaps(findings: Iterable[Finding], gaps: Iterable[Gap]) -> list[Finding]:
-    """The findings, those that a recorded gap of the partition accounts for with its text."""
-    known = list(gaps)
-    return [replace(each, gap=next((_text(gap) for gap in known if _accounts(gap, each)), None)) for each in findings]
-
-
-def _accounts(gap: Gap, finding: Finding) -> bool:
-    source, target = finding.source_offset, finding.target_offset
-    if finding.kind == "missing":
-        # What the target lost is missing at the place where it ended then.
-        lost = gap.kind == "target_truncated" and gap.target_from == target
-        return lost or gap.source_from <= source < gap.source_to
-    if finding.kind in ("extra", "doubled"):
-        # What the source lost stays on the target.
-        lost = gap.kind == "source_truncated" and gap.source_from <= source <= gap.source_to
-        return lost or gap.target_from <= target < gap.target_to
-    return False
-
-
-def _text(gap: Gap) -> str:
-    return f"{gap.kind}, answered by {gap.policy}: {gap.text}"

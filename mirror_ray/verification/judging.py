@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass, field
 
 from mirror_ray.records.decode import Record
-from mirror_ray.verification.compare import Comparison
-from mirror_ray.verification.finding import Finding, with_gaps
+from mirror_ray.verification.compare import LOOKAHEAD, Comparison
+from mirror_ray.verification.finding import Finding
 from mirror_ray.verification.job import Job, Look
 from mirror_ray.verification.keys import LastPrints, key_findings
+from mirror_ray.verification.known import Known, large_gaps, with_gaps
 from mirror_ray.verification.looking import read_both, read_spans
 from mirror_ray.verification.prints import Printed, printed
 from mirror_ray.verification.ranges import Pair, Range, joined
@@ -19,8 +20,10 @@ from mirror_ray.verification.verdict import Checked
 
 #: Retention may take the beginning of what is read; then it is begun anew behind that.
 _ATTEMPTS = 10
-#: Keys of one partition that are looked at again.
+#: Keys of one partition that are looked at again, of those that no newer record leaves undecided.
 MOST_KEYS = 1000
+#: Behind a gap of so many offsets comparing begins anew: further on nobody looks for the place.
+_LARGE_GAP = LOOKAHEAD // 2
 
 #: The first exact pair of a job at or behind both positions; None: none is known.
 BeginAt = Callable[[Job, int, int], Awaitable[Pair | None]]
@@ -33,6 +36,17 @@ class _Drilled:
     findings: list[Finding] = field(default_factory=list)
     gave_up: bool = False
     removed: int = 0
+    #: Why some of it could not be compared.
+    reason: str | None = None
+
+    def add(self, other: _Drilled) -> None:
+        """What was found further on."""
+        self.records += other.records
+        self.target_records += other.target_records
+        self.findings += other.findings
+        self.gave_up |= other.gave_up
+        self.removed += other.removed
+        self.reason = self.reason or other.reason
 
 
 class Judge:
@@ -54,56 +68,64 @@ class Judge:
     async def _judge_ranges(self, job: Job, look: Look) -> Checked:
         whole = _Drilled()
         for each in joined(job.ranges[number] for number in look.ranges):
-            found = await self._drill(job, each)
-            whole.records += found.records
-            whole.target_records += found.target_records
-            whole.findings += found.findings
-            whole.removed += found.removed
-            if found.gave_up:
-                whole.gave_up = True
-                break
-        notes = job.notes
-        if whole.removed:
-            notes += (f"{whole.removed} source offsets were removed from a log before they were compared",)
-        return Checked(
-            ranges=len(job.ranges),
-            ranges_checked=len(job.chosen),
+            for piece in await self._between_gaps(job, each):
+                if not whole.gave_up:
+                    whole.add(await self._drill(job, piece))
+        return _checked(
+            job,
+            whole,
             records=look.records + whole.records,
             target_records=look.target_records + whole.target_records,
-            findings=with_gaps(whole.findings, job.gaps),
-            gave_up=whole.gave_up,
-            notes=notes,
         )
+
+    async def _between_gaps(self, job: Job, span: Range) -> list[Range]:
+        """A range, cut behind large gaps: so that nothing has to be found behind them."""
+        asked = [
+            await self._begin_at(job, max(source, span.source), max(target, span.target))
+            for source, target in large_gaps(job.gaps, _LARGE_GAP)
+            if source < span.source_end and target < span.target_end
+        ]
+        cuts = [span.begin]
+        for at in sorted(each for each in asked if each is not None):
+            if at > cuts[-1] and cuts[-1].target <= at.target <= span.target_end and at.source <= span.source_end:
+                cuts.append(at)
+        pairs = zip(cuts, [*cuts[1:], _end(span)], strict=True)
+        return [Range(here.source, there.source, here.target, there.target) for here, there in pairs]
 
     async def _drill(self, job: Job, span: Range) -> _Drilled:
         removed = 0
         for _ in range(_ATTEMPTS):
-            begin = await self._still_there(job, span)
-            removed += min(begin.source, span.source_end) - span.source
+            begin = await self._still_there(job, span.begin, _end(span))
+            if begin is None:
+                return _Drilled(removed=removed, reason=_not_known(span.begin, _end(span)))
+            removed += begin.source - span.source
             span = Range(begin.source, span.source_end, begin.target, span.target_end)
-            if begin.source >= span.source_end:
-                return _Drilled(removed=removed)
             try:
                 return await self._compare(job, span, removed)
             except RemovedError:
                 continue
-        return _Drilled(removed=removed + span.source_end - span.source)
+        return _Drilled(removed=removed, reason=_not_known(span.begin, _end(span)))
 
-    async def _still_there(self, job: Job, span: Range) -> Pair:
-        """Where a range begins now, or its end where nothing of it is left to compare."""
-        source, target = self._logs(job)
-        starts = await asyncio.gather(source.start(), target.start())
-        if starts[0] <= span.source and starts[1] <= span.target:
-            return span.begin
-        begin = await self._begin_at(job, max(starts[0], span.source), max(starts[1], span.target))
-        end = Pair(span.source_end, span.target_end)
-        return end if begin is None or begin.source >= end.source or begin.target > end.target else begin
+    async def _still_there(self, job: Job, begin: Pair, end: Pair) -> Pair | None:
+        """Where a stretch begins now: at its end where one side has nothing left of it. None: that is not known."""
+        starts = Pair(*await asyncio.gather(*(log.start() for log in self._logs(job))))
+        if starts.source <= begin.source and starts.target <= begin.target:
+            return begin
+        if starts.source >= end.source or starts.target >= end.target:
+            return end
+        first = Pair(max(starts.source, begin.source), max(starts.target, begin.target))
+        found = await self._begin_at(job, *first)
+        if found is None or found.source > end.source or found.target > end.target:
+            return None
+        # A pair further on leaves out what both sides still have.
+        return found if found.source == first.source or found.target == first.target else None
 
     async def _compare(self, job: Job, span: Range, removed: int) -> _Drilled:
         logs = self._logs(job)
         source = _prints(logs[0].records(span.source, span.source_end), job)
         target = _prints(logs[1].records(span.target, span.target_end), job)
-        comparison = Comparison(span.source_end, span.target_end)
+        known = Known(job.gaps, job.end)
+        comparison = Comparison(*_end(span), is_known=lambda finding: known.gap(finding) is not None)
         while not comparison.done:
             if comparison.wants_source:
                 comparison.feed_source(await anext(source, None))
@@ -115,27 +137,21 @@ class Judge:
         )
 
     async def _judge_keys(self, job: Job, look: Look) -> Checked:
-        keys = set(sorted(look.differing_keys)[:MOST_KEYS])
         superseded: set[bytes] = set()
-        findings: list[Finding] = []
-        if keys:
-            superseded = await self._superseded(job, keys)
-            findings = await self._findings_of_keys(job, keys - superseded)
-        if findings:
-            # What was read last may have been cleaned for what was written just before.
-            late = await self._superseded(job, keys - superseded)
+        found = _Drilled()
+        if look.differing_keys:
+            superseded = await self._superseded(job, look.differing_keys)
+            left = sorted(look.differing_keys - superseded)
+            found, late = await self._drill_keys(job, set(left[:MOST_KEYS]))
             superseded |= late
-            findings = await self._findings_of_keys(job, keys - superseded) if late else findings
-        return Checked(
-            ranges=len(job.ranges),
-            ranges_checked=len(job.chosen),
+            found.gave_up = len(left) > MOST_KEYS
+        return _checked(
+            job,
+            found,
             records=look.records,
             target_records=look.target_records,
             keys=look.keys,
             superseded=len(superseded),
-            findings=with_gaps(findings, job.gaps),
-            gave_up=len(look.differing_keys) > MOST_KEYS,
-            notes=job.notes,
         )
 
     async def _superseded(self, job: Job, keys: Collection[bytes]) -> set[bytes]:
@@ -148,18 +164,25 @@ class Judge:
         await read_spans(target, others, found)
         return found.seen
 
-    async def _findings_of_keys(self, job: Job, keys: Collection[bytes]) -> list[Finding]:
+    async def _drill_keys(self, job: Job, keys: set[bytes]) -> tuple[_Drilled, set[bytes]]:
+        """What differs between the last records of these keys; and keys that were superseded while they were read."""
         if not keys:
-            return []
-        logs = self._logs(job)
+            return _Drilled(), set()
         mine, theirs = LastPrints(job.timestamps, keys), LastPrints(job.timestamps, keys)
-        await read_both(logs, job, mine, theirs)
-        findings = key_findings(mine.found, theirs.found, (job.end.source, job.end.target))
-        starts = await asyncio.gather(*(log.start() for log in logs))
-        if starts[0] <= job.begin.source and starts[1] <= job.begin.target:
-            return findings
-        begin = await self._begin_at(job, max(starts[0], job.begin.source), max(starts[1], job.begin.target))
-        return [] if begin is None else [each for each in findings if _is_behind(each, begin)]
+        await read_both(self._logs(job), job, mine, theirs)
+        begin = await self._still_there(job, job.begin, job.end)
+        if begin is None:
+            return _Drilled(reason=_not_known(job.begin, job.end)), set()
+        mine.forget_before(begin.source)
+        theirs.forget_before(begin.target)
+        removed = begin.source - job.begin.source
+        if not key_findings(mine, theirs, job.end):
+            return _Drilled(removed=removed), set()
+        # What was read last may have been cleaned for what was written just before.
+        late = await self._superseded(job, keys)
+        mine.forget(late)
+        theirs.forget(late)
+        return _Drilled(findings=key_findings(mine, theirs, job.end), removed=removed), late
 
 
 class _Seen:
@@ -189,6 +212,36 @@ def _between(job: Job) -> list[tuple[int, int]]:
     return found
 
 
-def _is_behind(finding: Finding, begin: Pair) -> bool:
-    source, target = finding.source_offset >= begin.source, finding.target_offset >= begin.target
-    return source and target
+def _checked(
+    job: Job, found: _Drilled, *, records: int, target_records: int, keys: int = 0, superseded: int = 0
+) -> Checked:
+    findings = with_gaps(found.findings, Known(job.gaps, job.end, compacted=job.compacted))
+    notes = job.notes
+    if found.removed:
+        notes += (f"{found.removed} source offsets were removed from a log before they were compared",)
+    reason = found.reason
+    if found.gave_up and all(each.gap is not None for each in findings):
+        reason = "so much differs that the rest was not looked at: compare less at once, with --since"
+    return Checked(
+        ranges=len(job.ranges),
+        ranges_checked=len(job.chosen),
+        records=records,
+        target_records=target_records,
+        keys=keys,
+        superseded=superseded,
+        findings=findings,
+        gave_up=found.gave_up,
+        notes=notes,
+        reason=reason,
+    )
+
+
+def _end(span: Range) -> Pair:
+    return Pair(span.source_end, span.target_end)
+
+
+def _not_known(begin: Pair, end: Pair) -> str:
+    return (
+        f"records between source offsets {begin.source} and {end.source} were removed while they were compared, and"
+        " which offsets belong together behind them is not known: run it again"
+    )

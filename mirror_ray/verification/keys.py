@@ -49,11 +49,12 @@ class LastOfKeys:
 
 @dataclass(slots=True)
 class LastPrints:
-    """As ``LastOfKeys``, for these keys alone and field by field. A tombstone is as no record."""
+    """As ``LastOfKeys``, for these keys alone and field by field. A tombstone is as no record; its offset is kept."""
 
     timestamps: bool
     keys: Collection[bytes]
     found: dict[bytes, Printed] = field(default_factory=dict)
+    dead: dict[bytes, int] = field(default_factory=dict)
 
     def take(self, records: Iterable[Record]) -> None:
         """Take the next records."""
@@ -63,8 +64,21 @@ class LastPrints:
                 continue
             if value is None:
                 self.found.pop(key, None)
+                self.dead[key] = record.offset
             else:
                 self.found[key] = printed(record, timestamps=self.timestamps)
+                self.dead.pop(key, None)
+
+    def forget(self, keys: Collection[bytes]) -> None:
+        """Without these keys."""
+        for key in keys:
+            self.found.pop(key, None)
+            self.dead.pop(key, None)
+
+    def forget_before(self, offset: int) -> None:
+        """Without what lies before an offset."""
+        self.found = {key: each for key, each in self.found.items() if each.offset >= offset}
+        self.dead = {key: each for key, each in self.dead.items() if each >= offset}
 
 
 def key_is_sampled(key: bytes, fraction: float) -> bool:
@@ -82,17 +96,18 @@ def differing_keys(source: Mapping[bytes, Last], target: Mapping[bytes, Last]) -
     }
 
 
-def key_findings(
-    source: Mapping[bytes, Printed], target: Mapping[bytes, Printed], ends: tuple[int, int]
-) -> list[Finding]:
-    """What differs between the last records of the same keys; one that is missing has its place at the other end."""
+def key_findings(source: LastPrints, target: LastPrints, ends: tuple[int, int]) -> list[Finding]:
+    """What differs between the last records of the same keys.
+
+    One that is missing has its place at the tombstone that is there instead, or at the other side's end.
+    """
     found: list[Finding] = []
-    for key in source.keys() | target.keys():
-        mine, theirs = source.get(key), target.get(key)
+    for key in source.found.keys() | target.found.keys():
+        mine, theirs = source.found.get(key), target.found.get(key)
         if mine is None and theirs is not None:
-            found.append(Finding("extra", ends[0], theirs.offset))
+            found.append(Finding("extra", source.dead.get(key, ends[0]), theirs.offset))
         elif mine is not None and theirs is None:
-            found.append(Finding("missing", mine.offset, ends[1]))
+            found.append(Finding("missing", mine.offset, target.dead.get(key, ends[1])))
         elif mine is not None and theirs is not None and mine.print != theirs.print:
             found.append(Finding("changed", mine.offset, theirs.offset, mine.print.differs_in(theirs.print)))
     return sorted(found, key=lambda each: (each.source_offset, each.target_offset))

@@ -59,7 +59,7 @@ class PartitionVerdict:
         """How it stands."""
         if any(each.gap is None for each in self.checked.findings):
             return "differs"
-        if self.checked.reason is not None:
+        if self.checked.reason is not None or self.checked.gave_up:
             return "not_checked"
         return "explained" if self.checked.findings or self.left_out else "equal"
 
@@ -72,7 +72,7 @@ class PartitionVerdict:
     @property
     def text(self) -> str:
         """The first difference, or why it was not checked; empty where it is equal."""
-        if self.first is not None:
+        if self.first is not None and self.outcome != "not_checked":
             return f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
         why = self.checked.reason or self.left_out
         return f"{self.topic}-{self.partition}: {why}" if why else ""

@@ -46,7 +46,7 @@ def compared(source: list[Record], target: list[Record]) -> list[Finding]:
     prints = LastPrints(True, keys), LastPrints(True, keys)
     for each, log in zip(prints, (source, target), strict=True):
         each.take(log)
-    findings = key_findings(prints[0].found, prints[1].found, (500, 600))
+    findings = key_findings(*prints, (500, 600))
     assert len(findings) == len(keys)
     return findings
 
@@ -65,14 +65,20 @@ def cleaned_copy(target: list[Record], data: st.DataObject) -> list[Record]:
 
 
 def test_each_difference_is_named() -> None:
-    """By the offsets of the last records, in the order of the source."""
+    """By the offsets of the last records, in the order of the source; a tombstone is the place of what is missing."""
     source = log_of([(1, b"a"), (2, b"b"), (3, b"c"), (4, b"d"), (1, b"e"), (5, None)])
     target = log_of([(1, b"x"), (2, b"b"), (3, None), (4, b"D"), (1, b"e"), (5, b"f")], first=100)
     assert compared(source, target) == [
-        Finding("missing", 2, 600),
+        Finding("missing", 2, 102),
         Finding("changed", 3, 103, ("value",)),
-        Finding("extra", 500, 105),
+        Finding("extra", 5, 105),
     ]
+
+
+def test_without_a_tombstone_the_place_is_the_end() -> None:
+    """Nothing there says that the key was deleted."""
+    assert compared(log_of([(1, b"a")]), []) == [Finding("missing", 0, 600)]
+    assert compared([], log_of([(1, b"a")])) == [Finding("extra", 500, 0)]
 
 
 def test_records_without_a_key_are_passed_over() -> None:
