@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -13,9 +14,12 @@ from mirror_ray.kafka.group_codec import GroupOffsets
 from mirror_ray.kafka.group_offsets import OffsetReader
 from mirror_ray.kafka.groups import GroupListing, list_groups
 from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.offsets.group_book import GroupBook
+
+log = logging.getLogger(__name__)
 
 #: A broker that did not tell its groups is asked again no later than this.
 _ASK_SILENT_S: Final = 10.0
@@ -93,7 +97,14 @@ class SourceGroups:
             for partition, committed in found.offsets.items()
             if not _goes_on(_source(book, group, partition), committed)
         }
-        known = (await self._coordinators.cluster.refresh(asked)).topics if asked else {}
+        if not asked:
+            return {}
+        try:
+            known = (await self._coordinators.cluster.refresh(asked)).topics
+        except (OSError, MirrorError) as error:
+            # What was read will not be told as changed again, so it is taken without.
+            log.info("ids of the topics that groups read: %s", error)
+            return {}
         return {topic: known[topic].topic_id for topic in asked if topic in known and not known[topic].error_code}
 
     def _take(self, book: GroupBook, group: str, found: GroupOffsets, topic_ids: Mapping[str, TopicId]) -> None:

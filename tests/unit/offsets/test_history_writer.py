@@ -77,6 +77,8 @@ class Source:
     async def refresh(self, topics: Collection[str]) -> ClusterMetadata:
         """The topics that are there."""
         self.asked.append(set(topics))
+        if not self.topic_ids:
+            raise ConnectionError("lost")
         known = {
             name: TopicMetadata(name=name, topic_id=topic_id, is_internal=False, error_code=0, partitions={})
             for name, topic_id in self.topic_ids.items()
