@@ -17,13 +17,14 @@ from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.model.commit import Commits, CommittedOffset
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
 from mirror_ray.offsets.history_topic import commits_as_of
 from mirror_ray.records.commit_record import CommitRecord
 from tests.support.carrying import COMMITS, carrier, internal_topics
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import cluster_settings
 from tests.support.groups import commit
+from tests.support.kafka import create_topic, exists
 from tests.support.waiting import wait_until_async
 
 
@@ -144,6 +145,32 @@ async def test_groups_go_on_without_a_history(clusters: Clusters, target: Cluste
         await carrying.round()
     assert _offsets(await _ask(target, missed)) == {group: {TopicPartition(topic, 0): 5}}
     assert _offsets(await _ask(target, await _now())) == {group: {TopicPartition(topic, 0): 6}}
+
+
+async def test_offsets_are_told_with_the_topic_that_they_were_of(
+    clusters: Clusters, target: Cluster, make_topic: TopicMaker
+) -> None:
+    """One that was deleted and created anew: what was committed in the old one is not taken for the new one's."""
+    topic, group = make_topic(clusters.a), uuid.uuid4().hex[:6]
+    config = clusters.a.confluent_config()
+    admin = AdminClient(dict(config))
+    commit(clusters.a, group, {(topic, 0): 5})
+    async with carrier(clusters, group, history_problems=[]) as carrying:
+        await carrying.round()
+        then = await _now()
+        await asyncio.to_thread(admin.delete_topics([topic])[topic].result, 30)
+
+        async def gone() -> bool:
+            await carrying.round()
+            return not exists(config, topic) and not any(each.partitions for each in carrying.statuses())
+
+        await wait_until_async(gone, 30, "the topic is gone, and what was committed there")
+        create_topic(config, topic)
+        commit(clusters.a, group, {(topic, 0): 7})
+        await carrying.round()
+    before, after = [(await _ask(target, at_ms))[group][TopicPartition(topic, 0)] for at_ms in (then, await _now())]
+    assert (before.offset, after.offset) == (5, 7)
+    assert len({before.topic_id, after.topic_id, NO_TOPIC_ID}) == 3
 
 
 def _offsets(commits: Commits) -> dict[str, dict[TopicPartition, int]]:
