@@ -195,9 +195,9 @@ def _legend(series: Sequence[Series]) -> str:
 
 def _marks(largest: float) -> list[float]:
     """From 0 to above the largest value, in round steps."""
-    if largest <= 0:
-        return [0.0, 1.0]
     raw = largest / _Y_TICKS
+    if raw <= 0:
+        return [0.0, 1.0]
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * (1 - 1e-9))
     return [step * count for count in range(math.ceil(largest / step - 1e-9) + 1)]
