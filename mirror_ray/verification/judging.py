@@ -111,7 +111,7 @@ class Judge:
         starts = Pair(*await asyncio.gather(*(log.start() for log in self._logs(job))))
         if starts.source <= begin.source and starts.target <= begin.target:
             return begin
-        if starts.source >= end.source or starts.target >= end.target:
+        if begin.source < end.source <= starts.source or begin.target < end.target <= starts.target:
             return end
         first = Pair(max(starts.source, begin.source), max(starts.target, begin.target))
         found = await self._begin_at(job, *first)

@@ -189,6 +189,13 @@ async def test_retention_takes_all() -> None:
     assert found.checked.notes == ("100 source offsets were removed from a log before they were compared",)
 
 
+async def test_retention_and_the_other_side_has_lost_everything() -> None:
+    """What it lost was not removed by retention."""
+    source = Held(log_of(numbered(range(100))), before_read=removing(at_read=2, before=10))
+    job = replace(job_of(source, source, ranges=(Range(0, 100, 0, 0),)), end=Pair(100, 0))
+    assert (await verdict(job, source, Held([]))).outcome == "not_checked"
+
+
 async def test_retention_that_never_rests() -> None:
     """It is faster than the second look: that is not equal."""
     source, target = Held(log_of(numbered(range(1000)))), Held(log_of(numbered(range(1000))))
