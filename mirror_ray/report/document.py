@@ -48,7 +48,7 @@ def make_document(asked: Asked, found: Found) -> dict[str, Any]:
     whole = total(figures for _, figures in partitions)
     begin_ms, end_ms = _stretch(asked, whole)
     length_s = (end_ms - begin_ms) / 1000
-    steps = [_step(row, found.step_ms) for row in found.steps]
+    steps = [_step(row, found.step_ms, begin_ms, end_ms) for row in found.steps]
     all_shown = asked.since_ms is None and asked.until_ms is None
     rows = [_partition(row, figures, length_s, found.target_ends if all_shown else {}) for row, figures in partitions]
     return {
@@ -102,8 +102,11 @@ def _rated(figures: Figures, length_s: float) -> dict[str, Any]:
     }
 
 
-def _step(row: Mapping[str, Any], step_ms: int) -> dict[str, Any]:
-    return {"step_ms": row["step"], **_rated(figures_of(row), step_ms / 1000)}
+def _step(row: Mapping[str, Any], step_ms: int, begin_ms: int, end_ms: int) -> dict[str, Any]:
+    """Rates are over the part of the step that is shown: else the peak of a short time is below its average."""
+    first_ms = row["step"]
+    shown_ms = min(first_ms + step_ms, end_ms) - max(first_ms, begin_ms)
+    return {"step_ms": first_ms, **_rated(figures_of(row), max(shown_ms, 1) / 1000)}
 
 
 def _partition(

@@ -349,4 +349,4 @@ def test_records_of_no_use_are_counted_and_shown(
     assert made["total"]["statistics_told_twice"] == 1
     assert made["gaps"] is None
     # A minute that reaches over a full one: within steps of five, and not told as ten seconds.
-    assert (made["step_ms"], made["peak"]["records_per_s"]) == (300_000, 10 / 300)
+    assert (made["step_ms"], made["peak"]["records_per_s"]) == (300_000, 10 / 60)

@@ -6,7 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from mirror_ray.report.document import make_document
 from mirror_ray.report.steps import STEPS_MS, step_of
+from tests.support.report import BEGIN_MS, aggregates, asked, found, partition
 
 _S, _MIN, _H = 1000, 60_000, 3_600_000
 
@@ -31,3 +33,10 @@ def test_each_step_divides_the_next() -> None:
 def test_a_step_holds_whole_intervals(length_ms: int, whole_ms: int, step_ms: int) -> None:
     """A minute told at once is not shown as ten seconds in which six times as much was copied."""
     assert step_of(length_ms, whole_ms) == step_ms
+
+
+def test_what_is_shown_of_a_step_makes_its_rate() -> None:
+    """An hour in one step of three hours: its peak is its average."""
+    one = {"step": BEGIN_MS - BEGIN_MS % 10_800_000, **aggregates(60)}
+    made = make_document(asked(), found(partition(scale=60), steps=[one], step_ms=10_800_000))
+    assert made["peak"]["records_per_s"] == made["total"]["records_per_s"]
