@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import resources
-from pathlib import Path
 from typing import Any, Final
 
 import ray
@@ -108,7 +107,7 @@ def _configs(settings: SparkSettings, jars: str, log_config: str) -> dict[str, s
     return {
         "spark.jars": jars,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"{_PLANNING_JVM} -Dlog4j2.configurationFile={Path(log_config).as_uri()}",
+        "spark.driver.extraJavaOptions": _PLANNING_JVM,
         "spark.ray.raydp_app_master.extraJavaOptions": f"{_PLANNING_JVM} {_MASTER_MEMORY}",
         "spark.log4j.config.file.name": log_config,
         "spark.sql.shuffle.partitions": shuffle,
