@@ -25,6 +25,11 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _TIMEOUT_S = 60.0
 
+# What is said of a partition whose broker has just started, before it leads again and the client knows it.
+_NO_LEADER_YET = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_PARTITION}
+)
+
 ConfluentConfig = Mapping[str, str | int | float | bool]
 
 
@@ -169,7 +174,7 @@ def _high_watermark(consumer: Consumer, partition: TopicPartition) -> int:
         try:
             found.append(consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)[1])
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+            if error.args[0].code() not in _NO_LEADER_YET:
                 raise
         return bool(found)
 
