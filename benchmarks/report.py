@@ -3,7 +3,7 @@
 ::
 
     make bench-report
-    .venv/bin/python -m benchmarks.report [--seconds 30] [--rate 2000] [--partitions 6]
+    .venv/bin/python -m benchmarks.report [--seconds 30] [--warm-up 60] [--rate 2000] [--partitions 6]
 
 Two brokers, a flow and its Ray on this machine, under a steady load. `mirror-ray report` is run on it as a user does,
 twice: the first reads all there is, the second what is new. A consumer of the remote topic sees each record's latency,
@@ -81,6 +81,10 @@ class Load(Samples):
         self._next_s += _TICK_S
         time.sleep(max(0.0, self._next_s - time.monotonic()))
 
+    def stop(self) -> None:
+        super().stop()
+        self._producer.flush()
+
 
 class Latencies(Samples):
     """In ms, as a consumer of the remote topic sees them."""
@@ -142,7 +146,7 @@ def measure(mirror: Mirror, clusters: Sequence[DevCluster], options: argparse.Na
         Lags(mirror),
     )
     try:
-        time.sleep(5)
+        time.sleep(options.warm_up)
         print(f"{'':<16}{'':>8}{'records/s':>9}{'p50 ms':>9}{'p99':>9}{'max':>9}{'lag p50':>9}{'p99':>9}{'max':>9}")
         for title in ("before", "first report", "after", "second report", "after"):
             begin_s = time.monotonic()
@@ -160,6 +164,7 @@ def main() -> None:
     """Start all of it, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30, help="of the windows without a report")
+    parser.add_argument("--warm-up", type=float, default=60, help="seconds of the load before the first window")
     parser.add_argument("--rate", type=int, default=2000, help="records of 500 bytes a second")
     parser.add_argument("--partitions", type=int, default=6)
     options = parser.parse_args()
