@@ -30,12 +30,13 @@ class Passing:
         Raises:
             Troubled: There are more contents than records, or none.
         """
+        skip = assignment.skip
         if isinstance(by, TargetLog):
-            return Passing(assignment, start, end, records, Walk(records, by.tail))
+            return Passing(assignment, start, end, records, Walk(records, by.tail, skip))
         if not 0 < len(by.records) <= records:
             found = f"{records} records were copied behind offset {start.target_offset} and {len(by.records)} are there"
             raise Troubled(troubled.unknown_place(assignment, start, found))
-        return Passing(assignment, start, end, records, Match(by, sparse=len(by.records) < records))
+        return Passing(assignment, start, end, records, Match(by, sparse=len(by.records) < records, skip=skip))
 
     def passed(self, batch: Batch, position: int) -> int | None:
         """Pass over a batch of the source from ``position`` on; the position to copy from once all was passed over.

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mirror_ray.copying.troubled import Troubled, copy_lost, foreign, truncated
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.records.batch import Batch
-from mirror_ray.records.decode import Record, records_of
+from mirror_ray.records.decode import Record, records_from, records_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,8 @@ class Walk:
     records: int
     #: The target's last batch, whose last record the last one passed over must equal; None: it is not there any more.
     tail: Batch | None
+    #: Source offsets, the end not included, whose records were left out.
+    skip: Sequence[tuple[int, int]] = ()
 
     def passed(self, batch: Batch, position: int) -> int | None:
         """Pass over a batch's records from ``position`` on.
@@ -129,10 +132,13 @@ class Walk:
         Raises:
             CleanedError: What would be the last one is another record.
         """
-        if batch.magic == 2 and batch.base_offset >= position and self.records > batch.count:
+        whole = batch.base_offset >= position and not any(
+            first < batch.next_offset and end > batch.base_offset for first, end in self.skip
+        )
+        if batch.magic == 2 and whole and self.records > batch.count:
             self.records -= batch.count
             return None
-        records = [record for record in records_of(batch) if record.offset >= position]
+        records = records_from(batch, position, self.skip)
         if self.records > len(records):
             self.records -= len(records)
             return None
@@ -186,6 +192,8 @@ class Match:
 
     copied: Contents
     sparse: bool = False
+    #: Source offsets, the end not included, whose records were left out.
+    skip: Sequence[tuple[int, int]] = ()
     #: Records of the source between the anchor and where matching began were removed: the first one must match.
     late: bool = False
     _places: dict[bytes, list[int]] = field(default_factory=dict)
@@ -203,9 +211,7 @@ class Match:
         Raises:
             CleanedError: Records were removed, and none that was copied is there behind them.
         """
-        for record in records_of(batch):
-            if record.offset < position:
-                continue
+        for record in records_from(batch, position, self.skip):
             if self._was_copied(record):
                 self._following = None
             elif not self.sparse or self._next == len(self.copied.records):

@@ -95,6 +95,18 @@ def records_of(batch: Batch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> lis
     return records
 
 
+def records_from(batch: Batch, offset: int, leave_out: Sequence[tuple[int, int]]) -> list[Record]:
+    """The batch's records at ``offset`` and behind it, in order, without those in ranges of offsets to leave out.
+
+    A range's end is not in it. Raises as `records_of` does.
+    """
+    return [
+        record
+        for record in records_of(batch)
+        if record.offset >= offset and not any(first <= record.offset < end for first, end in leave_out)
+    ]
+
+
 def control_type(batch: Batch) -> ControlType:
     """What a control batch says; ``UNKNOWN`` for other markers than a transaction's, and for one that was cleaned away.
 

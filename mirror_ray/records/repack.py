@@ -14,7 +14,7 @@ from crc32c import crc32c
 from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.records.batch import CODEC_MASK, CODECS, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch, Codec
 from mirror_ray.records.codecs import compress
-from mirror_ray.records.decode import Record, records_of, wrap_int64, write_varint
+from mirror_ray.records.decode import Record, records_from, wrap_int64, write_varint
 
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
@@ -67,11 +67,7 @@ def repack(
         CorruptBatchError: The batch does not parse.
         RecordTooLargeError: A record alone is over ``max_batch_bytes``.
     """
-    records = [
-        record
-        for record in records_of(batch)
-        if record.offset >= from_offset and not any(first <= record.offset < end for first, end in leave_out)
-    ]
+    records = records_from(batch, from_offset, leave_out)
     if not records:
         return []
     groups = [[record] for record in records] if singly else [records]

@@ -26,23 +26,27 @@ SPLITS = 90
 
 @dataclass
 class Source:
-    """A source partition: batches as bytes, the values that read_committed shows, the aborted transactions."""
+    """A source partition: batches as bytes, the values that are to be copied, the aborted transactions.
+
+    ``skip``: source offsets whose records are left out, as after a record that the target refused.
+    """
 
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)
     committed: list[bytes] = field(default_factory=list)
     aborted: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
+    skip: tuple[tuple[int, int], ...] = ()
 
     def add(self, kind: str, size: int) -> None:
         """Append one batch or transaction."""
         values = [(n, b"%d" % (self.end + n)) for n in range(size)]
         if kind == "plain":
             self._append(batch(self.end, values), size)
-            self.committed += [value for _, value in values]
+            self._commit(values)
         elif kind == "compacted":
             kept = values[::2]
             self._append(batch(self.end, kept, size - 1), size)
-            self.committed += [value for _, value in kept]
+            self._commit(kept)
         elif kind == "emptied":
             self._append(batch(self.end, [], size - 1), size)
         else:
@@ -51,9 +55,15 @@ class Source:
             self._append(batch(self.end, values, producer_id=producer, attributes=0x10), size)
             self._append(marker(self.end, producer, commit=kind == "committed"), 1)
             if kind == "committed":
-                self.committed += [value for _, value in values]
+                self._commit(values)
             else:
                 self.aborted.append((producer, first))
+
+    def _commit(self, values: list[tuple[int, bytes]]) -> None:
+        """Each value is its record's offset."""
+        self.committed += [
+            value for _, value in values if not any(first <= int(value) < end for first, end in self.skip)
+        ]
 
     def _append(self, data: bytes, offsets: int) -> None:
         self.batches.append((self.end, self.end + offsets, data))
@@ -121,6 +131,7 @@ class World:
             anchor=anchor,
             epoch=1,
             max_message_bytes=max_message_bytes,
+            skip=self.source.skip,
         )
         return PartitionCopy(assignment, Budget(1 << 30), 1 << 30, tally=Tally(60_000, lambda: self.now_ms))
 
@@ -202,6 +213,11 @@ actions = st.lists(
     max_size=120,
 )
 
+#: Often one record, at times several in a row.
+skips = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 3)), max_size=3).map(
+    lambda found: tuple((first, first + count) for first, count in sorted(found))
+)
+
 
 def test_a_position_behind_a_hole_has_the_holes_leader_epoch() -> None:
     """A marker of a new leader moves the position on; with the epoch before it the log would seem another one."""
@@ -220,10 +236,12 @@ def test_a_position_behind_a_hole_has_the_holes_leader_epoch() -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(sources, actions)
-def test_nothing_lost_nothing_doubled(contents: list[tuple[str, int]], happenings: list[tuple[str, int]]) -> None:
-    """Whatever fails, from whatever anchor it is taken over, the target holds the committed records."""
-    source = Source()
+@given(sources, actions, skips)
+def test_nothing_lost_nothing_doubled(
+    contents: list[tuple[str, int]], happenings: list[tuple[str, int]], skip: tuple[tuple[int, int], ...]
+) -> None:
+    """Whatever fails, from whatever anchor it is taken over, the target holds what is committed and not left out."""
+    source = Source(skip=skip)
     for kind, size in contents:
         source.add(kind, size)
     world = World(source)
