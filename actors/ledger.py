@@ -253,7 +253,7 @@ class FlowLedger:
         """Persist the anchors that moved, and what was given back since the last flush, in one transaction.
 
         Raises:
-            MirrorError: They could not be written; they are kept for the next flush.
+            MirrorError: They could not be written; they are kept for the next flush, as when this one is cancelled.
         """
         moved, self._moved = self._moved, {}
         given_back, self._given_back = self._given_back, set()
@@ -265,7 +265,7 @@ class FlowLedger:
         documents |= {state.grant_key(each): state.encode(self._memory.grants[each]) for each in given_back}
         try:
             await self._write(documents)
-        except MirrorError:
+        except (MirrorError, asyncio.CancelledError):
             self._moved = moved | self._moved
             self._given_back |= {each for each in given_back if not self.lease_ms(each)}
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +65,7 @@ def transactional_id(flow: FlowName) -> str:
 
 
 class StateStore:
-    """The state topic of one flow. One call at a time.
+    """The state topic of one flow. One call at a time: another one waits, as behind one whose caller was cancelled.
 
     Guarantees: a write is in the topic whole or not at all, and is there when ``write`` returns, whatever the brokers
     did meanwhile. Once a second store has been opened with the same transactional id, the first one's writes fail with
@@ -81,6 +82,7 @@ class StateStore:
         self._owner = uuid.uuid4().hex
         self._producer: Producer | None = None
         self._fenced = False
+        self._call = threading.RLock()
 
     def open(self) -> dict[str, Document]:
         """Create the topic where it is missing, fence an older coordinator, and read the last value of every key.
@@ -93,13 +95,14 @@ class StateStore:
         admin = ClusterAdmin(self.cluster, self.transactional_id)
         if not admin.ensure_compacted_topic(self.topic, 1, self._replication_factor, _SEGMENT_BYTES):
             _check_compacted(admin, self.topic)
-        self._fenced = False
-        # One that has been opened before can't be initialised again.
-        self.close()
-        self._until_done("open", self._connect)
-        # First: its commit also ends what a broker that was frozen left open of our predecessor's last transaction,
-        # although it had told it that it was committed.
-        self._commit({_OWNER_KEY: {"session": self._owner}})
+        with self._call:
+            self._fenced = False
+            # One that has been opened before can't be initialised again.
+            self.close()
+            self._until_done("open", self._connect)
+            # First: its commit also ends what a broker that was frozen left open of our predecessor's last transaction,
+            # although it had told it that it was committed.
+            self._commit({_OWNER_KEY: {"session": self._owner}})
         documents = read_state(self.cluster, self.topic)
         documents.pop(_OWNER_KEY, None)
         return documents
@@ -119,13 +122,15 @@ class StateStore:
             return -1
         if _OWNER_KEY in changes:
             raise ValueError(f"the key {_OWNER_KEY!r} is the store's own")
-        return self._commit(changes)
+        with self._call:
+            return self._commit(changes)
 
     def close(self) -> None:
         """Let go of the producer. A store can be opened again."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.close()
+        with self._call:
+            producer, self._producer = self._producer, None
+            if producer is not None:
+                producer.close()
 
     def _commit(self, changes: Mapping[str, Document | None]) -> int:
         records = [(key.encode(), _encode(document)) for key, document in changes.items()]

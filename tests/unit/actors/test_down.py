@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 
 import pytest
 
+from mirror_ray.coordination.state import Document
 from tests.unit.actors.fakes import FLOW, FakeFlowPort, World, eventually, flow, partition, settings
 
 
@@ -26,6 +28,27 @@ async def test_down_drains_persists_and_stops_everything(world: World) -> None:
     assert [state[f"partition/orders/{number}"]["source_offset"] for number in (0, 1)] == [11, 11]
     assert {f"kill {pool[1].id}", f"kill {pool[2].id}", "stop heartbeat", f"close {FLOW}"} <= set(log)
     assert world.memory.blob is None
+
+
+async def test_down_persists_what_a_flush_was_writing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flush is cancelled with the flow's other tasks; its pairs are written all the same."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: any(partition("orders") in each.held for each in world.ray.replicators.values()))
+    write, begun = FakeFlowPort.write_state, asyncio.Event()
+
+    async def held_up_once(port: FakeFlowPort, documents: Mapping[str, Document | None]) -> int:
+        if not begun.is_set():
+            begun.set()
+            await asyncio.sleep(10.0)
+        return await write(port, documents)
+
+    monkeypatch.setattr(FakeFlowPort, "write_state", held_up_once)
+    world.ray.replicators[1].copy(partition("orders"), 11)
+    await asyncio.wait_for(begun.wait(), 2.0)
+    assert await coordinator.down(2.0)
+    assert world.kafka.states[FLOW]["partition/orders/0"]["source_offset"] == 11
 
 
 @pytest.mark.parametrize("method", ["release", "stop", "kill"])
