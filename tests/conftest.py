@@ -20,6 +20,9 @@ from tests.support.kafka import create_topic
 # Ray reads it once, when a test module first imports it.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 
+# Every Java process of a test is a short one: what compiling well would save, it would not live to have.
+os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(QUICK_START))
+
 # A machine that is busy with brokers is slow at times: that is no failure.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
