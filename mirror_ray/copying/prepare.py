@@ -10,6 +10,7 @@ from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.records.batch import Batch, needs_repack
+from mirror_ray.records.decode import reaching_into
 from mirror_ray.records.repack import compress_batch, repack
 
 
@@ -36,7 +37,7 @@ def pieces_of(batch: Batch, position: int, assignment: Assignment, *, singly: bo
     codec = assignment.compress_with
     if codec is not None and batch.magic == 2 and batch.codec == "none":
         batch = compress_batch(batch, codec)
-    leave_out = [(first, end) for first, end in assignment.skip if first < batch.next_offset and end > position]
+    leave_out = reaching_into(batch, position, assignment.skip)
     if not (leave_out or singly) and needs_repack(batch, position, assignment.max_message_bytes) is None:
         runs = ((batch.base_offset, batch.count),)
         return (Piece(batch, batch.base_offset, batch.next_offset, runs),)

@@ -16,7 +16,7 @@ from mirror_ray.copying.troubled import Troubled, copy_lost, foreign, truncated
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.records.batch import Batch
-from mirror_ray.records.decode import Record, records_from, records_of
+from mirror_ray.records.decode import Record, reaching_into, records_from, records_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,7 @@ class Walk:
         Raises:
             CleanedError: What would be the last one is another record.
         """
-        whole = batch.base_offset >= position and not any(
-            first < batch.next_offset and end > batch.base_offset for first, end in self.skip
-        )
+        whole = batch.base_offset >= position and not reaching_into(batch, batch.base_offset, self.skip)
         if batch.magic == 2 and whole and self.records > batch.count:
             self.records -= batch.count
             return None

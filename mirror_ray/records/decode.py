@@ -95,6 +95,11 @@ def records_of(batch: Batch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> lis
     return records
 
 
+def reaching_into(batch: Batch, offset: int, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those ranges of offsets, the end not included, that reach into what a batch has at ``offset`` and behind it."""
+    return [(first, end) for first, end in ranges if first < batch.next_offset and end > offset]
+
+
 def records_from(batch: Batch, offset: int, leave_out: Sequence[tuple[int, int]]) -> list[Record]:
     """The batch's records at ``offset`` and behind it, in order, without those in ranges of offsets to leave out.
 

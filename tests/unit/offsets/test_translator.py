@@ -8,27 +8,20 @@ from collections.abc import Callable
 import pytest
 
 from mirror_ray.model.errors import ClusterUnreachableError
-from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.model.segment import Segment, SegmentBlock
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import Translator
+from tests.support.segments import book_of
 
 SOURCE = TopicPartition("orders", 0)
 
 
 def _book() -> SegmentBook:
     """Ten records, ten that nobody told of, from source offset 10 to 40, then ten again."""
-    book = SegmentBook()
-    segments = (Segment(0, 0, 10, 0), Segment(40, 20, 10, 20))
-    ids = TopicId("source"), TopicId("target")
-    book.apply(
-        SegmentBlock(
-            source=SOURCE, source_topic_id=ids[0], target_topic_id=ids[1], epoch=0, segments=segments, source_next=50
-        )
-    )
-    return book
+    return book_of(SOURCE, (Segment(0, 0, 10, 0), Segment(40, 20, 10, 20)), ids=("source", "target"))
 
 
 class _Source:

@@ -9,14 +9,15 @@ import pytest
 
 from mirror_ray.coordination.state import PartitionRecord
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.model.segment import Segment
+from mirror_ray.offsets.book import Page
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.verification import begin
 from mirror_ray.verification.begin import begin_of
 from mirror_ray.verification.between import Begin, NotKnown
 from mirror_ray.verification.ranges import Pair
+from tests.support.segments import book_of
 
 SOURCE = TopicPartition("orders", 0)
 RECORD = PartitionRecord(
@@ -39,18 +40,7 @@ def _find(
     record: PartitionRecord | None = None,
     source_next: int | None = None,
 ) -> Begin | NotKnown:
-    book = SegmentBook()
-    if segments:
-        last = segments[-1]
-        block = SegmentBlock(
-            source=SOURCE,
-            source_topic_id=TopicId("s"),
-            target_topic_id=TopicId("t"),
-            epoch=1,
-            segments=segments,
-            source_next=source_next or last.source + last.length,
-        )
-        book.apply(block)
+    book = book_of(SOURCE, segments, source_next=source_next)
 
     async def run() -> Begin | NotKnown:
         translator = Translator(book, _cleaned)
@@ -138,14 +128,7 @@ def test_the_anchor_of_a_record_without_an_origin_is_no_beginning() -> None:
 def test_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that does not end: all questions about a partition together wait only so long."""
     monkeypatch.setattr(begin, "_WAIT_S", 0.05)
-    book = SegmentBook()
-    segments = (Segment(0, 0, 10, 0), Segment(30, 20, 20, 20))
-    ids = TopicId("s"), TopicId("t")
-    book.apply(
-        SegmentBlock(
-            source=SOURCE, source_topic_id=ids[0], target_topic_id=ids[1], epoch=1, segments=segments, source_next=50
-        )
-    )
+    book = book_of(SOURCE, (Segment(0, 0, 10, 0), Segment(30, 20, 20, 20)))
 
     async def never(source: TopicPartition, page: Page, gap: Between) -> SegmentMap | str:
         await asyncio.Event().wait()

@@ -16,8 +16,7 @@ from mirror_ray.kafka.metadata import ClusterMetadata, PartitionMetadata, TopicM
 from mirror_ray.kafka.offsets import EARLIEST, OffsetAnswer
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
-from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.book import SegmentBook
+from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.segments import Between, Position
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.offsets.ways import read_gap
@@ -26,6 +25,7 @@ from mirror_ray.verification.asking import Policy
 from mirror_ray.verification.job import Job
 from mirror_ray.verification.planning import Planner, Wanted
 from mirror_ray.verification.ranges import Range
+from tests.support.segments import book_of
 
 SOURCE, STATE = TopicPartition("orders", 0), "mm2-ray-state.A.internal"
 Ends = tuple[int, int, int]
@@ -110,18 +110,7 @@ def _plan_of(
     monkeypatch.setattr(planning, "ask_policies", policies)
     monkeypatch.setattr(planning, "read_state", lambda *_: documents)
     monkeypatch.setattr(planning, "_AGAIN_S", 0.0)
-    book = SegmentBook()
-    told = tuple(segments)
-    if told:
-        block = SegmentBlock(
-            source=SOURCE,
-            source_topic_id=TopicId("id of orders"),
-            target_topic_id=TopicId("id of A.orders"),
-            epoch=1,
-            segments=told,
-            source_next=told[-1].source + told[-1].length,
-        )
-        book.apply(block)
+    book = book_of(SOURCE, segments, ids=("id of orders", "id of A.orders"))
 
     async def run() -> list[Job]:
         own_map: Any = SimpleNamespace(book=book, translator=Translator(book, read))
