@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirror_ray import own_ray
 from mirror_ray.attach import attach, cause, connect, disconnect, find_coordinator, first_line, prepare, probe
 from mirror_ray.cli.output import say
+from mirror_ray.devcluster.ports import free_port
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 _DEFAULT_EXTRA = "ray.dashboard.optional_deps"
+#: What stands where Ray's agents would.
+_STANDBY = Path(own_ray.__file__).with_name("standby.py")
+#: Ports of what is never there; nobody else listens on them either.
+_NOBODY = (1, 2, 3)
 #: Replicators take logical CPUs; on one machine how many run is for the user to say.
 _LEAST_LOGICAL_CPUS = 16
 #: No data goes through the object store.
@@ -158,8 +165,8 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
     """Start Ray on loopback for a system: as `ray start` does, but without what a single machine has no use for.
 
     Left out, each being seconds of start-up and a process of a hundred megabytes: the dashboard's server (without the
-    dashboard Ray still starts it, and waits for it, to report usage statistics), the autoscaler, the log monitor; and
-    the parts of the node's agent that come with ``ray[default]``. See docs/decisions/0004-own-ray.md.
+    dashboard Ray still starts it, and waits for it, to report usage statistics), the dashboard's agent, the autoscaler,
+    the log monitor. The agent for runtime environments comes up when first asked. See docs/decisions/0004-own-ray.md.
 
     Args:
         name: The system's; by it other processes find this Ray.
@@ -182,6 +189,8 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
             self._webui_url = ""
 
     ensure_token_if_auth_enabled(None, create_token_if_missing=True)
+    agent_port = free_port()
+    # With the agents' ports given, the raylet does not wait for the agents.
     parameters = RayParams(
         node_ip_address=_LOOPBACK,
         gcs_server_port=0,
@@ -191,17 +200,18 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
         include_log_monitor=False,  # type: ignore[arg-type]
         no_monitor=True,
         temp_dir=own_ray.temporary_directory(),
+        metrics_agent_port=_NOBODY[0],
+        metrics_export_port=_NOBODY[1],
+        dashboard_agent_listen_port=_NOBODY[2],
+        runtime_env_agent_port=agent_port,
     )
-    # An import that fails is how Ray tells a plain installation from ray[default].
-    sys.modules[_DEFAULT_EXTRA] = None  # type: ignore[assignment]
     try:
-        node = SmallNode(parameters, head=True, shutdown_at_exit=not detached, spawn_reaper=not detached)
+        with _agents_on_demand(agent_port):
+            node = SmallNode(parameters, head=True, shutdown_at_exit=not detached, spawn_reaper=not detached)
     except Exception as error:
         raise MirrorError(
             f"Ray did not start on this machine: {error!r}; its logs are in {parameters.temp_dir}"
         ) from error
-    finally:
-        del sys.modules[_DEFAULT_EXTRA]
     pids = [each.process.pid for kind in ("raylet", "gcs_server") for each in node.all_processes[kind]]
     own = own_ray.OwnRay(
         name=name,
@@ -212,3 +222,34 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
     )
     own_ray.remember(own)
     return own
+
+
+@contextmanager
+def _agents_on_demand(port: int) -> Iterator[None]:
+    """A raylet that is started meanwhile has ``standby.py`` for its agents; each took one to two CPU seconds to start.
+
+    That for runtime environments comes up when ``port`` is first asked: RayDP asks. The dashboard's never does.
+    """
+    from ray._private import services
+    from ray._private.ray_constants import PROCESS_TYPE_RAYLET
+
+    begin = services.start_ray_process
+    waits = {"--dashboard_agent_command=": 0, "--runtime_env_agent_command=": port}
+
+    def start_ray_process(command: list[str], process_type: str, *args: Any, **options: Any) -> Any:
+        if process_type == PROCESS_TYPE_RAYLET:
+            for key, at in waits.items():
+                (place,) = (place for place, each in enumerate(command) if each.startswith(key))
+                standby = subprocess.list2cmdline([sys.executable, "-S", "-E", str(_STANDBY), str(at)])
+                command[place] = f"{key}{standby} {command[place].removeprefix(key)}"
+            command.append(f"--dashboard_agent_listen_port={_NOBODY[2]}")
+        return begin(command, process_type, *args, **options)
+
+    # An import that fails is how Ray tells a plain installation from ray[default].
+    sys.modules[_DEFAULT_EXTRA] = None  # type: ignore[assignment]
+    services.start_ray_process = start_ray_process
+    try:
+        yield
+    finally:
+        services.start_ray_process = begin
+        del sys.modules[_DEFAULT_EXTRA]
