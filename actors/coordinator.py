@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pydantic import BaseModel, SecretStr
-
 from actors.claims import Claims
+from actors.fingerprint import fingerprint
 from actors.flow import FlowController
 from actors.groups import GroupWatch
 from actors.placement import Placement
@@ -90,6 +88,8 @@ class Coordinator:
         self._running: dict[FlowName, _Running] = {}
         self._observed = Observed()
         self._wake = asyncio.Event()
+        #: Everything that should be copying does.
+        self._settled = asyncio.Event()
         self._claims = Claims(self._wake.set)
         self._apply_lock = asyncio.Lock()
         #: Going down: nothing is to be taken up again by a coordinator that restarts.
@@ -117,7 +117,7 @@ class Coordinator:
         async with self._apply_lock:
             if self._tasks:
                 return
-            loops = (self._loop(), self._watch_heartbeat(), self._groups.watch())
+            loops = (self._loop(), self._watch_heartbeat(), self._groups.watch(self._until_settled()))
             self._tasks = [asyncio.create_task(each) for each in loops]
             blob = await self._outside.memory.load()
             if blob is not None:
@@ -222,9 +222,17 @@ class Coordinator:
         for flow in self._flows.values():
             flow.settled = flow.settled or self._view.all_copying(flow)
             flow.remind()
+        if self.settings is not None and all(flow.settled for flow in self._flows.values()):
+            self._settled.set()
         await self._placement.step(self._pool, loads)
 
+    async def _until_settled(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._outside.timing.helpers_most_s):
+                await self._settled.wait()
+
     async def _watch_heartbeat(self) -> None:
+        await self._until_settled()
         while True:
             await asyncio.sleep(1.0)
             if self._heartbeat is not None:
@@ -378,26 +386,6 @@ async def _within(timeout_s: float, act: Awaitable[_T]) -> _T | None:
         _log.warning("while going down: %s", error)
         return None
     return task.result()
-
-
-def fingerprint(settings: MirrorSettings) -> str:
-    """Tells settings apart without showing them; equal ones have the same, whatever process they have been through."""
-    return hashlib.sha256(repr(_plain(settings)).encode()).hexdigest()[:16]
-
-
-def _plain(value: object) -> object:
-    """The value in a form whose ``repr`` says all of it, secrets too."""
-    match value:
-        case SecretStr():
-            return value.get_secret_value()
-        case BaseModel():
-            return [(name, _plain(each)) for name, each in value]
-        case Mapping():
-            return [(key, _plain(value[key])) for key in sorted(value)]
-        case tuple() | list():
-            return [_plain(each) for each in value]
-        case _:
-            return value
 
 
 def _flow_view(settings: MirrorSettings, flow: FlowSettings) -> tuple[object, ...]:

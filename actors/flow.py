@@ -108,16 +108,17 @@ class FlowController:
 
     async def run(self) -> None:
         """Discover until another coordinator takes the flow over; backs off while a cluster can't be reached."""
-        retry_s = self._timing.retry_first_s
+        retry_s = 0.0
         while not self.ledger.fenced:
             self._look.clear()
             if await self.discover():
-                retry_s = self._timing.retry_first_s
+                retry_s = 0.0
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._look.wait(), self.settings.topics.refresh_interval_s)
             else:
+                first_s = self._timing.settle_first_s if self.problem is None else self._timing.retry_first_s
+                retry_s = min(max(2 * retry_s, first_s), self._timing.retry_most_s)
                 await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, self._timing.retry_most_s)
 
     async def discover(self) -> bool:
         """Look at both clusters once and settle every topic; False when that failed, with ``problem`` set."""

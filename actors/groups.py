@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from actors.ports import CheckpointPort
 from mirror_ray.config.settings import MirrorSettings
@@ -32,8 +32,9 @@ class GroupWatch:
         """Carry groups over by these settings from now on."""
         self._port = self._make_port(settings)
 
-    async def watch(self) -> None:
-        """Ask them again and again; one that has died is started again by that."""
+    async def watch(self, begin: Awaitable[object]) -> None:
+        """Ask them again and again, once ``begin`` is over; one that has died is started again by that."""
+        await begin
         while True:
             await asyncio.sleep(_EVERY_S)
             if self._port is None:

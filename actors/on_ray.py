@@ -1,25 +1,64 @@
-"""The actors as Ray runs them: the plain classes with Ray and Kafka plugged in. Their names are what ``ps`` shows."""
+"""The actors as Ray runs them. Their names are what ``ps`` shows.
+
+Ray imports this module wherever an actor is made, and wherever one is found by its name: in every command. So it
+imports next to nothing; what an actor does is imported in its own process, once it is made there.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray
 
-import actors.coordinator
-import actors.replicator
-from actors.checkpoint_handles import RayCheckpoint
-from actors.flow_port import KafkaFlowPort
-from actors.handles import RayHeartbeat, RayMemory, RaySpawner
-from mirror_ray.config.settings import MirrorSettings
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+
+_T = TypeVar("_T", bound=type)
 
 
-class Coordinator(actors.coordinator.Coordinator):
-    """The coordinator of a real system."""
+def _passes_on(*methods: str) -> Callable[[_T], _T]:
+    """Give a class asynchronous methods of these names, each of which calls that of ``self._actor``."""
+
+    def method(name: str) -> Callable[..., Any]:
+        async def call(self: Any, *args: Any, **options: Any) -> Any:
+            return await getattr(self._actor, name)(*args, **options)
+
+        call.__name__ = name
+        return call
+
+    def decorate(kind: _T) -> _T:
+        for name in methods:
+            setattr(kind, name, method(name))
+        return kind
+
+    return decorate
+
+
+class _Actor:
+    """What all of them have in common."""
+
+    _actor: Any = None
+
+    def __repr__(self) -> str:
+        """For Ray's log lines."""
+        return repr(self._actor)
+
+
+@_passes_on("apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause")
+@_passes_on("replicators", "resolve", "resume", "scale", "settle_groups", "status", "step", "topics", "translate")
+class Coordinator(_Actor):
+    """The coordinator of a real system: ``actors.coordinator.Coordinator`` with Ray and Kafka plugged in."""
 
     async def __init__(self, name: str) -> None:  # type: ignore[misc]  # Ray awaits it on the actor's event loop
         """Begin at once: after a restart nobody calls."""
-        outside = actors.coordinator.Outside(
+        from actors.checkpoint_handles import RayCheckpoint
+        from actors.coordinator import Coordinator, Outside
+        from actors.flow_port import KafkaFlowPort
+        from actors.handles import RayHeartbeat, RayMemory, RaySpawner
+
+        outside = Outside(
             spawner=RaySpawner(name),
             flow_port=KafkaFlowPort,
             heartbeat=lambda settings: RayHeartbeat(name, settings),
@@ -27,18 +66,20 @@ class Coordinator(actors.coordinator.Coordinator):
             memory=RayMemory(name),
             node=_node(),
         )
-        super().__init__(name, outside)
-        self._beginning = asyncio.create_task(self.begin())
+        self._actor = Coordinator(name, outside)
+        self._beginning = asyncio.create_task(self._actor.begin())
 
 
-class Replicator(actors.replicator.Replicator):
-    """A replicator with the real engine."""
+@_passes_on("configure", "exchange", "health", "release", "stop")
+class Replicator(_Actor):
+    """``actors.replicator.Replicator`` with the real engine."""
 
     def __init__(self, settings: MirrorSettings, fingerprint: str, replicator: str) -> None:
         """See ``actors.replicator.Replicator``."""
+        from actors.replicator import Replicator
         from mirror_ray.copying.engine import CopyEngine
 
-        super().__init__(
+        self._actor = Replicator(
             settings,
             fingerprint,
             replicator,
@@ -46,6 +87,40 @@ class Replicator(actors.replicator.Replicator):
             node=_node(),
             node_id=ray.get_runtime_context().get_node_id(),
         )
+
+
+@_passes_on("configure", "groups", "report", "settle", "stop", "translate")
+class Checkpoint(_Actor):
+    """``actors.checkpoint.Checkpoint``."""
+
+    def __init__(self, number: int) -> None:
+        """See ``actors.checkpoint.Checkpoint``."""
+        from actors.checkpoint import Checkpoint
+
+        self._actor = Checkpoint(number)
+
+
+class Heartbeat(_Actor):
+    """``actors.heartbeat.Heartbeat``, which is not asynchronous."""
+
+    def __init__(self, settings: MirrorSettings) -> None:
+        """See ``actors.heartbeat.Heartbeat``."""
+        from actors.heartbeat import Heartbeat
+
+        self._actor = Heartbeat(settings)
+
+    def configure(self, settings: MirrorSettings) -> None:
+        """See ``actors.heartbeat.Heartbeat``."""
+        self._actor.configure(settings)
+
+    def ages_s(self) -> dict[str, float | None]:
+        """See ``actors.heartbeat.Heartbeat``."""
+        ages: dict[str, float | None] = self._actor.ages_s()
+        return ages
+
+    def stop(self) -> None:
+        """See ``actors.heartbeat.Heartbeat``."""
+        self._actor.stop()
 
 
 def _node() -> str:

@@ -51,6 +51,11 @@ class Timing:
     confirm_s: float = 2.0
     retry_first_s: float = 0.5
     retry_most_s: float = 10.0
+    #: A topic that was created just now has no leader yet: looked at again after this, then after longer and longer.
+    settle_first_s: float = 0.05
+    #: Heartbeats and consumer groups wait until everything is copying, but not longer: their actors' start would take
+    #: the processor from what copies.
+    helpers_most_s: float = 5.0
     #: Loads change faster than moves pay off.
     rebalance_load_s: float = 30.0
     #: Partitions of one replicator that move at a time; the others of it never stop.

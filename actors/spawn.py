@@ -12,9 +12,8 @@ from typing import Any
 import ray
 from ray.actor import ActorHandle
 
-from actors.checkpoint import Checkpoint
-from actors.coordinator import fingerprint
-from actors.heartbeat import Heartbeat
+from actors.fingerprint import fingerprint
+from actors.on_ray import Checkpoint, Coordinator, Heartbeat, Replicator
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import (
     DEFAULT_NAME,
@@ -52,63 +51,40 @@ def start_system(
 
 def spawn_coordinator(name: str) -> ActorHandle[Any]:
     """Create the coordinator, or find it. Ray restarts it for as long as the cluster lives."""
-    handle: ActorHandle[Any] = (
-        ray.remote(_coordinator_class())
-        .options(
-            **_detached(coordinator_name(name)),
-            num_cpus=0,
-            max_restarts=-1,
-            max_task_retries=-1,
-            max_concurrency=_COORDINATOR_CALLS,
-        )
-        .remote(name)
+    return _spawn(
+        Coordinator,
+        name,
+        **_detached(coordinator_name(name)),
+        num_cpus=0,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=_COORDINATOR_CALLS,
     )
-    return handle
 
 
 def spawn_replicator(name: str, number: int, settings: MirrorSettings, mark: str) -> ActorHandle[Any]:
     """Create replicator ``number``, or find it. The coordinator replaces it when it dies; Ray does not."""
-    handle: ActorHandle[Any] = (
-        ray.remote(_replicator_class())
-        .options(
-            **_detached(replicator_name(name, number)),
-            num_cpus=settings.replicator_cpus,
-            scheduling_strategy="SPREAD",
-            max_restarts=0,
-        )
-        .remote(settings, mark, replicator_name(name, number))
-    )
-    return handle
+    actor_name = replicator_name(name, number)
+    cpus = settings.replicator_cpus
+    options = {**_detached(actor_name), "num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0}
+    return _spawn(Replicator, settings, mark, actor_name, **options)
 
 
 def spawn_heartbeat(name: str, settings: MirrorSettings) -> ActorHandle[Any]:
     """Create the heartbeat emitter, or find it. The coordinator replaces it when it dies."""
-    heartbeat: Any = ray.remote(Heartbeat)
-    options = {**_detached(heartbeat_name(name)), "num_cpus": 0, "max_restarts": 0}
-    handle: ActorHandle[Any] = heartbeat.options(**options).remote(settings)
-    return handle
+    return _spawn(Heartbeat, settings, **_detached(heartbeat_name(name)), num_cpus=0, max_restarts=0)
 
 
 def spawn_checkpoint(name: str, number: int) -> ActorHandle[Any]:
     """Create checkpoint actor ``number``, or find it. The coordinator replaces it when it dies."""
-    checkpoint: Any = ray.remote(Checkpoint)
-    options = {**_detached(checkpoint_name(name, number)), "num_cpus": 0, "max_restarts": 0}
-    handle: ActorHandle[Any] = checkpoint.options(**options).remote(number)
+    return _spawn(Checkpoint, number, **_detached(checkpoint_name(name, number)), num_cpus=0, max_restarts=0)
+
+
+def _spawn(kind: type, *args: object, **options: Any) -> ActorHandle[Any]:
+    actor_class: Any = ray.remote(kind)
+    handle: ActorHandle[Any] = actor_class.options(**options).remote(*args)
     return handle
 
 
 def _detached(actor_name: str) -> dict[str, Any]:
     return {"name": actor_name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
-
-
-def _coordinator_class() -> Any:
-    # Imported late: on_ray spawns the others, so it needs this module.
-    from actors.on_ray import Coordinator
-
-    return Coordinator
-
-
-def _replicator_class() -> Any:
-    from actors.on_ray import Replicator
-
-    return Replicator

@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import scramp
 from kio.index import load_request_schema
 from kio.static.protocol import RequestPayload
 
@@ -97,6 +96,9 @@ class Scram:
         return self._exchange()
 
     def _exchange(self) -> Exchange:
+        # A tenth of a second to import, for those who use it.
+        import scramp
+
         client = scramp.ScramClient([self.name], self.principal, self.password)
         try:
             client.set_server_first((yield client.get_client_first().encode()).decode())

@@ -11,19 +11,16 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_der_private_key,
-    load_pem_private_key,
-)
-from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from pydantic import SecretStr
 
 from mirror_ray.config.settings import SslSettings
 from mirror_ray.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    # Where it is used it is imported late: most connections need none of it.
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _JCEKS_MAGIC = b"\xce\xce\xce\xce"
@@ -107,12 +104,20 @@ def _read_pem(key: str, location: str, data: bytes, password: SecretStr | None) 
 
 
 def _plain_key(key: str, what: str, pem: bytes, password: SecretStr | None) -> str:
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     secret = password.get_secret_value().encode() if password else None
     try:
         encrypted = b"ENCRYPTED" in pem
         private = load_pem_private_key(pem[pem.index(_PEM_BEGIN) :], secret if encrypted else None)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{key}: the private key in {what} can't be read: check ssl.key.password") from error
+    return _key_text(private)
+
+
+def _key_text(private: PrivateKeyTypes) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
     return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
@@ -121,6 +126,7 @@ def _read_jks(
 ) -> _Store:
     # Half a second of imports that only a Java store is worth.
     import jks
+    from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     secret = password.get_secret_value() if password else None
     try:
@@ -141,13 +147,14 @@ def _read_jks(
     return _Store(
         trusted=tuple(_pem("CERTIFICATE", der) for der in trusted),
         chain="".join(_pem("CERTIFICATE", der) for _, der in own.cert_chain),
-        key=load_der_private_key(own.pkey_pkcs8, None)
-        .private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        .decode(),
+        key=_key_text(load_der_private_key(own.pkey_pkcs8, None)),
     )
 
 
 def _read_pkcs12(key: str, location: str, data: bytes, password: SecretStr | None) -> _Store:
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
     try:
         store = load_pkcs12(data, password.get_secret_value().encode() if password else None)
     except ValueError as error:
@@ -157,7 +164,7 @@ def _read_pkcs12(key: str, location: str, data: bytes, password: SecretStr | Non
     others = [entry.certificate for entry in store.additional_certs]
     own = [store.cert.certificate] if store.cert else []
     pems = [certificate.public_bytes(Encoding.PEM).decode() for certificate in own + others]
-    private = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode() if store.key else None
+    private = _key_text(store.key) if store.key else None
     return _Store(trusted=tuple(pems), chain="".join(pems) if own else None, key=private)
 
 

@@ -9,7 +9,8 @@ from functools import partial
 
 import pytest
 
-from actors.coordinator import Coordinator, fingerprint
+from actors.coordinator import Coordinator
+from actors.fingerprint import fingerprint
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
 from mirror_ray.model.errors import ConfigError
