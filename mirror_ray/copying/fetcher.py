@@ -88,6 +88,8 @@ class Fetcher:
         self._keys: dict[PartitionCopy, fetch.PartitionKey] = {}
         self._touched: set[PartitionCopy] = set()
         self._held: set[PartitionCopy] = set()
+        #: Of those in the session, the ones that have more to bring, as far as is known.
+        self._behind: set[PartitionCopy] = set()
         self._session: FetchSession[fetch.PartitionKey, fetch.FetchPosition] = FetchSession()
         self._wake = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch {purpose} from broker {broker_id}")
@@ -106,8 +108,8 @@ class Fetcher:
         if key is not None:
             self._copies.pop(key, None)
             self._session.forget(key)
-        self._touched.discard(copy)
-        self._held.discard(copy)
+        for among in (self._touched, self._held, self._behind):
+            among.discard(copy)
 
     def touch(self, copy: PartitionCopy) -> None:
         """The copy's wish to be fetched may have changed."""
@@ -224,7 +226,7 @@ class Fetcher:
             usual,
             max_wait_ms=min(_HELD_BACK_WAIT_MS, usual.max_wait_ms) if hurried else usual.max_wait_ms,
             max_bytes=max_bytes,
-            max_partition_bytes=size.partition_bytes(max_bytes),
+            max_partition_bytes=size.partition_bytes(max_bytes, len(self._behind)),
         )
 
     def _apply_touched(self) -> None:
@@ -233,8 +235,13 @@ class Fetcher:
             if copy.wants_fetch:
                 self._held.discard(copy)
                 self._session.want(key, _position(copy))
+                if copy.behind:
+                    self._behind.add(copy)
+                else:
+                    self._behind.discard(copy)
                 continue
             self._session.forget(key)
+            self._behind.discard(copy)
             if copy.fetchable:
                 self._held.add(copy)
             else:

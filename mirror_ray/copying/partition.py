@@ -180,6 +180,11 @@ class PartitionCopy:
         """Whether it would be fetched if there were room for it."""
         return self.state == "copying" and not self.draining and self.obstacle is None and self.question is None
 
+    @property
+    def behind(self) -> bool:
+        """Whether the source has more to fetch, as far as is known."""
+        return self.source_end < 0 or self.fetch_offset < self.source_end
+
     def saw(self, source_end: int, high_watermark: int) -> None:
         """The source answered a fetch: it ends there, and is what we have read from."""
         self.source_end, self.high_watermark = source_end, high_watermark

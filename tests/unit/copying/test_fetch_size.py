@@ -19,7 +19,7 @@ def settled(
     size = FetchSize(8 * MB, 4 * MB, round_trip_s)
     for _ in range(20):
         answer = 8 * MB + size.extra_bytes(room)
-        brought = min(partitions * size.partition_bytes(answer), answer)
+        brought = min(partitions * size.partition_bytes(answer, partitions), answer)
         took_s = round_trip_s + brought / link_bytes_per_s
         size.answered(took_s, full=True)
     return brought, brought / took_s
@@ -48,6 +48,18 @@ def test_many_partitions_share_one_large_answer() -> None:
     brought, rate = settled(0.1, 200 * MB, partitions=50)
     assert brought > 16 * MB
     assert rate > 80 * MB
+
+
+def test_a_few_partitions_share_an_answer_evenly() -> None:
+    """Each brings as much as the others, instead of two of them filling it."""
+    assert FetchSize(8 * MB, 4 * MB, 0.1).partition_bytes(8 * MB, 5) == 8 * MB // 5
+
+
+def test_a_share_holds_a_large_batch() -> None:
+    """Or a partition of such batches would bring nothing while others do."""
+    size = FetchSize(8 * MB, 4 * MB, 0.1)
+    assert size.partition_bytes(8 * MB, 2000) == 1_048_588
+    assert FetchSize(8 * MB, MB // 2, 0.1).partition_bytes(8 * MB, 2000) == MB // 2
 
 
 def test_without_room_it_is_the_usual_answer() -> None:
