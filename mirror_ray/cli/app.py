@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from mirror_ray.cli import (
     acting,
+    bench,
     chaos,
     compare,
     demo,
@@ -91,6 +92,7 @@ app.command("pause")(acting.pause)
 app.command("resume")(acting.resume)
 app.add_typer(machine.clusters, name="clusters")
 app.command("jars")(machine.jars)
+app.command("bench")(bench.bench)
 app.command("chaos")(chaos.chaos)
 app.command("version")(machine.show_version)
 

@@ -35,6 +35,8 @@ class DevCluster:
         ports: The brokers' ports, where they must be these.
         heap: Each broker's ``-Xmx``.
         jvm_options: More options for each broker's virtual machine.
+        far: For each broker a second listener's port, and the one that it tells clients to come to instead: that of a
+            proxy before it.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class DevCluster:
         ports: Sequence[int] | None = None,
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
+        far: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.name = name
         self.security = security or DevSecurity()
@@ -62,6 +65,8 @@ class DevCluster:
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controller_ports, start=1))
         common = {**_common_properties(brokers), "controller.quorum.voters": voters}
         common |= self.security.server_properties(self._authority)
+        if far:
+            common["listener.security.protocol.map"] += f",FAR:{self.security.protocol}"
         self.brokers = tuple(
             Broker(
                 node_id=node,
@@ -69,7 +74,7 @@ class DevCluster:
                 directory=self.dir / f"broker-{node}",
                 properties={
                     **common,
-                    **_listeners(node, client_port, controller_port),
+                    **_listeners(node, client_port, controller_port, far[node - 1 : node]),
                     **(server_properties or {}),
                 },
                 heap=heap,
@@ -158,12 +163,13 @@ class DevCluster:
             broker.kill()
 
 
-def _listeners(node_id: int, port: int, controller_port: int) -> dict[str, str]:
-    return {
-        "node.id": str(node_id),
-        "listeners": f"CLIENT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"CLIENT://127.0.0.1:{port}",
-    }
+def _listeners(node_id: int, port: int, controller_port: int, far: Sequence[tuple[int, int]]) -> dict[str, str]:
+    listening = [f"CLIENT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}"]
+    advertised = [f"CLIENT://127.0.0.1:{port}"]
+    for own, told in far:
+        listening.append(f"FAR://127.0.0.1:{own}")
+        advertised.append(f"FAR://127.0.0.1:{told}")
+    return {"node.id": str(node_id), "listeners": ",".join(listening), "advertised.listeners": ",".join(advertised)}
 
 
 def _common_properties(brokers: int) -> dict[str, str]:

@@ -16,6 +16,8 @@ import psutil
 
 from mirror_ray.devcluster.cluster import DevCluster
 from mirror_ray.devcluster.jars import cache_dir, ensure_jars
+from mirror_ray.devcluster.ports import free_port
+from mirror_ray.devcluster.proxy import long_link
 from mirror_ray.model.errors import MirrorError, NotRunningError
 
 #: Where the first broker of each cluster listens if it can.
@@ -90,6 +92,19 @@ def start_all(clusters: Sequence[DevCluster]) -> None:
     with ThreadPoolExecutor(max_workers=len(clusters)) as pool:
         for future in [pool.submit(cluster.start) for cluster in clusters]:
             future.result()
+
+
+@contextmanager
+def far_cluster(name: str, brokers: int, delay_s: float, *, heap: str) -> Iterator[tuple[DevCluster, str]]:
+    """A cluster, not started yet, with a second way to it that takes ``delay_s`` longer each way.
+
+    Yields:
+        The cluster, and ``bootstrap.servers`` of the long way.
+    """
+    ports = [free_port() for _ in range(brokers)]
+    with long_link(ports, delay_s) as told:
+        far = [(port, told[port]) for port in ports]
+        yield DevCluster(name, brokers, heap=heap, far=far), ",".join(f"127.0.0.1:{each}" for _, each in far)
 
 
 def mm2_properties(clusters: Sequence[DevCluster]) -> str:

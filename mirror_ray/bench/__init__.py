@@ -1,0 +1,1 @@
+"""The race: mirror-ray and MirrorMaker 2 on the same data, on one machine, in one run."""

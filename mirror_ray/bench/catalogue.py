@@ -1,0 +1,244 @@
+"""The workloads: what each is about, its legs, and who runs in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mirror_ray.bench.contenders import (
+    FLOOR,
+    MIRROR_RAY,
+    MM2,
+    MM2_EXACTLY_ONCE,
+    MM2_TUNED,
+    MM2_TUNED_EXACTLY_ONCE,
+    ON_RAY,
+    RECOMPRESSING,
+    Contender,
+    scaled,
+)
+from mirror_ray.bench.legs import Copy, Data, Groups, Leg, Place, Restart, Start, Trickle
+
+#: What `--quick` runs.
+QUICK = ("throughput", "small-batches", "trickle", "start", "restart")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Legs that answer one question, and their contenders. ``repeats``: how often each leg is run."""
+
+    name: str
+    title: str
+    contenders: tuple[Contender, ...]
+    legs: tuple[Leg, ...]
+    repeats: int = 1
+    #: Further legs, each of one contender alone.
+    also: tuple[tuple[Leg, Contender], ...] = ()
+
+    def without(self, system: str) -> Workload:
+        """The same without the contenders of a system."""
+        return replace(
+            self,
+            contenders=tuple(each for each in self.contenders if each.system != system),
+            also=tuple((leg, each) for leg, each in self.also if each.system != system),
+        )
+
+    def runs(self) -> Sequence[tuple[Contender, Leg]]:
+        """Each contender with each of its legs, once."""
+        found = [(contender, leg) for contender in self.contenders for leg in self.legs]
+        return [*found, *((contender, leg) for leg, contender in self.also)]
+
+
+def workloads(*, quick: bool) -> tuple[Workload, ...]:
+    """All of them, or with ``quick`` those of `QUICK`, shortened."""
+    found = (*_short(quick=quick), *([] if quick else _long()))
+    return tuple(found)
+
+
+def _short(*, quick: bool) -> tuple[Workload, ...]:
+    mm2 = (MM2, MM2_TUNED) if quick else (MM2, MM2_TUNED, MM2_EXACTLY_ONCE, MM2_TUNED_EXACTLY_ONCE)
+    repeats = 1 if quick else 3
+    large = Data(records=1_000_000, record_bytes=1000, batch_records=500, codec="zstd")
+    half = Data(records=600_000 if quick else 2_000_000, record_bytes=1000, batch_records=500, codec="zstd")
+    small = Data(records=500_000 if quick else 1_000_000, record_bytes=100, batch_records=10, codec="none")
+    return (
+        Workload(
+            name="throughput",
+            title="Records of 1 KB, zstd, 500 in a batch",
+            contenders=(MIRROR_RAY, *mm2, FLOOR),
+            legs=(Copy(workload="throughput", data=large),),
+            repeats=repeats,
+        ),
+        Workload(
+            name="small-batches",
+            title="Records of 100 B, 10 in a batch",
+            contenders=(MIRROR_RAY, *((MM2_TUNED,) if quick else (MM2, MM2_TUNED)), FLOOR),
+            legs=(Copy(workload="small-batches", data=small),),
+            repeats=repeats,
+        ),
+        Workload(
+            name="trickle",
+            title="500 records a second",
+            contenders=(MIRROR_RAY, *mm2[:2], FLOOR),
+            legs=(Trickle(workload="trickle", seconds=15 if quick else 40),),
+            repeats=1 if quick else 2,
+        ),
+        Workload(
+            name="start",
+            title="From the start of the process to the first record, and until a new topic is copied",
+            contenders=(MIRROR_RAY, ON_RAY, *mm2),
+            legs=(Start(workload="start"),),
+        ),
+        Workload(
+            name="restart",
+            title="Killed (SIGKILL) half-way",
+            contenders=(MIRROR_RAY, *(mm2[:1] if quick else mm2)),
+            legs=(Restart(workload="restart", case="all of it, started again", data=half, alone=True),),
+            also=((Restart(workload="restart", case="one replicator", data=half, whole=False), MIRROR_RAY),),
+        ),
+    )
+
+
+def _long() -> tuple[Workload, ...]:
+    pair = (MIRROR_RAY, MM2_TUNED)
+    return (
+        Workload(
+            name="codecs",
+            title="Records of 1 KB, 100 in a batch, by codec",
+            contenders=pair,
+            legs=tuple(
+                Copy(
+                    workload="codecs",
+                    case=codec,
+                    data=Data(records=300_000, record_bytes=1000, batch_records=100, codec=codec),
+                )
+                for codec in ("none", "gzip", "snappy", "lz4", "zstd")
+            ),
+        ),
+        Workload(
+            name="large-records",
+            title="Records of 900 KB, uncompressed",
+            contenders=pair,
+            legs=(
+                Copy(
+                    workload="large-records",
+                    data=Data(records=1_000, record_bytes=900_000, batch_records=1, codec="none"),
+                ),
+            ),
+            repeats=2,
+        ),
+        Workload(
+            name="many-partitions",
+            title="2,000 partitions, ten of them with 500 records a second",
+            contenders=pair,
+            legs=(Trickle(workload="many-partitions", seconds=30, partitions=2000, busy=10, alone=True),),
+        ),
+        _wan(),
+        Workload(
+            name="groups",
+            title="Consumer groups that lag by up to 10,000 records",
+            contenders=(MIRROR_RAY, MM2),
+            legs=(Groups(workload="groups", alone=True),),
+        ),
+        Workload(
+            name="scale",
+            title="Records of 1 KB, zstd, 500 in a batch, by replicators and tasks",
+            contenders=tuple(scaled(each, workers) for workers in (1, 2, 4) for each in pair),
+            legs=(
+                Copy(
+                    workload="scale",
+                    data=Data(records=500_000, record_bytes=1000, batch_records=500, codec="zstd", partitions=16),
+                ),
+            ),
+        ),
+        _repack(),
+        Workload(
+            name="rf3",
+            title="A target of three brokers, replication factor 3",
+            contenders=pair,
+            legs=(
+                Copy(
+                    workload="rf3",
+                    data=Data(records=500_000, record_bytes=1000, batch_records=500, codec="zstd"),
+                    place=Place(target_brokers=3),
+                ),
+            ),
+            repeats=2,
+        ),
+    )
+
+
+def _wan() -> Workload:
+    far: tuple[Place, ...] = tuple(
+        Place(far=side, round_trip_ms=round_trip_ms) for side in ("source", "target") for round_trip_ms in (20, 100)
+    )
+    legs = tuple(
+        Copy(
+            workload="wan",
+            case=f"{place.far} {place.round_trip_ms} ms away, {partitions} partition{'s' if partitions > 1 else ''}",
+            place=place,
+            data=Data(records=400_000, record_bytes=1000, batch_records=16, codec="none", partitions=partitions),
+            box_s=15,
+            alone=True,
+        )
+        for place in far
+        for partitions in (1, 8)
+    )
+    defaults = tuple((leg, MM2) for leg in legs if "100 ms away, 1 " in leg.case)
+    return Workload(
+        name="wan",
+        title="A long link on one side, batches of 16 KB",
+        contenders=(MIRROR_RAY, MM2_TUNED),
+        legs=legs,
+        also=defaults,
+    )
+
+
+def _repack() -> Workload:
+    data = Data(records=200_000, record_bytes=500, batch_records=100, codec="zstd")
+    compacted = (
+        ("cleanup.policy", "compact"),
+        ("segment.bytes", "1048576"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+        ("segment.ms", "1000"),
+    )
+    legs = (
+        Copy(
+            workload="repack",
+            case="compacted source",
+            data=Data(
+                records=400_000,
+                record_bytes=500,
+                batch_records=100,
+                codec="zstd",
+                topic_configs=compacted,
+                keys=100_000,
+            ),
+            at_start=True,
+            alone=True,
+            cold=True,
+        ),
+        Copy(
+            workload="repack",
+            case="LogAppendTime source",
+            data=Data(
+                records=data.records,
+                record_bytes=data.record_bytes,
+                batch_records=data.batch_records,
+                codec=data.codec,
+                topic_configs=(("message.timestamp.type", "LogAppendTime"),),
+            ),
+        ),
+        Copy(
+            workload="repack",
+            case="uncompressed, as it is",
+            data=Data(records=200_000, record_bytes=1000, batch_records=100, codec="none"),
+        ),
+    )
+    return Workload(
+        name="repack",
+        title="Batches that can't be passed on as they are",
+        contenders=(MIRROR_RAY, MM2_TUNED),
+        legs=legs,
+        also=((legs[-1], RECOMPRESSING),),
+    )

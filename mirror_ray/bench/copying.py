@@ -1,0 +1,132 @@
+"""A backlog that is copied, and one whose contender is killed half-way."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from mirror_ray.bench.clients import wait_until
+from mirror_ray.bench.judge import prints
+from mirror_ray.bench.legs import Copy, Restart
+from mirror_ray.bench.meter import Meter
+from mirror_ray.bench.source import Backlog, fill
+from mirror_ray.bench.stage import Finding, Progress, Stage, usage_figures
+from mirror_ray.bench.systems import System
+
+_QUIET_S: Final = 1.0
+#: After a crash a contender may begin again far back.
+_QUIET_AFTER_CRASH_S: Final = 5.0
+#: A log is clean when it has not shrunk for so long; the cleaner looks every 15 s.
+_CLEAN_S: Final = 20.0
+_CLEAN_BOX_S: Final = 90.0
+
+
+class CopyRun:
+    """See `Copy`. The rate is that of the time from the first records that arrive to the last ones."""
+
+    def __init__(self, stage: Stage, leg: Copy, topic: str) -> None:
+        self._stage = stage
+        self._leg = leg
+        self._topic = topic
+        self._backlog: Backlog | None = None
+        self._records = leg.data.records
+
+    def prepare(self) -> None:
+        """See `Run`."""
+        source, shelf, data = self._stage.source, self._stage.shelf, self._leg.data
+        if not self._leg.at_start:
+            self._backlog = Backlog(source, self._topic, data, shelf)
+            return
+        fill(source, self._topic, data, shelf)
+        if data.keys:
+            self._wait_clean()
+        self._records = sum(map(len, prints(source, self._topic, data.partitions)))
+
+    def run(self, system: System) -> Finding:
+        """See `Run`."""
+        stage, partitions = self._stage, self._leg.data.partitions
+        progress = Progress(stage.ends(self._topic, partitions), system)
+        began_s = time.monotonic()
+        with Meter(system.processes) as meter:
+            if self._backlog is not None:
+                self._backlog.open()
+            finished = progress.until(self._records, self._leg.box_s)
+            ended_s = progress.last_s if finished else time.monotonic()
+        copied = progress.total
+        if finished:
+            progress.settle(_QUIET_S)
+        first_s = progress.first_s if progress.first_s is not None else began_s
+        seconds = max(ended_s - first_s, 1e-3)
+        share = min(1.0, copied / self._records)
+        there_bytes, copy_bytes = stage.disk_bytes(self._topic)
+        figures = {
+            "records_per_s": (min(copied, self._records) - progress.first_total) / seconds,
+            "seconds": ended_s - began_s,
+            "source_bytes_per_s": there_bytes * share / (ended_s - began_s),
+            "target_bytes_per_s": copy_bytes / (ended_s - began_s),
+            "disk_ratio": copy_bytes / max(1.0, there_bytes * share),
+            **usage_figures(meter.usage, min(copied, self._records)),
+        }
+        return Finding(
+            figures=figures,
+            judgement=stage.compare(self._topic, partitions, finished=finished),
+            note="" if finished else f"{share:.0%} copied when its {self._leg.box_s:.0f} s were over",
+        )
+
+    def _wait_clean(self) -> None:
+        """Wait until the cleaner has been there and has come to an end."""
+        deadline_s = time.monotonic() + _CLEAN_BOX_S
+        size, since_s = self._stage.disk_bytes(self._topic)[0], time.monotonic()
+
+        def settled() -> bool:
+            nonlocal size, since_s
+            now = self._stage.disk_bytes(self._topic)[0]
+            if now != size:
+                size, since_s = now, time.monotonic()
+            return time.monotonic() - since_s > _CLEAN_S or time.monotonic() > deadline_s
+
+        wait_until(settled, 2 * _CLEAN_BOX_S, f"{self._topic} is cleaned", every_s=1.0)
+
+
+class RestartRun:
+    """See `Restart`."""
+
+    def __init__(self, stage: Stage, leg: Restart, topic: str) -> None:
+        self._stage = stage
+        self._leg = leg
+        self._topic = topic
+        self._backlog: Backlog | None = None
+
+    def prepare(self) -> None:
+        """See `Run`."""
+        self._backlog = Backlog(self._stage.source, self._topic, self._leg.data, self._stage.shelf)
+
+    def run(self, system: System) -> Finding:
+        """See `Run`."""
+        data, box_s = self._leg.data, self._leg.box_s
+        ends = self._stage.ends(self._topic, data.partitions)
+        progress = Progress(ends, system)
+        if self._backlog is not None:
+            self._backlog.open()
+        progress.until(data.records // 2, box_s)
+        if self._leg.whole:
+            system.kill()
+        else:
+            system.kill_workers()
+        killed_s, at_kill = time.monotonic(), ends.total()
+        if self._leg.whole:
+            system.start()
+        progress.until(at_kill + 1, box_s)
+        recovered_s = progress.last_s
+        finished = progress.until(data.records, box_s)
+        progress.settle(_QUIET_AFTER_CRASH_S)
+        judgement = self._stage.compare(self._topic, data.partitions, finished=finished)
+        return Finding(
+            figures={
+                "copied_at_kill": at_kill,
+                "recovery_s": recovered_s - killed_s,
+                "doubled": judgement.doubled,
+            },
+            judgement=judgement,
+            note="" if finished else f"not all copied {box_s:.0f} s later",
+        )

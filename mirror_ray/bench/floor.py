@@ -1,0 +1,92 @@
+"""The floor: what the brokers alone allow, without a copy in between."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import psutil
+
+from mirror_ray.bench.clients import Ends, create_topic
+from mirror_ray.bench.legs import Copy, Leg, Trickle
+from mirror_ray.bench.source import fill, rounds
+from mirror_ray.bench.stage import Finding, Stage
+from mirror_ray.bench.systems import Owner
+from mirror_ray.bench.trickling import Latencies, latency_figures, measure
+from mirror_ray.bench.wire import Wire
+from mirror_ray.model.errors import MirrorError
+
+
+class NoSystem:
+    """Nothing runs."""
+
+    def start(self) -> None:
+        """See `System`."""
+
+    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
+        """See `System`."""
+        return {}
+
+    def check(self) -> None:
+        """See `System`."""
+
+    def kill(self) -> None:
+        """See `System`."""
+
+    def kill_workers(self) -> None:
+        """See `System`."""
+
+    def stop(self) -> None:
+        """See `System`."""
+
+
+def floor(stage: Stage, leg: Leg, topic: str) -> Finding:
+    """What a leg's data takes at least.
+
+    Raises:
+        MirrorError: A leg that has no floor.
+    """
+    if isinstance(leg, Copy):
+        return _copy_floor(stage, leg, topic)
+    if isinstance(leg, Trickle):
+        return _trickle_floor(stage, leg, topic)
+    raise MirrorError(f"{leg.workload} has no floor")
+
+
+def _copy_floor(stage: Stage, leg: Copy, topic: str) -> Finding:
+    """Fetch everything and throw it away, then produce ready batches; the slower one is the floor."""
+    data = leg.data
+    fill(stage.source, topic, data, stage.shelf)
+    create_topic(stage.target, stage.remote(topic), data.partitions, data.configs())
+    ends = [end for _, end in sorted(Ends(stage.source, topic, range(data.partitions)).each().items())]
+    ready = list(rounds(data, stage.shelf.batches(data)))
+    with Wire(stage.source.bootstrap) as source, Wire(stage.target.bootstrap) as target:
+        began_s, cpu_s = time.monotonic(), time.process_time()
+        deque(source.fetch(topic, ends), maxlen=0)
+        fetched_s = time.monotonic() - began_s
+        began_s = time.monotonic()
+        target.produce(stage.remote(topic), ready)
+        produced_s = time.monotonic() - began_s
+        cpu_s = time.process_time() - cpu_s
+    there_bytes, _ = stage.disk_bytes(topic)
+    slower_s = max(fetched_s, produced_s)
+    return Finding(
+        figures={
+            "records_per_s": data.records / slower_s,
+            "seconds": fetched_s + produced_s,
+            "source_bytes_per_s": there_bytes / fetched_s,
+            "target_bytes_per_s": there_bytes / produced_s,
+            "cpu_s": cpu_s,
+            "cpu_s_per_million": cpu_s / data.records * 1e6,
+        },
+        note=f"fetched at {data.records / fetched_s:,.0f} records/s, produced at {data.records / produced_s:,.0f}",
+    )
+
+
+def _trickle_floor(stage: Stage, leg: Trickle, topic: str) -> Finding:
+    """The records, read where they were written."""
+    create_topic(stage.source, topic, leg.partitions, {})
+    with Latencies(stage.source, topic, leg.busy) as latencies:
+        measure(stage.source, topic, leg, latencies, NoSystem())
+    return Finding(figures=latency_figures(latencies.found_ms), note="read where they were written: not copied at all")

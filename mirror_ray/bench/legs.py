@@ -1,0 +1,98 @@
+"""What is measured: legs, the places where they are run, and the data that they need. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """The records of one topic: how many, of which size, in which batches."""
+
+    records: int
+    record_bytes: int
+    batch_records: int
+    codec: str
+    partitions: int = 8
+    topic_configs: tuple[tuple[str, str], ...] = ()
+    #: So many distinct keys; 0: records have none.
+    keys: int = 0
+
+    def configs(self) -> dict[str, str]:
+        """The topic's configuration."""
+        return dict(self.topic_configs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the clusters stand.
+
+    ``round_trip_ms``: between a contender and the cluster that is ``far``; the other one is next to it.
+    """
+
+    target_brokers: int = 1
+    far: Literal["", "source", "target"] = ""
+    round_trip_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """One thing that is measured of each contender. ``workload`` and ``case`` name its rows."""
+
+    workload: str
+    case: str = ""
+    place: Place = Place()
+    #: The contender is started for this leg and for no other one.
+    alone: bool = False
+    #: Without the topic by which a contender gets warm.
+    cold: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start(Leg):
+    """From the start of the process to the first record on the target; and until a topic that is new is copied."""
+
+    discovery_box_s: float = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy(Leg):
+    """A backlog is opened to a contender that is warm; measured to its last record, or for ``box_s``."""
+
+    data: Data
+    box_s: float = 120.0
+    #: The backlog is there before the contender starts: for data that can't be held back.
+    at_start: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trickle(Leg):
+    """A few records a second, for latency and for what a contender costs while it has little to do."""
+
+    seconds: float
+    records_per_s: int = 500
+    partitions: int = 8
+    busy: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(Leg):
+    """Processes of the contender are killed (SIGKILL) when half of a backlog is copied.
+
+    ``whole``: all of them, and it is started again. Else those that copy, and it is left to itself.
+    """
+
+    data: Data
+    whole: bool = True
+    box_s: float = 240.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups(Leg):
+    """Consumer groups that lag: where they would go on after a failover, and how soon a commit is carried over."""
+
+    records: int = 200_000
+    groups: int = 20
+    lag: int = 10_000
+    box_s: float = 150.0

@@ -1,0 +1,113 @@
+"""The race from its first cluster to its last: places, rounds, and each contender's turn."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirror_ray.bench.catalogue import Workload
+from mirror_ray.bench.contenders import Contender
+from mirror_ray.bench.legs import Leg, Place
+from mirror_ray.bench.measure import Measure
+from mirror_ray.bench.report import described
+from mirror_ray.bench.sitting import sit
+from mirror_ray.bench.source import Shelf
+from mirror_ray.bench.stage import TARGET, Stage
+from mirror_ray.bench.systems import RunningRay
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.devcluster.clusters import far_cluster, start_all
+
+Say = Callable[[str], None]
+
+_HEAP = {1: "1g", 3: "700m"}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one start of a contender is for."""
+
+    contender: Contender
+    legs: tuple[Leg, ...]
+
+
+def turns(workloads: Sequence[Workload], place: Place, round_: int) -> list[Turn]:
+    """Who is started in a round, in which order, and for what; every other round the other way round."""
+    shared: dict[Contender, list[Leg]] = {}
+    alone: list[Turn] = []
+    for workload in workloads:
+        for contender, leg in workload.runs() if round_ < workload.repeats else ():
+            if leg.place != place:
+                continue
+            if leg.alone:
+                alone.append(Turn(contender, (leg,)))
+            else:
+                shared.setdefault(contender, []).append(leg)
+    found = [*(Turn(contender, tuple(legs)) for contender, legs in shared.items()), *alone]
+    return found[::-1] if round_ % 2 else found
+
+
+def race(workloads: Sequence[Workload], directory: Path, running_ray: RunningRay, say: Say) -> list[Measure]:
+    """Run them all.
+
+    Args:
+        workloads: What.
+        directory: For data, configurations and logs; left as it is.
+        running_ray: A Ray for contenders that are started in one that runs.
+        say: Gets each line that the user is to read meanwhile.
+
+    Raises:
+        MirrorError: What the race itself needs did not start.
+    """
+    shelf = Shelf(directory)
+    numbers = itertools.count(1)
+    found: list[Measure] = []
+    for place in dict.fromkeys(leg.place for workload in workloads for _, leg in workload.runs()):
+        with clusters_at(place) as (source, target, reached):
+            for round_ in range(max(workload.repeats for workload in workloads)):
+                for turn in turns(workloads, place, round_):
+                    number = next(numbers)
+                    own = directory / f"{number}"
+                    own.mkdir()
+                    stage = Stage(
+                        number=number,
+                        round=round_,
+                        contender=turn.contender,
+                        place=place,
+                        source=source,
+                        target=target,
+                        reached=reached,
+                        shelf=shelf,
+                        directory=own,
+                    )
+                    say(f"{turn.contender.name}: {', '.join(dict.fromkeys(_name(leg) for leg in turn.legs))}")
+                    measures = sit(stage, turn.legs, running_ray)
+                    found += measures
+                    for measure in measures:
+                        say(f"    {described(measure)}")
+    return found
+
+
+@contextmanager
+def clusters_at(place: Place) -> Iterator[tuple[DevCluster, DevCluster, tuple[str, str]]]:
+    """Source and target, and where contenders reach them; all end with the context."""
+    with ExitStack() as stack:
+        delay_s = place.round_trip_ms / 2000
+        found, reached = [], []
+        for name, brokers, side in (("A", 1, "source"), (TARGET, place.target_brokers, "target")):
+            if place.far == side:
+                cluster, bootstrap = stack.enter_context(far_cluster(name, brokers, delay_s, heap=_HEAP[brokers]))
+            else:
+                cluster = DevCluster(name, brokers, heap=_HEAP[brokers])
+                bootstrap = cluster.bootstrap
+            stack.callback(cluster.close)
+            found.append(cluster)
+            reached.append(bootstrap)
+        start_all(found)
+        yield found[0], found[1], (reached[0], reached[1])
+
+
+def _name(leg: Leg) -> str:
+    return f"{leg.workload} ({leg.case})" if leg.case else leg.workload

@@ -1,0 +1,158 @@
+"""Where a contender runs: two clusters, names of its own, data; and what every leg does there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from mirror_ray.bench.clients import Ends
+from mirror_ray.bench.contenders import Contender
+from mirror_ray.bench.judge import compare
+from mirror_ray.bench.judgement import Judgement
+from mirror_ray.bench.legs import Place
+from mirror_ray.bench.meter import Usage
+from mirror_ray.bench.source import Shelf
+from mirror_ray.bench.systems import System
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.model.errors import MirrorError
+
+TARGET: Final = "B"
+_POLL_S: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One start of one contender. Its source alias and its topics are new, so its progress and remote topics are."""
+
+    number: int
+    #: Which time its legs are run, from 0 on.
+    round: int
+    contender: Contender
+    place: Place
+    source: DevCluster
+    target: DevCluster
+    #: ``bootstrap.servers`` of source and target, as the contender is told them.
+    reached: tuple[str, str]
+    shelf: Shelf
+    #: For the contender's configuration and log.
+    directory: Path
+
+    @property
+    def alias(self) -> str:
+        """The source's."""
+        return f"S{self.number}"
+
+    @property
+    def prefix(self) -> str:
+        """Of the source topics."""
+        return f"s{self.number}-"
+
+    def remote(self, topic: str) -> str:
+        """The name of a topic's copy."""
+        return f"{self.alias}.{topic}"
+
+    def ends(self, topic: str, partitions: int) -> Ends:
+        """The ends of a topic's copy."""
+        return Ends(self.target, self.remote(topic), range(partitions))
+
+    def compare(self, topic: str, partitions: int, *, finished: bool = True) -> Judgement:
+        """Compare every record of a topic with its copy."""
+        return compare(self.source, topic, self.target, self.remote(topic), partitions, finished=finished)
+
+    def disk_bytes(self, topic: str) -> tuple[int, int]:
+        """Bytes of one replica of a topic's logs, and of its copy's."""
+        return _log_bytes(self.source, topic), _log_bytes(self.target, self.remote(topic))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a leg found. ``figures``: by their names in ``figures.py``."""
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    judgement: Judgement | None = None
+    note: str = ""
+
+
+class Run(Protocol):
+    """A leg of one contender."""
+
+    def prepare(self) -> None:
+        """Before the contender starts."""
+        ...
+
+    def run(self, system: System) -> Finding:
+        """Measure, and compare the copy. The contender runs and is warm, and goes on to run.
+
+        Raises:
+            MirrorError: It could not be measured.
+        """
+        ...
+
+
+class Progress:
+    """A copy as it grows: when the first records were there, and when the last ones."""
+
+    def __init__(self, ends: Ends, system: System) -> None:
+        self.total = 0
+        self.first_s: float | None = None
+        self.first_total = 0
+        self.last_s = time.monotonic()
+        self._ends = ends
+        self._system = system
+
+    def until(self, records: int, box_s: float) -> bool:
+        """Watch until so many are there; whether that was within ``box_s`` of the first one.
+
+        Raises:
+            MirrorError: Nothing arrives for two minutes, or the contender has ended.
+        """
+        begun_s = time.monotonic()
+        while True:
+            self.look()
+            now_s = time.monotonic()
+            if self.total >= records:
+                return True
+            if self.first_s is not None and now_s - max(self.first_s, begun_s) > box_s:
+                return False
+            if now_s - max(self.last_s, begun_s) > 120:
+                raise MirrorError(f"nothing arrived for 120 s after {self.total:,} records")
+            time.sleep(_POLL_S)
+
+    def settle(self, quiet_s: float) -> None:
+        """Watch until nothing has come for so long: where a contender writes markers the end says too much."""
+        while time.monotonic() - self.last_s < quiet_s:
+            self.look()
+            time.sleep(_POLL_S)
+
+    def look(self) -> None:
+        """See how far it is."""
+        total = max(0, self._ends.total())
+        self._system.check()
+        if total > self.total:
+            self.total, self.last_s = total, time.monotonic()
+            if self.first_s is None:
+                self.first_s, self.first_total = self.last_s, total
+
+
+def usage_figures(usage: Usage, records: int) -> dict[str, float]:
+    """What a contender took to copy so many records."""
+    return {
+        "cpu_s": usage.cpu_s,
+        "cpu_s_per_million": usage.cpu_s / max(records, 1) * 1e6,
+        "ray_cpu_s": usage.ray_cpu_s,
+        **memory_figures(usage),
+    }
+
+
+def memory_figures(usage: Usage) -> dict[str, float]:
+    """What its processes held at their peak."""
+    return {"memory_bytes": usage.peak_memory_bytes, "process_bytes": usage.peak_process_bytes}
+
+
+def _log_bytes(cluster: DevCluster, topic: str) -> int:
+    logs = cluster.dir.glob(f"broker-*/data/{topic}-*/*.log")
+    replicas = min(3, len(cluster.brokers))
+    return sum(log.stat().st_size for log in logs if log.parent.name.rpartition("-")[0] == topic) // replicas

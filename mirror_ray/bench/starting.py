@@ -1,0 +1,84 @@
+"""From the start of the process to the first record, and until a topic that is new is copied."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from mirror_ray.bench.legs import Data, Start
+from mirror_ray.bench.meter import Meter
+from mirror_ray.bench.source import fill
+from mirror_ray.bench.stage import Finding, Progress, Stage
+from mirror_ray.bench.systems import System
+
+#: What every contender copies before anything else is measured: by it virtual machines get warm.
+WARM: Final = Data(records=200_000, record_bytes=1000, batch_records=100, codec="zstd")
+_NEW: Final = Data(records=8, record_bytes=100, batch_records=1, codec="none")
+_START_S: Final = 180.0
+_SETTLE_S: Final = 3.0
+
+
+class Opening:
+    """Starts a contender and lets it get warm."""
+
+    def __init__(self, stage: Stage, *, cold: bool) -> None:
+        """``cold``: only start it; what it copies is measured from the first record on."""
+        self._stage = stage
+        self._cold = cold
+        self._topic = f"{stage.prefix}warm"
+        #: What its start took.
+        self.figures: dict[str, float] = {}
+
+    def prepare(self) -> None:
+        """Fill the topic by which it gets warm."""
+        if self._cold:
+            return
+        fill(self._stage.source, self._topic, WARM, self._stage.shelf)
+
+    def start(self, system: System) -> None:
+        """Start it, and wait until it has copied that topic, if it is to get warm.
+
+        Raises:
+            MirrorError: It does not.
+        """
+        if self._cold:
+            system.start()
+            return
+        progress = Progress(self._stage.ends(self._topic, WARM.partitions), system)
+        with Meter(system.processes) as meter:
+            began_s = time.monotonic()
+            system.start()
+            progress.until(1, _START_S)
+            first_s = progress.last_s - began_s
+        self.figures = {
+            "first_record_s": first_s,
+            "start_cpu_s": meter.usage.cpu_s + meter.usage.ray_cpu_s,
+        }
+        progress.until(WARM.records, _START_S)
+        time.sleep(_SETTLE_S)
+
+
+class StartRun:
+    """See `Start`."""
+
+    def __init__(self, stage: Stage, leg: Start, topic: str, opening: Opening) -> None:
+        self._stage = stage
+        self._leg = leg
+        self._topic = topic
+        self._opening = opening
+
+    def prepare(self) -> None:
+        """See `Run`."""
+
+    def run(self, system: System) -> Finding:  # noqa: ARG002 - as every leg is run
+        """See `Run`."""
+        figures = dict(self._opening.figures)
+        began_s = time.monotonic()
+        fill(self._stage.source, self._topic, _NEW, self._stage.shelf)
+        ends = self._stage.ends(self._topic, _NEW.partitions)
+        while time.monotonic() - began_s < self._leg.discovery_box_s:
+            if ends.total() > 0:
+                figures["discovery_s"] = time.monotonic() - began_s
+                return Finding(figures=figures)
+            time.sleep(0.05)
+        return Finding(figures=figures, note=f"a new topic was not found within {self._leg.discovery_box_s:.0f} s")

@@ -1,0 +1,203 @@
+"""The contenders as processes on this machine: started, found, killed, ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+import psutil
+
+from mirror_ray import own_ray
+from mirror_ray.bench.clients import wait_until
+from mirror_ray.bench.contenders import Contender
+from mirror_ray.devcluster import guard
+from mirror_ray.devcluster.jars import ensure_jars, java_command
+from mirror_ray.model.errors import MirrorError
+
+#: The name of the systems that the race starts.
+NAME: Final = "bench"
+#: Whose processes: the contender's own, or those of Ray, which it runs in.
+Owner = Literal["own", "ray"]
+#: A Ray that runs, by its address, while the context lasts.
+RunningRay = Callable[[], AbstractContextManager[str]]
+
+_ACTORS: Final = tuple(f"ray::{name}" for name in ("Coordinator", "Replicator", "Checkpoint", "Heartbeat"))
+_REPLICATOR: Final = "ray::Replicator"
+_STOP_S: Final = 60.0
+#: As Kafka's own start scripts have it.
+_JVM: Final = (
+    "-Xms256M",
+    "-Xmx2G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+
+
+class System(Protocol):
+    """A contender that can be run."""
+
+    def start(self) -> None:
+        """Start it, and return at once. After `kill`, start it again."""
+        ...
+
+    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
+        """What runs of it now."""
+        ...
+
+    def check(self) -> None:
+        """Raise MirrorError if it did not start or has ended by itself."""
+        ...
+
+    def kill(self) -> None:
+        """End every process of it without warning (SIGKILL)."""
+        ...
+
+    def kill_workers(self) -> None:
+        """End those that copy without warning, and leave the rest to get over it."""
+        ...
+
+    def stop(self) -> None:
+        """End it in good order."""
+        ...
+
+
+class MirrorMaker:
+    """MM2 in dedicated mode, from Kafka's jars."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self._config = config
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """See `System`."""
+        log4j = Path(guard.__file__).with_name("log4j2.properties")
+        program = [java_command(), *_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{ensure_jars()}/*"]
+        program += ["org.apache.kafka.connect.mirror.MirrorMaker", str(self._config)]
+        command = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *program]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
+        """See `System`."""
+        if self._process is None or self._process.poll() is not None:
+            return {}
+        return {"own": [psutil.Process(self._process.pid)]}
+
+    def check(self) -> None:
+        """See `System`."""
+        if self._process is not None and self._process.poll() is not None:
+            raise MirrorError(f"MirrorMaker 2 ended with {self._process.returncode}: see {self._log}")
+
+    def kill(self) -> None:
+        """See `System`."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def kill_workers(self) -> None:
+        """See `System`. There is one process: nothing is left that could get over it."""
+        self.kill()
+
+    def stop(self) -> None:
+        """See `System`."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+class MirrorRay:
+    """mirror-ray by its own command line, detached, on a Ray of its own or on one that runs."""
+
+    def __init__(self, contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> None:
+        self._contender = contender
+        self._config = config
+        self._log = log
+        self._stack = ExitStack()
+        self._address = self._stack.enter_context(running_ray()) if contender.ray_runs else None
+        self._command: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """See `System`."""
+        arguments = ["up", str(self._config), "--detach", "--replicators", str(self._contender.replicators)]
+        self._command = self._popen(*arguments)
+
+    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
+        """See `System`."""
+        found: dict[Owner, list[psutil.Process]] = {"own": [], "ray": []}
+        own = own_ray.find(NAME)
+        for pid, _ in own.processes if own is not None else ():
+            with suppress(psutil.NoSuchProcess):
+                root = psutil.Process(pid)
+                for process in (root, *root.children(recursive=True)):
+                    found[_owner(process)].append(process)
+        return found
+
+    def check(self) -> None:
+        """See `System`."""
+        if self._command is not None and self._command.poll():
+            raise MirrorError(f"mirror-ray up ended with {self._command.returncode}: see {self._log}")
+
+    def kill(self) -> None:
+        """See `System`. Ray is killed with it, and the command if it still starts it."""
+        killed = [process for processes in self.processes().values() for process in processes]
+        if self._command is not None:
+            self._command.kill()
+            self._command.wait()
+        for process in killed:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(killed, timeout=_STOP_S)
+
+    def kill_workers(self) -> None:
+        """See `System`."""
+        for process in self.processes()["own"]:
+            with suppress(psutil.NoSuchProcess):
+                if process.cmdline()[0].startswith(_REPLICATOR):
+                    process.kill()
+
+    def stop(self) -> None:
+        """See `System`."""
+        with self._stack:
+            if self._command is not None:
+                wait_until(lambda: self._command is None or self._command.poll() is not None, _STOP_S, "`up` is done")
+                self._popen("down").wait(2 * _STOP_S)
+            left = own_ray.find(NAME)
+            if left is not None:
+                own_ray.stop(left)
+
+    def _popen(self, *arguments: str) -> subprocess.Popen[bytes]:
+        where = ["--address", self._address] if self._address is not None else []
+        command = [sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *where]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def _owner(process: psutil.Process) -> Owner:
+    try:
+        title = process.cmdline()
+    except psutil.Error:
+        return "ray"
+    return "own" if title and title[0].startswith(_ACTORS) else "ray"
+
+
+def system_of(contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> System:
+    """The system of a contender that copies."""
+    if contender.system == "mm2":
+        return MirrorMaker(config, log)
+    return MirrorRay(contender, config, log, running_ray)

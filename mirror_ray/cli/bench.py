@@ -1,0 +1,171 @@
+"""The command bench: mirror-ray against the real MirrorMaker 2, on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import psutil
+import typer
+
+from mirror_ray import own_ray
+from mirror_ray.cli import foreground, launch
+from mirror_ray.cli.options import Format, FormatOption
+from mirror_ray.cli.output import emit, out, say
+from mirror_ray.model.errors import ConfigError, MirrorError
+
+if TYPE_CHECKING:
+    from mirror_ray.bench.catalogue import Workload
+    from mirror_ray.bench.measure import Row
+
+
+class Rival(StrEnum):
+    """Whom mirror-ray can run against."""
+
+    mm2 = "mm2"
+
+
+def bench(
+    against: Annotated[
+        Rival | None,
+        typer.Option(help="Run against MirrorMaker 2, too; without it mirror-ray runs alone.", show_default=False),
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="This workload only; may be given several times.", show_default=False),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Five workloads, shortened: under ten minutes.")] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="Write report.md, results.json and a picture for each workload there.",
+            show_default=False,
+        ),
+    ] = None,
+    output: FormatOption = Format.table,
+) -> None:
+    """Race mirror-ray against the real MirrorMaker 2: same data, same machine, one run.
+
+    Two real Kafka clusters are started here and ended at the end. Without --quick it takes up to an hour and a half.
+    Exit 1: a copy of mirror-ray was not equal to its source.
+    """
+    from mirror_ray.bench.catalogue import workloads
+    from mirror_ray.bench.systems import NAME
+
+    chosen = _choose(workloads(quick=quick), workload or [], alone=against is None)
+    if own_ray.find(NAME) is not None:
+        raise MirrorError(f"{NAME} runs already on this machine: `mirror-ray down --name {NAME}` ends it")
+    with foreground.interruptible():
+        rows = _run(chosen)
+    if directory is not None:
+        _write(directory, chosen, rows)
+    _show(chosen, rows, output)
+    if any(row.contender.startswith("mirror-ray") and row.judgement and not row.judgement.equal for row in rows):
+        raise typer.Exit(1)
+
+
+def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> list[Workload]:
+    """The workloads of these names, all without any; ``alone``: without MM2."""
+    unknown = sorted(set(names) - {each.name for each in known})
+    if unknown:
+        raise ConfigError(f"no workload is named {', '.join(unknown)}: {', '.join(each.name for each in known)}")
+    chosen = [each for each in known if not names or each.name in names]
+    return [each.without("mm2") for each in chosen] if alone else chosen
+
+
+def _run(chosen: Sequence[Workload]) -> list[Row]:
+    from mirror_ray.bench.measure import rows
+    from mirror_ray.bench.race import race
+
+    began_s = time.monotonic()
+
+    def tell(text: str) -> None:
+        say(f"{time.monotonic() - began_s:6.0f} s  {text}")
+
+    with tempfile.TemporaryDirectory(prefix="mirror-ray-bench-", ignore_cleanup_errors=True) as directory:
+        return rows(race(chosen, Path(directory), _running_ray, tell))
+
+
+@contextmanager
+def _running_ray() -> Iterator[str]:
+    own = launch.start_ray("bench-ray", detached=False)
+    try:
+        yield own.address
+    finally:
+        own_ray.stop(own)
+
+
+def _write(directory: Path, chosen: Sequence[Workload], rows: Sequence[Row]) -> None:
+    import json
+
+    from mirror_ray.bench.report import Results, document, picture
+
+    directory.mkdir(parents=True, exist_ok=True)
+    pictures = {}
+    for each in chosen:
+        drawn = picture(each, rows)
+        if drawn:
+            pictures[each.name] = f"{each.name}.svg"
+            (directory / pictures[each.name]).write_text(drawn)
+    results = Results(workloads=chosen, rows=rows, machine=_machine(), versions=_versions(), command=_command())
+    (directory / "report.md").write_text(document(results, pictures))
+    (directory / "results.json").write_text(json.dumps(_plain(chosen, rows), indent=2) + "\n")
+    say(f"the report is {directory / 'report.md'}")
+
+
+def _show(chosen: Sequence[Workload], rows: Sequence[Row], output: Format) -> None:
+    def show() -> None:
+        from mirror_ray.bench.report import Results, document
+
+        results = Results(workloads=chosen, rows=rows, machine=_machine(), versions=_versions(), command=_command())
+        out().print(document(results, {}), soft_wrap=True)
+
+    emit(_plain(chosen, rows), output, show)
+
+
+def _plain(chosen: Sequence[Workload], rows: Sequence[Row]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "machine": _machine(),
+        "versions": _versions(),
+        "command": _command(),
+        "workloads": {each.name: each.title for each in chosen},
+        "rows": [asdict(row) for row in rows],
+    }
+
+
+def _machine() -> str:
+    memory_gb = psutil.virtual_memory().total / 1e9
+    return (
+        f"One machine for all, with {os.cpu_count()} cores and {memory_gb:.0f} GB: {platform.system()},"
+        f" {time.strftime('%Y-%m-%d', time.gmtime())}."
+    )
+
+
+def _versions() -> str:
+    from importlib.metadata import version
+
+    import mirror_ray
+    from mirror_ray.devcluster.jars import KAFKA
+
+    ray = version("ray")
+    return (
+        f"mirror-ray {mirror_ray.__version__}, Ray {ray}, Python {platform.python_version()};"
+        f" brokers and MirrorMaker 2 of {KAFKA.replace('-', ' ')}."
+    )
+
+
+def _command() -> str:
+    return shlex.join(["mirror-ray", *sys.argv[1:]])
