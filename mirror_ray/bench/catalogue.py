@@ -17,10 +17,7 @@ from mirror_ray.bench.contenders import (
     Contender,
     scaled,
 )
-from mirror_ray.bench.legs import Copy, Data, Groups, Leg, Place, Restart, Start, Trickle
-
-#: What `--quick` runs.
-QUICK = ("throughput", "small-batches", "trickle", "start", "restart")
+from mirror_ray.bench.legs import Copy, Data, Groups, Leg, Place, Restart, Start, Trickle, sized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +40,24 @@ class Workload:
             also=tuple((leg, each) for leg, each in self.also if each.system != system),
         )
 
+    def sized(self, share: float) -> Workload:
+        """The same with this share of the records."""
+        return replace(
+            self,
+            legs=tuple(sized(leg, share) for leg in self.legs),
+            also=tuple((sized(leg, share), contender) for leg, contender in self.also),
+        )
+
     def runs(self) -> Sequence[tuple[Contender, Leg]]:
         """Each contender with each of its legs, once."""
         found = [(contender, leg) for contender in self.contenders for leg in self.legs]
         return [*found, *((contender, leg) for leg, contender in self.also)]
 
 
-def workloads(*, quick: bool) -> tuple[Workload, ...]:
-    """All of them, or with ``quick`` those of `QUICK`, shortened."""
-    found = (*_short(quick=quick), *([] if quick else _long()))
-    return tuple(found)
+def workloads(*, quick: bool, size: float = 1.0) -> tuple[Workload, ...]:
+    """All of them, or with ``quick`` those that say most, shortened; each with this share of its records."""
+    found = (*_short(quick=quick), *(() if quick else _long()))
+    return found if size == 1 else tuple(each.sized(size) for each in found)
 
 
 def _short(*, quick: bool) -> tuple[Workload, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -18,6 +18,11 @@ class Data:
     topic_configs: tuple[tuple[str, str], ...] = ()
     #: So many distinct keys; 0: records have none.
     keys: int = 0
+
+    def sized(self, share: float) -> Data:
+        """The same with this share of the records, in whole batches, one for each partition at least."""
+        batches = max(self.partitions, round(self.records * share / self.batch_records))
+        return replace(self, records=batches * self.batch_records)
 
     def configs(self) -> dict[str, str]:
         """The topic's configuration."""
@@ -96,3 +101,14 @@ class Groups(Leg):
     groups: int = 20
     lag: int = 10_000
     box_s: float = 150.0
+
+
+def sized(leg: Leg, share: float) -> Leg:
+    """The same leg with this share of the records."""
+    match leg:
+        case Copy() | Restart():
+            return replace(leg, data=leg.data.sized(share))
+        case Trickle():
+            return replace(leg, seconds=max(1.0, leg.seconds * share))
+        case _:
+            return leg

@@ -49,7 +49,9 @@ def turns(workloads: Sequence[Workload], place: Place, round_: int) -> list[Turn
     return found[::-1] if round_ % 2 else found
 
 
-def race(workloads: Sequence[Workload], directory: Path, running_ray: RunningRay, say: Say) -> list[Measure]:
+def race(
+    workloads: Sequence[Workload], directory: Path, running_ray: RunningRay, say: Say, *, size: float = 1.0
+) -> list[Measure]:
     """Run them all.
 
     Args:
@@ -57,6 +59,7 @@ def race(workloads: Sequence[Workload], directory: Path, running_ray: RunningRay
         directory: For data, configurations and logs; left as it is.
         running_ray: A Ray for contenders that are started in one that runs.
         say: Gets each line that the user is to read meanwhile.
+        size: Share of the records with which contenders get warm.
 
     Raises:
         MirrorError: What the race itself needs did not start.
@@ -80,6 +83,7 @@ def race(workloads: Sequence[Workload], directory: Path, running_ray: RunningRay
                         target=target,
                         reached=reached,
                         shelf=shelf,
+                        size=size,
                         directory=own,
                     )
                     say(f"{turn.contender.name}: {', '.join(dict.fromkeys(_name(leg) for leg in turn.legs))}")

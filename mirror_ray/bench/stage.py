@@ -37,6 +37,8 @@ class Stage:
     #: ``bootstrap.servers`` of source and target, as the contender is told them.
     reached: tuple[str, str]
     shelf: Shelf
+    #: Share of the records of each leg.
+    size: float
     #: For the contender's configuration and log.
     directory: Path
 

@@ -26,6 +26,7 @@ class Opening:
         self._stage = stage
         self._cold = cold
         self._topic = f"{stage.prefix}warm"
+        self._data = WARM.sized(stage.size)
         #: What its start took.
         self.figures: dict[str, float] = {}
 
@@ -33,7 +34,7 @@ class Opening:
         """Fill the topic by which it gets warm."""
         if self._cold:
             return
-        fill(self._stage.source, self._topic, WARM, self._stage.shelf)
+        fill(self._stage.source, self._topic, self._data, self._stage.shelf)
 
     def start(self, system: System) -> None:
         """Start it, and wait until it has copied that topic, if it is to get warm.
@@ -44,7 +45,7 @@ class Opening:
         if self._cold:
             system.start()
             return
-        progress = Progress(self._stage.ends(self._topic, WARM.partitions), system)
+        progress = Progress(self._stage.ends(self._topic, self._data.partitions), system)
         with Meter(system.processes) as meter:
             began_s = time.monotonic()
             system.start()
@@ -54,7 +55,7 @@ class Opening:
             "first_record_s": first_s,
             "start_cpu_s": meter.usage.cpu_s + meter.usage.ray_cpu_s,
         }
-        progress.until(WARM.records, _START_S)
+        progress.until(self._data.records, _START_S)
         time.sleep(_SETTLE_S)
 
 

@@ -44,6 +44,9 @@ def bench(
         typer.Option(metavar="NAME", help="This workload only; may be given several times.", show_default=False),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Five workloads, shortened: under ten minutes.")] = False,
+    size: Annotated[
+        float, typer.Option(min=0.001, max=1.0, help="Share of the records; figures of a small one say little.")
+    ] = 1.0,
     directory: Annotated[
         Path | None,
         typer.Option(
@@ -63,11 +66,11 @@ def bench(
     from mirror_ray.bench.catalogue import workloads
     from mirror_ray.bench.systems import NAME
 
-    chosen = _choose(workloads(quick=quick), workload or [], alone=against is None)
+    chosen = _choose(workloads(quick=quick, size=size), workload or [], alone=against is None)
     if own_ray.find(NAME) is not None:
         raise MirrorError(f"{NAME} runs already on this machine: `mirror-ray down --name {NAME}` ends it")
     with foreground.interruptible():
-        rows = _run(chosen)
+        rows = _run(chosen, size)
     if directory is not None:
         _write(directory, chosen, rows)
     _show(chosen, rows, output)
@@ -84,7 +87,7 @@ def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> 
     return [each.without("mm2") for each in chosen] if alone else chosen
 
 
-def _run(chosen: Sequence[Workload]) -> list[Row]:
+def _run(chosen: Sequence[Workload], size: float) -> list[Row]:
     from mirror_ray.bench.measure import rows
     from mirror_ray.bench.race import race
 
@@ -94,7 +97,7 @@ def _run(chosen: Sequence[Workload]) -> list[Row]:
         say(f"{time.monotonic() - began_s:6.0f} s  {text}")
 
     with tempfile.TemporaryDirectory(prefix="mirror-ray-bench-", ignore_cleanup_errors=True) as directory:
-        return rows(race(chosen, Path(directory), _running_ray, tell))
+        return rows(race(chosen, Path(directory), _running_ray, tell, size=size))
 
 
 @contextmanager
