@@ -23,7 +23,7 @@ help:
 	@echo 'make format   let ruff format the code'
 	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
 	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
-	@echo 'make bench    the figures of the README, measured on this machine'
+	@echo 'make bench    the race against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make bench-groups  what a round over the offsets of 5,000 consumer groups costs'
 	@echo 'make bench-carry  what a round of the checkpoint actor costs with thousands of groups'
@@ -84,7 +84,7 @@ model: $(READY)
 	@MODEL_PROFILE=thorough $(BIN)/pytest -q --timeout 3600 tests/model $(ARGS)
 
 bench: $(READY)
-	@$(BIN)/python benchmarks/figures.py $(ARGS)
+	@$(BIN)/mirror-ray bench --against mm2 $(ARGS)
 
 bench-link: $(READY)
 	@$(BIN)/python -m benchmarks.link $(ARGS)

@@ -136,7 +136,7 @@ def _long() -> tuple[Workload, ...]:
             name="many-partitions",
             title="2,000 partitions, ten of them with 500 records a second",
             contenders=pair,
-            legs=(Trickle(workload="many-partitions", seconds=30, partitions=2000, busy=10, alone=True),),
+            legs=(Trickle(workload="many-partitions", seconds=30, partitions=2000, busy=10, idle_s=30, alone=True),),
         ),
         _wan(),
         Workload(

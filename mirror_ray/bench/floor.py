@@ -4,41 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-
-import psutil
 
 from mirror_ray.bench.clients import Ends, create_topic
 from mirror_ray.bench.legs import Copy, Leg, Trickle
 from mirror_ray.bench.source import fill, rounds
 from mirror_ray.bench.stage import Finding, Stage
-from mirror_ray.bench.systems import Owner
-from mirror_ray.bench.trickling import Latencies, latency_figures, measure
+from mirror_ray.bench.trickling import Latencies, Writer, latency_figures
 from mirror_ray.bench.wire import Wire
 from mirror_ray.model.errors import MirrorError
-
-
-class NoSystem:
-    """Nothing runs."""
-
-    def start(self) -> None:
-        """See `System`."""
-
-    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
-        """See `System`."""
-        return {}
-
-    def check(self) -> None:
-        """See `System`."""
-
-    def kill(self) -> None:
-        """See `System`."""
-
-    def kill_workers(self) -> None:
-        """See `System`."""
-
-    def stop(self) -> None:
-        """See `System`."""
 
 
 def floor(stage: Stage, leg: Leg, topic: str) -> Finding:
@@ -88,5 +61,7 @@ def _trickle_floor(stage: Stage, leg: Trickle, topic: str) -> Finding:
     """The records, read where they were written."""
     create_topic(stage.source, topic, leg.partitions, {})
     with Latencies(stage.source, topic, leg.busy) as latencies:
-        measure(stage.source, topic, leg, latencies, NoSystem())
+        writer = Writer(stage.source, topic, leg, latencies)
+        writer.write()
+        writer.wait()
     return Finding(figures=latency_figures(latencies.found_ms), note="read where they were written: not copied at all")

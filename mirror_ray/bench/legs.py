@@ -79,6 +79,8 @@ class Trickle(Leg):
     records_per_s: int = 500
     partitions: int = 8
     busy: int = 8
+    #: Before, so long nothing at all.
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,11 +73,16 @@ class TrickleRun:
         ends = stage.ends(self._topic, leg.partitions)
         wait_until(lambda: ends.total() >= 0, _READY_S, f"{stage.remote(self._topic)} is made", every_s=0.5)
         with Latencies(stage.target, stage.remote(self._topic), leg.busy) as latencies:
-            sent, meter = measure(stage.source, self._topic, leg, latencies, system)
-        found = latencies.found_ms
+            writer = Writer(stage.source, self._topic, leg, latencies)
+            idle = idle_figures(system, leg.idle_s) if leg.idle_s else {}
+            with Meter(system.processes) as meter:
+                writer.write()
+            writer.wait()
+        found, sent = latencies.found_ms, writer.sent
         return Finding(
             figures={
                 **latency_figures(found),
+                **idle,
                 "cpu_share": meter.usage.cpu_s / leg.seconds,
                 "ray_cpu_share": meter.usage.ray_cpu_s / leg.seconds,
                 **memory_figures(meter.usage),
@@ -87,33 +92,50 @@ class TrickleRun:
         )
 
 
-def measure(source: DevCluster, topic: str, leg: Trickle, latencies: Latencies, system: System) -> tuple[int, Meter]:
-    """Write the records while the system is measured; how many they were."""
-    producer = Producer(client_config(source, linger_ms=0))
-    for partition in range(leg.busy):
-        producer.produce(topic, _PROBE, partition=partition)
-    producer.flush()
-    wait_until(lambda: len(latencies.probed) == leg.busy, _READY_S, f"each partition of {topic} is copied")
+class Writer:
+    """Writes the records of a leg to a topic."""
+
+    def __init__(self, source: DevCluster, topic: str, leg: Trickle, latencies: Latencies) -> None:
+        """Send a record through each busy partition, and wait until it has arrived.
+
+        Raises:
+            MirrorError: It does not.
+        """
+        self.sent = 0
+        self._topic = topic
+        self._leg = leg
+        self._latencies = latencies
+        self._producer = Producer(client_config(source, linger_ms=0))
+        for partition in range(leg.busy):
+            self._producer.produce(topic, _PROBE, partition=partition)
+        self._producer.flush()
+        wait_until(lambda: len(latencies.probed) == leg.busy, _READY_S, f"each partition of {topic} is copied")
+
+    def write(self) -> None:
+        """Evenly: each record at its time, or at once where that is over."""
+        leg, began_s = self._leg, time.monotonic()
+        for number in range(round(leg.seconds * leg.records_per_s)):
+            wait_s = began_s + number / leg.records_per_s - time.monotonic()
+            if wait_s > 0:
+                time.sleep(wait_s)
+            value = b"%020d%s" % (time.monotonic_ns(), _PAYLOAD)
+            self._producer.produce(self._topic, value, partition=number % leg.busy)
+            self._producer.poll(0)
+            self.sent += 1
+
+    def wait(self) -> None:
+        """Wait until all have arrived, or for some seconds."""
+        self._producer.flush()
+        deadline_s = time.monotonic() + _LAST_S
+        while len(self._latencies.found_ms) < self.sent and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+
+
+def idle_figures(system: System, seconds: float) -> dict[str, float]:
+    """What a system takes while nothing is written."""
     with Meter(system.processes) as meter:
-        sent = _send(producer, topic, leg)
-    producer.flush()
-    deadline_s = time.monotonic() + _LAST_S
-    while len(latencies.found_ms) < sent and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    return sent, meter
-
-
-def _send(producer: Producer, topic: str, leg: Trickle) -> int:
-    """Evenly: each record at its time, or at once where that is over."""
-    began_s = time.monotonic()
-    total = round(leg.seconds * leg.records_per_s)
-    for number in range(total):
-        wait_s = began_s + number / leg.records_per_s - time.monotonic()
-        if wait_s > 0:
-            time.sleep(wait_s)
-        producer.produce(topic, b"%020d%s" % (time.monotonic_ns(), _PAYLOAD), partition=number % leg.busy)
-        producer.poll(0)
-    return total
+        time.sleep(seconds)
+    return {"idle_cpu_share": meter.usage.cpu_s / seconds}
 
 
 def latency_figures(found_ms: Sequence[float]) -> dict[str, float]:
