@@ -70,8 +70,13 @@ class CopyRun:
         return Finding(
             figures=figures,
             judgement=stage.compare(self._topic, partitions, finished=finished),
-            note="" if finished else f"{share:.0%} copied when its {self._leg.box_s:.0f} s were over",
+            note=self._note(share) if not finished or self._leg.at_start else "",
         )
+
+    def _note(self, share: float) -> str:
+        if self._leg.at_start:
+            return "the backlog was there at the start: CPU is that of the start, too"
+        return f"{share:.0%} copied when its {self._leg.box_s:.0f} s were over"
 
     def _wait_clean(self) -> None:
         """Wait until the cleaner has been there and has come to an end."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mirror_ray.bench.catalogue import Workload
-from mirror_ray.bench.contenders import MIRROR_RAY, MM2, MM2_TUNED
+from mirror_ray.bench.contenders import FLOOR, MIRROR_RAY, MM2, MM2_TUNED
 from mirror_ray.bench.figures import FIGURES, columns, leading, words
 from mirror_ray.bench.goals import reached
 from mirror_ray.bench.judgement import Judgement
@@ -149,12 +149,16 @@ def _section(workload: Workload, rows: Sequence[Row], picture_path: str | None) 
     names = [name for name in columns(workload.name) if any(name in row.figures for row in rows)]
     cases = any(row.case for row in rows)
     judged = any(row.judgement is not None for row in rows)
+    floors = {row.case: _median(row, "records_per_s") for row in rows if row.contender == FLOOR.name}
+    floored = any(floors.values())
     heads = [*(["case"] if cases else []), "contender", *(FIGURES[name].heading for name in names)]
+    heads += ["of the floor"] if floored else []
     lines = [
         [
             *([row.case] if cases else []),
             row.contender,
             *(words(name, row.figures.get(name)) for name in names),
+            *([_of_floor(row, floors.get(row.case))] if floored else []),
             *([verdict(row.judgement)] if judged else []),
         ]
         for row in rows
@@ -173,6 +177,11 @@ def _section(workload: Workload, rows: Sequence[Row], picture_path: str | None) 
 
 def _median(row: Row | None, name: str) -> float | None:
     return row.figures[name].median if row is not None and name in row.figures else None
+
+
+def _of_floor(row: Row, floor: float | None) -> str:
+    mine = _median(row, "records_per_s")
+    return UNKNOWN if mine is None or not floor else f"{mine / floor:.0%}"
 
 
 def _factor(mine: float, theirs: float | None, *, more: bool) -> str:

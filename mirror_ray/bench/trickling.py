@@ -70,7 +70,7 @@ class TrickleRun:
     def run(self, system: System) -> Finding:
         """See `Run`."""
         stage, leg = self._stage, self._leg
-        ends = stage.ends(self._topic, leg.partitions)
+        ends = stage.ends(self._topic, leg.busy)
         wait_until(lambda: ends.total() >= 0, _READY_S, f"{stage.remote(self._topic)} is made", every_s=0.5)
         with Latencies(stage.target, stage.remote(self._topic), leg.busy) as latencies:
             writer = Writer(stage.source, self._topic, leg, latencies)
@@ -87,7 +87,7 @@ class TrickleRun:
                 "ray_cpu_share": meter.usage.ray_cpu_s / leg.seconds,
                 **memory_figures(meter.usage),
             },
-            judgement=stage.compare(self._topic, leg.partitions),
+            judgement=stage.compare(self._topic, leg.busy),
             note="" if len(found) >= sent else f"{len(found):,} of {sent:,} had arrived {_LAST_S:.0f} s after the last",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shlex
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +28,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 if TYPE_CHECKING:
     from mirror_ray.bench.catalogue import Workload
     from mirror_ray.bench.measure import Row
+    from mirror_ray.bench.report import Results
 
 
 class Rival(StrEnum):
@@ -64,16 +67,21 @@ def bench(
     Exit 1: a copy of mirror-ray was not equal to its source.
     """
     from mirror_ray.bench.catalogue import workloads
+    from mirror_ray.bench.report import Results, document
     from mirror_ray.bench.systems import NAME
 
     chosen = _choose(workloads(quick=quick, size=size), workload or [], alone=against is None)
     if own_ray.find(NAME) is not None:
         raise MirrorError(f"{NAME} runs already on this machine: `mirror-ray down --name {NAME}` ends it")
+    taken = _Taken()
     with foreground.interruptible():
         rows = _run(chosen, size)
+    results = Results(
+        workloads=chosen, rows=rows, machine=_machine(taken.share()), versions=_versions(), command=_command()
+    )
     if directory is not None:
-        _write(directory, chosen, rows)
-    _show(chosen, rows, output)
+        _write(directory, results)
+    emit(_plain(results), output, lambda: out().print(document(results, {}), soft_wrap=True))
     if any(row.contender.startswith("mirror-ray") and row.judgement and not row.judgement.equal for row in rows):
         raise typer.Exit(1)
 
@@ -109,52 +117,63 @@ def _running_ray() -> Iterator[str]:
         own_ray.stop(own)
 
 
-def _write(directory: Path, chosen: Sequence[Workload], rows: Sequence[Row]) -> None:
-    import json
-
-    from mirror_ray.bench.report import Results, document, picture
+def _write(directory: Path, results: Results) -> None:
+    from mirror_ray.bench.report import document, picture
 
     directory.mkdir(parents=True, exist_ok=True)
     pictures = {}
-    for each in chosen:
-        drawn = picture(each, rows)
+    for each in results.workloads:
+        drawn = picture(each, results.rows)
         if drawn:
             pictures[each.name] = f"{each.name}.svg"
             (directory / pictures[each.name]).write_text(drawn)
-    results = Results(workloads=chosen, rows=rows, machine=_machine(), versions=_versions(), command=_command())
     (directory / "report.md").write_text(document(results, pictures))
-    (directory / "results.json").write_text(json.dumps(_plain(chosen, rows), indent=2) + "\n")
+    (directory / "results.json").write_text(json.dumps(_plain(results), indent=2) + "\n")
     say(f"the report is {directory / 'report.md'}")
 
 
-def _show(chosen: Sequence[Workload], rows: Sequence[Row], output: Format) -> None:
-    def show() -> None:
-        from mirror_ray.bench.report import Results, document
-
-        results = Results(workloads=chosen, rows=rows, machine=_machine(), versions=_versions(), command=_command())
-        out().print(document(results, {}), soft_wrap=True)
-
-    emit(_plain(chosen, rows), output, show)
-
-
-def _plain(chosen: Sequence[Workload], rows: Sequence[Row]) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _plain(results: Results) -> dict[str, Any]:
     return {
-        "machine": _machine(),
-        "versions": _versions(),
-        "command": _command(),
-        "workloads": {each.name: each.title for each in chosen},
-        "rows": [asdict(row) for row in rows],
+        "machine": results.machine,
+        "versions": results.versions,
+        "command": results.command,
+        "workloads": {each.name: each.title for each in results.workloads},
+        "rows": [asdict(row) for row in results.rows],
     }
 
 
-def _machine() -> str:
+def _machine(taken: float | None) -> str:
+    """``taken``: the share of its processors' time that a host has taken away; None: that is not known."""
     memory_gb = psutil.virtual_memory().total / 1e9
+    stolen = "" if taken is None else f" Its host took {taken:.1%} of the processors' time away."
     return (
-        f"One machine for all, with {os.cpu_count()} cores and {memory_gb:.0f} GB: {platform.system()},"
-        f" {time.strftime('%Y-%m-%d', time.gmtime())}."
+        f"One machine for all, with {os.cpu_count()} cores{_model()} and {memory_gb:.0f} GB: {platform.system()},"
+        f" {time.strftime('%Y-%m-%d', time.gmtime())}.{stolen}"
     )
+
+
+def _model() -> str:
+    """What the processor calls itself, where the system says so."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f" ({names[0]})" if names else ""
+
+
+class _Taken:
+    """How much processor time the host takes away from now on."""
+
+    def __init__(self) -> None:
+        self._before = psutil.cpu_times()
+
+    def share(self) -> float | None:
+        now = psutil.cpu_times()
+        if not hasattr(now, "steal"):
+            return None
+        whole = sum(now) - sum(self._before)
+        return float((now.steal - self._before.steal) / whole) if whole else 0.0
 
 
 def _versions() -> str:
