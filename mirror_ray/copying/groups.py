@@ -32,7 +32,9 @@ class CommitGroups:
 
     def ends(self, partition: Hashable, size_bytes: int, now_s: float, *, more: bool) -> bool:
         """Whether the next batch of ``partition`` is its group's last; ``more``: another one may follow at once."""
-        group = self._open.setdefault(partition, _Group(now_s))
+        group = self._open.get(partition)
+        if group is None:
+            group = self._open[partition] = _Group(now_s)
         group.bytes += size_bytes
         return not more or group.bytes >= self._largest_bytes or now_s - group.began_s >= self._longest_s
 

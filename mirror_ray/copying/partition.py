@@ -84,12 +84,14 @@ class PartitionCopy:
     tally: Tally | None = None
     #: While records of the source are passed over, since the target holds them already.
     _passing: Passing | None = None
+    source: TopicPartition = field(init=False)
     #: Below this source offset each record is a batch of its own: one of them was refused.
     _singly_to: int = -1
     #: Whether something went wrong since it was established.
     _restarts: bool = False
 
     def __post_init__(self) -> None:
+        self.source = self.assignment.partition.source
         self.pipeline = Pipeline(self.budget)
         self.segments = SegmentLog(self.assignment)
         self.acknowledged = self.assignment.anchor
@@ -218,7 +220,8 @@ class PartitionCopy:
         select = CommittedOnly(aborted if self.read_committed else ())
         try:
             for batch in batches:
-                if batch.next_offset <= self.process_offset:
+                next_offset = batch.next_offset
+                if next_offset <= self.process_offset:
                     select.copies(batch)
                     continue
                 verify(batch)
@@ -228,7 +231,7 @@ class PartitionCopy:
                     self._take(batch, self.process_offset)
                 else:
                     self._pass(batch, self._passing)
-                self.process_offset = batch.next_offset
+                self.process_offset = next_offset
         except CleanedError:
             self._cleaned()
         if 0 <= self.source_end <= self.process_offset:
@@ -242,9 +245,12 @@ class PartitionCopy:
 
     def _take(self, batch: Batch, position: int) -> None:
         """Queue what of a batch lies at ``position`` or behind it."""
+        queued_to = position
         for piece in pieces_of(batch, position, self.assignment, singly=position < self._singly_to):
             self._queue(piece, batch.partition_leader_epoch)
-        self._hole(batch)
+            queued_to = piece.source_next
+        if queued_to < batch.next_offset:
+            self._hole(batch)
 
     def _queue(self, piece: Piece, epoch: int) -> None:
         assignment, behind, batch = self.assignment, self.pipeline.newest, piece.batch
@@ -316,10 +322,6 @@ class PartitionCopy:
             self.wants_contents = True
             self.rewind("establishing", self.reason, wrong=False)
 
-    @property
-    def _source(self) -> TopicPartition:
-        return self.assignment.partition.source
-
     # ---- what the source's leader says
 
     @property
@@ -336,10 +338,10 @@ class PartitionCopy:
         question, self.question = self.question, None
         position, passing = self.fetch_offset, self._passing
         if position > end:
-            raise Troubled(troubled.source_truncated(self._source, position, self._resume(end)))
+            raise Troubled(troubled.source_truncated(self.source, position, self._resume(end)))
         try:
             if position < start and passing is None:
-                raise Troubled(troubled.source_removed(self._source, position, self._resume(start)))
+                raise Troubled(troubled.source_removed(self.source, position, self._resume(start)))
             if passing is None:
                 return
             if position < start:
@@ -373,7 +375,7 @@ class PartitionCopy:
         """
         copied = self.acknowledged.source_offset
         if self.settled and self.fetch_offset == copied:
-            raise Troubled(troubled.source_truncated(self._source, copied, self._resume(end)))
+            raise Troubled(troubled.source_truncated(self.source, copied, self._resume(end)))
 
     # ---- the target's answers
 
@@ -446,7 +448,7 @@ class PartitionCopy:
         if record_error is None or not first_refused:
             return
         if outgoing.count == 1:
-            raise Troubled(troubled.record_refused(self._source, outgoing.source_first, record_error))
+            raise Troubled(troubled.record_refused(self.source, outgoing.source_first, record_error))
         self._singly_to = outgoing.source_next
 
     def lost(self) -> None:

@@ -37,10 +37,10 @@ def pieces_of(batch: Batch, position: int, assignment: Assignment, *, singly: bo
     codec = assignment.compress_with
     if codec is not None and batch.magic == 2 and batch.codec == "none":
         batch = compress_batch(batch, codec)
-    leave_out = reaching_into(batch, position, assignment.skip)
+    leave_out = reaching_into(batch, position, assignment.skip) if assignment.skip else ()
     if not (leave_out or singly) and needs_repack(batch, position, assignment.max_message_bytes) is None:
-        runs = ((batch.base_offset, batch.count),)
-        return (Piece(batch, batch.base_offset, batch.next_offset, runs),)
+        first = batch.base_offset
+        return (Piece(batch, first, batch.next_offset, ((first, batch.count),)),)
     try:
         repacked = repack(
             batch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
 from mirror_ray.model.assignment import Assignment
@@ -15,6 +16,27 @@ BLOCK_SEGMENTS = 32
 _WAITING_BLOCKS = 512
 
 
+@dataclass(slots=True)
+class _Growing:
+    """A segment that batches are added to, as they are acknowledged."""
+
+    source: int
+    target: int
+    length: int
+    number: int
+
+    def is_followed_by(self, source: int, target: int, number: int) -> bool:
+        length = self.length
+        return (
+            source == self.source + length
+            and target == self.target + length
+            and number == (self.number + length) % SEQUENCE_MODULUS
+        )
+
+    def segment(self) -> Segment:
+        return Segment(self.source, self.target, self.length, self.number)
+
+
 class SegmentLog:
     """The segments of one assignment, as blocks."""
 
@@ -22,20 +44,20 @@ class SegmentLog:
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
-        self._full: deque[list[Segment]] = deque(maxlen=_WAITING_BLOCKS)
-        self._open: list[Segment] = []
+        self._full: deque[list[_Growing]] = deque(maxlen=_WAITING_BLOCKS)
+        self._open: list[_Growing] = []
         #: Whether there is anything that no block said; and the source position that was told last.
         self._untold = False
         self._told = -1
 
     def begin(self, pair: Anchor) -> None:
         """Copying goes on from there, whatever was said before."""
-        self._put(Segment(pair.source_offset, pair.target_offset, 0, pair.next_sequence))
+        self._put(pair.source_offset, pair.target_offset, 0, pair.next_sequence)
 
     def add(self, runs: Iterable[tuple[int, int]], target_offset: int, sequence: int) -> None:
         """A batch was acknowledged at ``target_offset``: runs of (source offset, records), in order."""
         for source, count in runs:
-            self._put(Segment(source, target_offset, count, sequence))
+            self._put(source, target_offset, count, sequence)
             target_offset += count
             sequence = (sequence + count) % SEQUENCE_MODULUS
 
@@ -49,36 +71,27 @@ class SegmentLog:
         self._untold, self._told = False, source_next
         return blocks
 
-    def _put(self, segment: Segment) -> None:
+    def _put(self, source: int, target: int, length: int, number: int) -> None:
         self._untold = True
-        last = self._open[-1] if self._open else None
-        if last is not None and _follows(last, segment):
-            self._open[-1] = last._replace(length=last.length + segment.length)
+        if self._open and self._open[-1].is_followed_by(source, target, number):
+            self._open[-1].length += length
             return
         if len(self._open) >= BLOCK_SEGMENTS:
             self._full.append(self._open)
             self._open = []
-        self._open.append(segment)
+        self._open.append(_Growing(source, target, length, number))
 
-    def _block(self, segments: list[Segment], source_next: int) -> SegmentBlock:
+    def _block(self, segments: list[_Growing], source_next: int) -> SegmentBlock:
         each = self._assignment
         return SegmentBlock(
             source=each.partition.source,
             source_topic_id=each.source_topic_id,
             target_topic_id=each.target_topic_id,
             epoch=each.epoch,
-            segments=tuple(segments),
+            segments=tuple(each.segment() for each in segments),
             source_next=source_next,
         )
 
 
-def _end(segment: Segment) -> int:
+def _end(segment: _Growing) -> int:
     return segment.source + segment.length
-
-
-def _follows(before: Segment, segment: Segment) -> bool:
-    return (
-        segment.source == before.source + before.length
-        and segment.target == before.target + before.length
-        and segment.number == (before.number + before.length) % SEQUENCE_MODULUS
-    )
