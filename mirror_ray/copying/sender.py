@@ -10,9 +10,9 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.groups import GROUP_BYTES, CommitGroups
@@ -39,6 +39,8 @@ _STALL_S = 1.5
 TRANSIENT = PASSING | {"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"}
 #: Errors that a record in the batch brings about: it is looked for by sending each on its own.
 RECORD_ERRORS = frozenset({"INVALID_RECORD", "INVALID_TIMESTAMP", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+#: Small requests are written together, up to so much.
+_WRITE_BYTES = 64 << 10
 
 
 class Lease(Protocol):
@@ -53,12 +55,23 @@ class Lease(Protocol):
         ...
 
 
+class _Request(NamedTuple):
+    """One that is about to be sent."""
+
+    body: list[bytes | memoryview]
+    #: Whose batches it holds, by their remote partition; an answer removes its own.
+    sent: dict[PartitionKey, PartitionCopy]
+    size_bytes: int
+    #: Whether its answer comes from all in-sync replicas.
+    committing: bool
+
+
 class Sender:
     """Sends what ``schedule``-d partitions have ready to one broker, until ``close``.
 
-    ``on_answered()`` is called after each answer; ``on_acknowledged(copy)`` or ``on_refused(copy, error, message)`` for
-    each batch; ``on_stopped(copy, error)`` when a partition must not go on; ``on_lost(copy)`` when the connection was
-    lost with a batch of it in flight.
+    ``on_answered()`` is called after each answer; ``on_acknowledged(copy)`` when batches of it were committed, or were
+    taken though it copies no more; ``on_refused(copy, error, message)`` for each batch; ``on_stopped(copy, error)``
+    when a partition must not go on; ``on_lost(copy)`` when the connection was lost with a batch of it in flight.
 
     For comparison alone, ``group_bytes`` (0: each batch with ``acks=all``) and ``most_requests`` in flight.
     """
@@ -104,7 +117,7 @@ class Sender:
 
     def schedule(self, copy: PartitionCopy) -> None:
         """The copy may have something to send."""
-        if copy.sendable and copy not in self._queued:
+        if copy not in self._queued and copy.sendable:
             self._queued.add(copy)
             self._queue.append(copy)
             self._wake.set()
@@ -163,23 +176,21 @@ class Sender:
                 await asyncio.sleep(self._resume_at - loop.time())
             # From here to ``send`` nothing is awaited, and nothing that was sent before waits in this process.
             await connection.drain()
-            batches, acks = self._compose(version) if self._requests < self._allowed_requests else ([], 0)
-            if batches:
-                sent = [(key, copy) for key, copy, _ in batches]
-                views = [(key, view) for key, _, view in batches]
-                body = produce.encode_produce(version, acks, self._timeout_ms, views)
-                if not self._lease.lasts():
-                    # This process stood still since it looked: as if the request had been sent, and its answer lost.
-                    connection.abort("the lease ran out before a request was sent")
-                    self._lost(sent)
-                    return
-                self._requests += 1
-                future = connection.send(produce.API_KEY, version, flexible, body)
-                committed = acks == produce.ALL_REPLICAS
-                future.add_done_callback(partial(self._answered, connection, version, sent, committed))
+            requests = self._compose_some(version)
+            if not requests:
+                self._wake.clear()
+                await self._wake.wait()
                 continue
-            self._wake.clear()
-            await self._wake.wait()
+            if not self._lease.lasts():
+                # This process stood still since it looked: as if the requests had been sent, and their answers lost.
+                connection.abort("the lease ran out before a request was sent")
+                for request in requests:
+                    self._lost(request.sent.values())
+                return
+            self._requests += len(requests)
+            answers = connection.send_together(produce.API_KEY, version, flexible, [each.body for each in requests])
+            for request, answer in zip(requests, answers, strict=True):
+                answer.add_done_callback(partial(self._answered, connection, version, request.sent, request.committing))
 
     def _forget_depth(self) -> None:
         """On a new connection nothing was acknowledged yet: each partition begins with a single batch."""
@@ -187,35 +198,52 @@ class Sender:
             copy.deep = False
         self._keys.clear()
 
-    def _compose(self, version: int) -> tuple[list[tuple[PartitionKey, PartitionCopy, memoryview]], int]:
-        """One batch of each partition that waits, up to the largest request, and the acknowledgement they need."""
+    def _compose_some(self, version: int) -> list[_Request]:
+        """The requests that may go out now, or those of them that are worth a write of their own."""
+        requests: list[_Request] = []
+        room, size = self._allowed_requests - self._requests, 0
+        while len(requests) < room and size < _WRITE_BYTES:
+            request = self._compose(version)
+            if request is None:
+                break
+            requests.append(request)
+            size += request.size_bytes
+        return requests
+
+    def _compose(self, version: int) -> _Request | None:
+        """One batch of each partition that waits, up to the largest request; None where nothing does."""
         by_id = version >= produce.FIRST_TOPIC_ID_VERSION
-        batches: list[tuple[PartitionKey, PartitionCopy, memoryview]] = []
-        shared: set[PartitionKey] = set()
+        sent: dict[PartitionKey, PartitionCopy] = {}
+        batches: list[tuple[PartitionKey, memoryview]] = []
         size = 0
         acks, now_s = produce.LEADER_ALONE, asyncio.get_running_loop().time()
         for _ in range(len(self._queue)):
             copy = self._queue[0]
             key = self._key(copy, by_id)
+            more = copy.sendable
             # Two copies may share a remote partition, and a request holds one batch of each.
-            if copy.sendable and key not in shared and self._lease.holds(copy.assignment.partition.source):
+            if more and key not in sent and self._lease.holds(copy.source):
                 if batches and size + copy.pipeline.ready[0].size_bytes > self._max_request_bytes:
                     break
                 outgoing = copy.take()
                 size += outgoing.size_bytes
-                batches.append((key, copy, outgoing.view))
-                if copy.assignment.shared:
-                    shared.add(key)
-                if self._groups.ends(copy, outgoing.size_bytes, now_s, more=copy.sendable):
+                sent[key] = copy
+                batches.append((key, outgoing.view))
+                more = copy.sendable
+                if self._groups.ends(copy, outgoing.size_bytes, now_s, more=more):
                     acks = produce.ALL_REPLICAS
             self._queue.popleft()
-            if copy.sendable:
+            if more:
                 self._queue.append(copy)
             else:
                 self._queued.discard(copy)
-        if acks == produce.ALL_REPLICAS:
-            self._groups.committing(copy for _, copy, _ in batches)
-        return batches, acks
+        if not batches:
+            return None
+        committing = acks == produce.ALL_REPLICAS
+        if committing:
+            self._groups.committing(sent.values())
+        body = produce.encode_produce(version, acks, self._timeout_ms, batches)
+        return _Request(body, sent, size, committing)
 
     def _key(self, copy: PartitionCopy, by_id: bool) -> PartitionKey:
         key = self._keys.get(copy)
@@ -229,53 +257,58 @@ class Sender:
         self,
         connection: Connection,
         version: int,
-        sent: list[tuple[PartitionKey, PartitionCopy]],
-        committed: bool,
+        sent: dict[PartitionKey, PartitionCopy],
+        committing: bool,
         future: asyncio.Future[memoryview],
     ) -> None:
         self._requests -= 1
         self._wake.set()
         if future.cancelled() or future.exception() is not None:
-            self._lost(sent)
+            self._lost(sent.values())
             return
         try:
             answers, throttle_ms = produce.decode_produce(version, future.result())
         except CorruptBatchError as error:
             connection.abort(str(error))
-            self._lost(sent)
+            self._lost(sent.values())
             return
         self._allowed_requests = 1 if throttle_ms else min(self._allowed_requests + 1, self._most_requests)
         if throttle_ms:
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + throttle_ms / 1000)
             connection.expect_silence(throttle_ms / 1000)
-        by_key = dict(sent)
         for answer in answers:
-            copy = by_key.pop(answer.key, None)
+            copy = sent.pop(answer.key, None)
             if copy is not None and copy.pipeline.in_flight:
-                self._take_answer(copy, answer, committed)
+                self._take_answer(copy, answer, committing)
                 if answer.error_code and copy.pipeline.in_flight:
                     # What failed for a moment may succeed the next, and a producer be forgotten: nothing behind it may.
                     connection.abort(f"{copy.assignment.target} was refused with more behind it")
-        self._lost(list(by_key.items()))
+        if sent:
+            self._lost(sent.values())
         self._on_answered()
 
     def _take_answer(self, copy: PartitionCopy, answer: produce.ProducedPartition, committed: bool) -> None:
-        error, message = error_info(answer.error_code).name, answer.error_message
+        if answer.error_code:
+            self._take_refusal(copy, error_info(answer.error_code).name, answer.error_message)
+            return
         try:
-            if answer.error_code:
-                copy.failed(f"{error} ({message})" if error in RECORD_ERRORS else None)
-            else:
-                copy.answered(answer.base_offset, committed=committed)
+            copy.answered(answer.base_offset, committed=committed)
         except Troubled as troubled:
             self._on_stopped(copy, troubled)
             return
-        if answer.error_code:
-            self._on_refused(copy, error, message)
-            return
-        self._on_acknowledged(copy)
+        if committed or copy.state != "copying":
+            self._on_acknowledged(copy)
         self.schedule(copy)
 
-    def _lost(self, sent: list[tuple[PartitionKey, PartitionCopy]]) -> None:
-        for _, copy in sent:
+    def _take_refusal(self, copy: PartitionCopy, error: str, message: str | None) -> None:
+        try:
+            copy.failed(f"{error} ({message})" if error in RECORD_ERRORS else None)
+        except Troubled as troubled:
+            self._on_stopped(copy, troubled)
+        else:
+            self._on_refused(copy, error, message)
+
+    def _lost(self, copies: Iterable[PartitionCopy]) -> None:
+        for copy in copies:
             self._on_lost(copy)
         self._wake.set()

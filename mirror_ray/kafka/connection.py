@@ -19,8 +19,7 @@ import struct
 import termios
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 from kio.index import load_response_from_request
 from kio.serial import entity_reader, entity_writer
@@ -52,8 +51,7 @@ Buffer = bytes | bytearray | memoryview
 Answer = asyncio.Future[memoryview]
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     api_key: int
     api_version: int
     flexible: bool
@@ -61,8 +59,7 @@ class _Request:
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class _Outstanding:
+class _Outstanding(NamedTuple):
     correlation_id: int
     flexible_header: bool
     sent_at: float
@@ -198,8 +195,8 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(f"re-authentication failed: {error}")
             return
         held, self._held = self._held, None
-        for request in held or ():
-            self._transmit(request)
+        if held:
+            self._transmit(held)
 
     # Asking
 
@@ -232,14 +229,21 @@ class Connection(asyncio.BufferedProtocol):
         Returns:
             The future body of the answer, after the response header: writable, and a buffer of its own.
         """
-        request = _Request(api_key, api_version, flexible, parts, self._loop.create_future())
+        return self.send_together(api_key, api_version, flexible, [parts])[0]
+
+    def send_together(
+        self, api_key: int, api_version: int, flexible: bool, bodies: Sequence[Sequence[Buffer]]
+    ) -> list[Answer]:
+        """Send requests of one kind, in order, by one write. Parts and answers as with :meth:`send`."""
+        requests = [_Request(api_key, api_version, flexible, parts, self._loop.create_future()) for parts in bodies]
         if self._lost is not None:
-            _fail_quietly(request.answer, self._lost)
+            for request in requests:
+                _fail_quietly(request.answer, self._lost)
         elif self._held is not None:
-            self._held.append(request)
+            self._held += requests
         else:
-            self._transmit(request)
-        return request.answer
+            self._transmit(requests)
+        return [request.answer for request in requests]
 
     async def request(self, entity: RequestPayload) -> Any:
         """Send one of kio's request entities and return kio's response entity of the same API and version.
@@ -257,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._lost is not None:
             _fail_quietly(request.answer, self._lost)
         else:
-            self._transmit(request)
+            self._transmit([request])
         return request.answer
 
     async def _ask(self, entity: RequestPayload, send: Callable[[int, int, bool, Sequence[Buffer]], Answer]) -> Any:
@@ -287,27 +291,32 @@ class Connection(asyncio.BufferedProtocol):
         if self._lost is not None:
             raise ConnectionError(str(self._lost))
 
-    def _transmit(self, request: _Request) -> None:
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        views = [view for part in request.parts if (view := memoryview(part)).nbytes]
-        head = request_header(
-            api_key=request.api_key,
-            api_version=request.api_version,
-            correlation_id=correlation_id,
-            client_id=self._client_id,
-            flexible=request.flexible,
-            body_bytes=sum(view.nbytes for view in views),
-        )
-        now = self._loop.time()
-        flexible_header = request.flexible and request.api_key != API_VERSIONS_KEY
-        self._outstanding.append(_Outstanding(correlation_id, flexible_header, now, request.answer))
+    def _transmit(self, requests: Sequence[_Request]) -> None:
+        pieces: list[Buffer] = []
+        now, size = self._loop.time(), 0
+        for request in requests:
+            self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+            body_bytes = sum(map(len, request.parts))
+            head = request_header(
+                api_key=request.api_key,
+                api_version=request.api_version,
+                correlation_id=correlation_id,
+                client_id=self._client_id,
+                flexible=request.flexible,
+                body_bytes=body_bytes,
+            )
+            pieces.append(head)
+            pieces += request.parts
+            size += len(head) + body_bytes
+            flexible_header = request.flexible and request.api_key != API_VERSIONS_KEY
+            self._outstanding.append(_Outstanding(correlation_id, flexible_header, now, request.answer))
         if self._watch is None:
             self._watch = self._loop.call_later(self._look_every_s, self._check_head_of_line)
-        self._write([memoryview(head), *views])
+        self._write(pieces, size)
 
-    def _write(self, parts: list[memoryview]) -> None:
-        self._written_bytes += sum(part.nbytes for part in parts)
-        if not self._plain or sum(part.nbytes for part in parts) < _JOINED_BYTES:
+    def _write(self, parts: list[Buffer], size: int) -> None:
+        self._written_bytes += size
+        if not self._plain or size < _JOINED_BYTES:
             # One piece: each part would become TLS records of its own, and many small ones cost more than a copy.
             self._transport.write(b"".join(parts))
             return
@@ -321,10 +330,10 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort(str(error))
                 return
         for part in parts:
-            if sent >= part.nbytes:
-                sent -= part.nbytes
+            if sent >= len(part):
+                sent -= len(part)
                 continue
-            self._transport.write(part.cast("B")[sent:])
+            self._transport.write(memoryview(part)[sent:])
             sent = 0
 
     # Being answered

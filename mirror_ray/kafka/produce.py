@@ -26,6 +26,8 @@ _HEAD_FLEXIBLE = struct.Struct(">bhi")
 _HEAD = struct.Struct(">hhi")
 _INT = struct.Struct(">i")
 _ANSWER = struct.Struct(">ihqqq")
+#: Behind an answer, as a rule: no errors of records, no message, no tags.
+_NOTHING_MORE = b"\1\0\0"
 
 
 @dataclass(slots=True)
@@ -47,19 +49,16 @@ def encode_produce(
     for key, batch in batches:
         topics.setdefault(key.topic, []).append((key.partition, batch))
     head = _HEAD_FLEXIBLE.pack(0, acks, timeout_ms) if flexible else _HEAD.pack(-1, acks, timeout_ms)
-    pending = bytearray(head + array_length(flexible, len(topics)))
+    pending = head + array_length(flexible, len(topics))
+    no_tags = b"\0" if flexible else b""
     parts: list[bytes | memoryview] = []
     for topic, partitions in topics.items():
         pending += topic_key(by_id, flexible, topic) + array_length(flexible, len(partitions))
         for partition, batch in partitions:
-            pending += _INT.pack(partition) + array_length(flexible, len(batch))
-            parts += (bytes(pending), batch)
-            pending = bytearray(b"\0" if flexible else b"")
-        if flexible:
-            pending.append(0)
-    if flexible:
-        pending.append(0)
-    parts.append(bytes(pending))
+            parts += (pending + _INT.pack(partition) + array_length(flexible, len(batch)), batch)
+            pending = no_tags
+        pending += no_tags
+    parts.append(pending + no_tags)
     return parts
 
 
@@ -83,7 +82,12 @@ def _decode_flexible(version: int, body: memoryview) -> tuple[list[ProducedParti
         count, at = read_uvarint(body, at)
         for _ in range(count - 1):
             index, error, base_offset, _time, _start = _ANSWER.unpack_from(body, at)
-            record_errors, at = read_uvarint(body, at + _ANSWER.size)
+            at += _ANSWER.size
+            if body[at : at + 3] == _NOTHING_MORE:
+                answers.append(ProducedPartition(PartitionKey(topic, index), error, base_offset, None))
+                at += 3
+                continue
+            record_errors, at = read_uvarint(body, at)
             message: str | None = None
             for _ in range(record_errors - 1):
                 text, at = _compact_nullable(body, at + 4)
