@@ -8,12 +8,14 @@ from mirror_ray.copying.outgoing import Budget, Outgoing
 from mirror_ray.model.anchor import SEQUENCE_MODULUS
 
 _RELEASED = memoryview(b"")
+#: What a batch takes in memory besides its bytes, about: for small ones that is as much again.
+_OBJECTS_BYTES = 1024
 
 
 class Pipeline:
     """Batches wait in ``ready``, then in ``in_flight``, then, where the leader alone has them, in ``uncommitted``.
 
-    Guarantees: all bytes that it holds are on the account of ``budget``, and on none once it is empty.
+    Guarantees: all that it holds is on the account of ``budget``, and nothing once it is empty.
     """
 
     __slots__ = ("_boundaries", "_remembered", "budget", "in_flight", "ready", "size_bytes", "uncommitted")
@@ -42,8 +44,9 @@ class Pipeline:
     def add(self, outgoing: Outgoing) -> None:
         """Put a batch at the end."""
         self.ready.append(outgoing)
-        self.size_bytes += outgoing.size_bytes
-        self.budget.used_bytes += outgoing.size_bytes
+        held_bytes = outgoing.size_bytes + _OBJECTS_BYTES
+        self.size_bytes += held_bytes
+        self.budget.used_bytes += held_bytes
 
     def take(self) -> Outgoing:
         """The next batch to send."""
@@ -101,5 +104,6 @@ class Pipeline:
 
     def _release(self, outgoing: Outgoing) -> None:
         outgoing.view = _RELEASED
-        self.size_bytes -= outgoing.size_bytes
-        self.budget.used_bytes -= outgoing.size_bytes
+        held_bytes = outgoing.size_bytes + _OBJECTS_BYTES
+        self.size_bytes -= held_bytes
+        self.budget.used_bytes -= held_bytes
