@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirror_ray.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch, ControlType
+from mirror_ray.records.batch import CONTROL_BIT, Batch, ControlType
 from mirror_ray.records.decode import control_type
-
-_OF_A_TRANSACTION = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class CommittedOnly:
@@ -29,7 +27,7 @@ class CommittedOnly:
     def copies(self, batch: Batch) -> bool:
         """Whether the batch holds records that a read_committed consumer would see."""
         coming = self._coming
-        if not (coming or batch.attributes & _OF_A_TRANSACTION):
+        if not (coming or self._aborting or batch.attributes & CONTROL_BIT):
             return batch.count > 0
         while coming and coming[-1][1] <= batch.last_offset:
             self._aborting.add(coming.pop()[0])
