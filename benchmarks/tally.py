@@ -4,7 +4,7 @@
 
     .venv/bin/python benchmarks/tally.py [--batches N]
 
-CPU time of this process, without brokers. What they cost a whole replicator, ``figures.py`` measures: once as it is and
+CPU time of this process, without brokers. What they cost a whole replicator, ``engine.py`` measures: once as it is and
 once ``--with emit.statistics.enabled=false``.
 """
 
