@@ -17,6 +17,9 @@ from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import FlowPartition, TopicPartition
 
+#: Partitions of a topic that are asked again before all of them are, where some could not be asked.
+_SAMPLE = 16
+
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
@@ -52,6 +55,8 @@ class Anchoring:
         #: Partitions of these topics that are still copied as if nobody else wrote there.
         self._alone: set[TopicPartition] = set()
         self._seen = 0
+        #: By topic, partitions that could not be asked when all were: some are asked before all are asked again.
+        self._missing: dict[str, list[int]] = {}
 
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether the partition must not be copied before its record says that others write there too."""
@@ -115,6 +120,7 @@ class Anchoring:
             reason = None if shared else discovery.occupied_refusal(remotes[topic], seen)
             if reason is not None:
                 refused[topic] = reason
+                self._missing.pop(topic, None)
                 continue
             if any(each.bounds is None or each.start is None for each in partitions.values()):
                 continue
@@ -132,6 +138,10 @@ class Anchoring:
         return refused
 
     async def _look(self, remotes: Mapping[str, str], source: Cluster, target: Cluster) -> dict[str, dict[int, _Fresh]]:
+        """What is seen of new partitions; topics of which nothing new can be known yet are left out.
+
+        Thousands of partitions that were created just now get their leaders one after the other.
+        """
         records = self._ledger.by_topic()
         numbers: dict[str, list[int]] = {}
         for topic, name in remotes.items():
@@ -143,11 +153,19 @@ class Anchoring:
                 open_ones = discovery.unaccounted(source.topics[topic], remote, records.get(topic, {}))
                 if open_ones:
                     numbers[topic] = open_ones
+        doubtful = {topic: self._missing[topic][:_SAMPLE] for topic in numbers if topic in self._missing}
+        waiting = _unanswered(await self._ask(doubtful, remotes))
+        seen = await self._ask({topic: each for topic, each in numbers.items() if topic not in waiting}, remotes)
+        self._missing = {topic: self._missing[topic] for topic in waiting} | _unanswered(seen)
+        return seen
+
+    async def _ask(
+        self, numbers: Mapping[str, Sequence[int]], remotes: Mapping[str, str]
+    ) -> dict[str, dict[int, _Fresh]]:
         if not numbers:
             return {}
         there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
-        bounds = await self._port.target_bounds(there)
-        starts = await self._starts(numbers)
+        bounds, starts = await asyncio.gather(self._port.target_bounds(there), self._starts(numbers))
         return {
             topic: {
                 number: _Fresh(
@@ -180,3 +198,12 @@ class Anchoring:
 
     def _of(self, partition: TopicPartition) -> FlowPartition:
         return FlowPartition(self._name, partition.topic, partition.partition)
+
+
+def _unanswered(seen: Mapping[str, Mapping[int, _Fresh]]) -> dict[str, list[int]]:
+    """By topic, the partitions that could not be asked on one side or the other."""
+    found = {
+        topic: [number for number, each in partitions.items() if each.bounds is None or each.start is None]
+        for topic, partitions in seen.items()
+    }
+    return {topic: numbers for topic, numbers in found.items() if numbers}

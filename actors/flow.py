@@ -70,6 +70,8 @@ class FlowController:
         self._emit = emit
         self._changed = changed
         self._look = asyncio.Event()
+        #: Both clusters as they were when everything was settled, without anything left to try again.
+        self._done: tuple[Cluster, Cluster] | None = None
         self._opened = False
         self._refused: str | None = None
 
@@ -108,25 +110,39 @@ class FlowController:
 
     async def run(self) -> None:
         """Discover until another coordinator takes the flow over; backs off while a cluster can't be reached."""
-        retry_s = 0.0
+        retry_s, asked = 0.0, True
         while not self.ledger.fenced:
             self._look.clear()
-            if await self.discover():
+            if await self.discover(asked=asked):
                 retry_s = 0.0
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._look.wait(), self.settings.topics.refresh_interval_s)
+                asked = self._look.is_set()
             else:
-                first_s = self._timing.settle_first_s if self.problem is None else self._timing.retry_first_s
-                retry_s = min(max(2 * retry_s, first_s), self._timing.retry_most_s)
+                timing = self._timing
+                next_s = max(1.25 * retry_s, timing.settle_first_s)
+                if self.problem is not None:
+                    next_s = max(2 * retry_s, timing.retry_first_s)
+                retry_s, asked = min(next_s, timing.retry_most_s), True
                 await asyncio.sleep(retry_s)
 
-    async def discover(self) -> bool:
-        """Look at both clusters once and settle every topic; False when that failed, with ``problem`` set."""
+    async def discover(self, *, asked: bool = True) -> bool:
+        """Look at both clusters once and settle every topic.
+
+        ``asked``: not because time has passed; otherwise clusters that are as they were when all was settled cost no
+        more than the look at them.
+
+        Returns:
+            False when something is not settled yet, or all of it failed, with ``problem`` set.
+        """
         try:
             if not self._opened:
                 await self.ledger.open()
                 self._opened = True
             source, target = await self._port.observe()
+            if not asked and self._rests(source, target):
+                return True
+            self._done = None
             self._refused = discovery.cluster_refusal(self.name, self.ledger.flow, source.cluster_id, target.cluster_id)
             undecided = False
             if self._refused is None:
@@ -143,6 +159,11 @@ class FlowController:
         self.discovered = True
         self._bump()
         return not undecided
+
+    def _rests(self, source: Cluster, target: Cluster) -> bool:
+        """Whether nothing has changed since everything was settled, and nothing has to be tried again."""
+        to_try = self.problem is not None or self.ledger.repairs or self.repairs.refused_records()
+        return not to_try and self._done == (source, target)
 
     def _fail(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
@@ -217,9 +238,12 @@ class FlowController:
                 for topic, view in views.items()
             }
         )
-        return undecided or any(
+        undecided = undecided or any(
             view.refused is None and (view.limits is None or not self._complete(view)) for view in self.topics.values()
         )
+        if not undecided and not any(view.refused for view in self.topics.values()):
+            self._done = source, target
+        return undecided
 
     def _complete(self, view: TopicView) -> bool:
         topic = view.source.topic

@@ -51,7 +51,8 @@ class Timing:
     confirm_s: float = 2.0
     retry_first_s: float = 0.5
     retry_most_s: float = 10.0
-    #: A topic that was created just now has no leader yet: looked at again after this, then after longer and longer.
+    #: A topic that was created just now has no leader yet: looked at again after this, then each time after a
+    #: quarter longer, so that what it waits for is seen when a fifth more time has passed than it took.
     settle_first_s: float = 0.05
     #: Heartbeats and consumer groups wait until everything is copying, but not longer: their actors' start would take
     #: the processor from what copies.

@@ -62,6 +62,12 @@ class FakeKafka:
     states: dict[FlowName, dict[str, Document]] = field(default_factory=dict)
     cluster_ids: dict[str, str] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
+    #: Remote partitions without a leader.
+    leaderless: set[TopicPartition] = field(default_factory=set)
+    #: Remote partitions in each question about where they begin and end.
+    asked: list[tuple[TopicPartition, ...]] = field(default_factory=list)
+    #: How often topics were selected: once for each look at the clusters that was gone into.
+    selected: int = 0
     log: list[str] = field(default_factory=list)
     #: Who opened each flow's state last; the others are fenced.
     owners: dict[FlowName, FakeFlowPort] = field(default_factory=dict)
@@ -109,6 +115,7 @@ class FakeFlowPort:
         return self.kafka.seen(self.name.source), self.kafka.seen(self.name.target)
 
     def select(self, source: Cluster) -> Mapping[str, str]:
+        self.kafka.selected += 1
         return {topic: self.naming(topic) for topic in source.topics if "." not in topic}
 
     async def ensure_remote(
@@ -127,9 +134,11 @@ class FakeFlowPort:
         return dict.fromkeys(remote, TargetLimits(max_message_bytes=1_000_000, compress_with=None))
 
     async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
+        self.kafka.asked.append(tuple(partitions))
         return {
             each: LogBounds(start=self.kafka.starts.get(each, 0), end=self.kafka.ends.get(each, 0))
             for each in partitions
+            if each not in self.kafka.leaderless
         }
 
     async def source_offsets(

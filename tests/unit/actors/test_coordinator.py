@@ -45,6 +45,33 @@ async def test_topics_and_partitions_that_appear_are_found(world: World) -> None
     assert "create A.orders 3" in world.kafka.log
 
 
+async def test_only_what_could_not_be_asked_is_asked_again(world: World) -> None:
+    """A topic of many partitions whose leaders come up one by one: all of it once, at the end, in one go."""
+    late = TopicPartition("A.orders", 2)
+    world.kafka.add_topic("A", "orders", 3)
+    world.kafka.leaderless.add(late)
+    await world.coordinator().apply(settings())
+    await eventually(lambda: len(world.kafka.asked) > 2)
+    assert {len(each) for each in world.kafka.asked[1:]} == {1}
+    assert not world.ray.replicators[1].held
+    world.kafka.leaderless.clear()
+    await eventually(lambda: len(world.ray.replicators[1].held) == 3)
+    assert [len(each) for each in world.kafka.asked[-2:]] == [1, 3]
+
+
+async def test_clusters_that_do_not_change_cost_a_look(world: World) -> None:
+    """Nothing is gone into while there is nothing new; a topic that appears is."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    before = world.kafka.selected
+    await asyncio.sleep(0.1)
+    assert world.kafka.selected - before <= 2
+    world.kafka.add_topic("A", "late")
+    await eventually(lambda: partition("late") in world.ray.replicators[1].held)
+
+
 async def test_remote_topic_with_foreign_records_is_refused(world: World) -> None:
     """A remote topic that is not empty and not accounted for is never assigned; the others are."""
     for topic in ("orders", "other"):
