@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, NewType, Self
 
 #: A topic id as Kafka prints it: 22 characters of URL-safe base64. ``NO_TOPIC_ID`` where the broker has none.
@@ -11,8 +10,7 @@ TopicId = NewType("TopicId", str)
 NO_TOPIC_ID = TopicId("")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class FlowName:
+class FlowName(NamedTuple):
     """One ordered pair of cluster aliases, written ``A->B``."""
 
     source: str
@@ -44,9 +42,8 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class FlowPartition:
-    """A source partition in a flow: the unit that is assigned, copied, paused and reported."""
+class FlowPartition(NamedTuple):
+    """A source partition in a flow: the unit that is assigned, copied, paused and reported. A tuple, as above."""
 
     flow: FlowName
     topic: str
