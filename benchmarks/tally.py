@@ -4,8 +4,7 @@
 
     .venv/bin/python benchmarks/tally.py [--batches N]
 
-CPU time of this process, without brokers. What they cost a whole replicator, ``engine.py`` measures: once as it is and
-once ``--with emit.statistics.enabled=false``.
+CPU time of this process, without brokers. What all of a copy costs, ``engine.py`` measures.
 """
 
 from __future__ import annotations

@@ -376,12 +376,12 @@ class FlowCopier:
             on_moved=self._life.moved,
         )
 
-    def _new_sender(self, broker_id: int) -> Sender:
+    def _new_sender(self, broker_id: int, lane: int) -> Sender:
         settings = self._settings.produce
         return Sender(
             self._target,
             broker_id,
-            purpose="produce",
+            purpose=f"produce {lane}",
             max_request_bytes=settings.max_request_bytes,
             timeout_ms=settings.request_timeout_ms,
             send_buffer_bytes=settings.send_buffer_bytes,

@@ -1,4 +1,4 @@
-"""The target side of a flow's data path: one loop and one connection for each target broker.
+"""The target side of a flow's data path: a loop with a connection to one target broker.
 
 A request holds one batch of each partition that has one ready; requests follow each other without waiting for answers.
 The broker answers a connection's requests in order. Which of them wait for all in-sync replicas, ``groups`` says.
@@ -113,7 +113,7 @@ class Sender:
         self._keys: dict[PartitionCopy, PartitionKey] = {}
         self._resume_at = 0.0
         self._wake = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name=f"produce {purpose} to broker {broker_id}")
+        self._task = asyncio.create_task(self._run(), name=f"{purpose} to broker {broker_id}")
 
     def schedule(self, copy: PartitionCopy) -> None:
         """The copy may have something to send."""
@@ -157,7 +157,7 @@ class Sender:
             except Exception as error:
                 attempts += 1
                 unforeseen = not isinstance(error, OSError | MirrorError)
-                log.info("produce %s to broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
+                log.info("%s to broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
                 self._give_back()
                 await asyncio.sleep(backoff_s(attempts, _FIRST_BACKOFF_S, _LAST_BACKOFF_S))
 

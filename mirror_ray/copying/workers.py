@@ -1,22 +1,32 @@
-"""The fetchers and senders of a flow, one for each broker, and which copies each has."""
+"""The fetchers and senders of a flow, and which copies each has: one fetcher and two senders for each broker.
+
+A broker handles one connection's requests one after another, and unpacks every compressed batch to check it. With one
+sender a single one of its threads does that, and everything else waits for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable
 
 from mirror_ray.copying.fetcher import Fetcher
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.sender import Sender
+from mirror_ray.model.names import TopicPartition
+
+#: More would make small requests smaller: each holds one batch of each of its own partitions.
+_LANES = 2
 
 
 class Workers:
     """Makes a fetcher or a sender when the first copy needs the broker; they last until ``close``."""
 
-    def __init__(self, new_fetcher: Callable[[int], Fetcher], new_sender: Callable[[int], Sender]) -> None:
+    def __init__(self, new_fetcher: Callable[[int], Fetcher], new_sender: Callable[[int, int], Sender]) -> None:
         self._new_fetcher, self._new_sender = new_fetcher, new_sender
         self._fetchers: dict[int, Fetcher] = {}
-        self._senders: dict[int, Sender] = {}
+        #: By broker and lane.
+        self._senders: dict[tuple[int, int], Sender] = {}
         self._fetching: dict[PartitionCopy, Fetcher] = {}
         self._sending: dict[PartitionCopy, Sender] = {}
 
@@ -27,9 +37,10 @@ class Workers:
         refusal will tell it to.
         """
         if copy not in self._sending:
-            if writer not in self._senders:
-                self._senders[writer] = self._new_sender(writer)
-            self._sending[copy] = self._senders[writer]
+            lane = (writer, lane_of(copy.assignment.target))
+            if lane not in self._senders:
+                self._senders[lane] = self._new_sender(*lane)
+            self._sending[copy] = self._senders[lane]
         self._sending[copy].schedule(copy)
         if reader not in self._fetchers:
             self._fetchers[reader] = self._new_fetcher(reader)
@@ -83,3 +94,8 @@ class Workers:
         """End all of them."""
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
         await asyncio.gather(*(sender.close() for sender in self._senders.values()))
+
+
+def lane_of(target: TopicPartition) -> int:
+    """Which of a broker's senders has a remote partition: always the same, whoever copies into it."""
+    return (zlib.crc32(target.topic.encode()) + target.partition) % _LANES
