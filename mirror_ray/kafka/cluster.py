@@ -19,7 +19,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import RequestPayload
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.connection import TCP_USER_TIMEOUT_MS, Connection
+from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import (
     LEADER_NOT_AVAILABLE,
     NETWORK_EXCEPTION,
@@ -38,6 +38,7 @@ from mirror_ray.kafka.offsets import (
     list_offsets,
     log_ends,
 )
+from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition

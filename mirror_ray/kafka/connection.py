@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import functools
 import io
-import os
 import socket
 import ssl
 import struct
@@ -27,6 +26,7 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.kafka import sasl
 from mirror_ray.kafka.framing import BadFrameError, FrameReader
+from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS, raise_setup_error, set_options
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.kafka.wire_control import (
     API_VERSIONS_KEY,
@@ -35,10 +35,7 @@ from mirror_ray.kafka.wire_control import (
     parse_api_versions,
     request_header,
 )
-from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
-
-#: Unacknowledged bytes make the kernel give up after this long, so that nothing of ours is delivered much later.
-TCP_USER_TIMEOUT_MS = 20_000
+from mirror_ray.model.errors import KafkaProtocolError
 
 _MAX_PARTS = 1024
 _LOOK_BENEATH_S = 0.001
@@ -133,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
             if connection._lost is None:
                 connection._fail("the connection was not set up")
             connection._drop()
-            _raise_setup_error(error, connection, security, setup_timeout_s)
+            raise_setup_error(error, connection.name, security, setup_timeout_s)
         return connection
 
     # Setting up
@@ -144,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         addresses = await self._loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         for index, (family, kind, protocol, _, address) in enumerate(addresses):
             self._socket = socket.socket(family, kind, protocol)
-            _set_options(self._socket, receive_bytes, send_bytes, user_timeout_ms)
+            set_options(self._socket, receive_bytes, send_bytes, user_timeout_ms)
             try:
                 await self._loop.sock_connect(self._socket, address)
                 break
@@ -461,19 +458,6 @@ class Connection(asyncio.BufferedProtocol):
             _fail_quietly(self._writable, self._lost)
 
 
-def _set_options(sock: socket.socket, receive_bytes: int, send_bytes: int, user_timeout_ms: int) -> None:
-    sock.setblocking(False)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Before connecting: the window scale is agreed on in the handshake.
-    if receive_bytes > 0:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    if send_bytes > 0:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
-
-
 def _fail_quietly(future: asyncio.Future[Any], lost: ConnectionError) -> None:
     """Fail it with an error of its own; one that nobody awaits is not worth a line in the log."""
     if future.done():
@@ -482,23 +466,6 @@ def _fail_quietly(future: asyncio.Future[Any], lost: ConnectionError) -> None:
     error.__cause__ = lost.__cause__
     future.set_exception(error)
     future.exception()
-
-
-def _raise_setup_error(
-    error: BaseException, connection: Connection, security: ClientSecurity, setup_timeout_s: float
-) -> None:
-    refusal = next((e for e in (error, error.__cause__) if isinstance(e, ssl.SSLError)), None)
-    if refusal is not None:
-        raise ClusterUnreachableError(
-            f"cluster {security.alias}: no TLS with {connection.name}: {security.explain_tls(refusal)}"
-        ) from error
-    if isinstance(error, TimeoutError):
-        reason = f"no connection within {setup_timeout_s:g} s"
-        raise ConnectionError(f"{connection.name}: {reason}") from error
-    if isinstance(error, OSError) and not (isinstance(error, ConnectionError) and error.errno is None):
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
-        raise ConnectionError(f"{connection.name}: {reason}") from error
-    raise error
 
 
 @functools.cache
