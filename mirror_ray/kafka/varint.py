@@ -7,6 +7,10 @@ import struct
 
 def uvarint(value: int) -> bytes:
     """Encode an unsigned varint."""
+    if value < 0x80:
+        return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
