@@ -11,11 +11,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray
+from ray._private.worker import WORKER_MODE, global_worker
+
+from mirror_ray.attach import spare_arrow
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
 
 _T = TypeVar("_T", bound=type)
+
+if global_worker.mode == WORKER_MODE:
+    spare_arrow()
 
 
 def _passes_on(*methods: str) -> Callable[[_T], _T]:

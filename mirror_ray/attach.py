@@ -25,7 +25,17 @@ from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NoAnswerError, NotRunningError
 from mirror_ray.own_ray import OwnRay
 
-__all__ = ["Mirror", "attach", "cause", "connect", "disconnect", "find_coordinator", "first_line", "prepare"]
+__all__ = [
+    "Mirror",
+    "attach",
+    "cause",
+    "connect",
+    "disconnect",
+    "find_coordinator",
+    "first_line",
+    "prepare",
+    "spare_arrow",
+]
 
 _PROBE_TIMEOUT_S = 5.0
 #: How often a coordinator that restarts is asked again.
@@ -100,6 +110,16 @@ def prepare(*, loopback: bool) -> None:
     if late:
         # Makes Ray read its environment again.
         Config.initialize("")
+
+
+def spare_arrow() -> None:
+    """For a process that is ours alone, before Ray pickles anything in it: it has no Arrow tables.
+
+    Where pyarrow is installed Ray imports it otherwise, and numpy with it, to pickle tables well: a sixth of a second.
+    """
+    from ray._private import arrow_serialization
+
+    arrow_serialization._register_custom_datasets_serializers = lambda _context: None  # noqa: SLF001
 
 
 def probe(address: str) -> None:

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirror_ray import own_ray
-from mirror_ray.attach import attach, cause, connect, disconnect, find_coordinator, first_line, prepare, probe
+from mirror_ray.attach import (
+    attach,
+    cause,
+    connect,
+    disconnect,
+    find_coordinator,
+    first_line,
+    prepare,
+    probe,
+    spare_arrow,
+)
 from mirror_ray.cli.output import say
 from mirror_ray.devcluster.ports import free_port
 from mirror_ray.mirror import Mirror
@@ -63,6 +73,7 @@ def start(
                 fresh = start_ray(name, detached=detach)
             connect(name, address)
             _keep_stdout_for_data()
+            spare_arrow()
             joined = find_coordinator(name) is not None
             _start_system(settings, name, replicators)
             mirror = attach(name, address)
