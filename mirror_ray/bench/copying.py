@@ -121,17 +121,17 @@ class RestartRun:
         killed_s, at_kill = time.monotonic(), ends.total()
         if self._leg.whole:
             system.start()
-        progress.until(at_kill + 1, box_s)
-        recovered_s = progress.last_s
+        figures: dict[str, float] = {"copied_at_kill": at_kill}
+        notes = []
+        if at_kill < data.records:
+            progress.until(at_kill + 1, box_s)
+            figures["recovery_s"] = progress.last_s - killed_s
+        else:
+            notes.append("all was copied before it was killed")
         finished = progress.until(data.records, box_s)
+        if not finished:
+            notes.append(f"not all copied {box_s:.0f} s later")
         progress.settle(_QUIET_AFTER_CRASH_S)
         judgement = self._stage.compare(self._topic, data.partitions, finished=finished)
-        return Finding(
-            figures={
-                "copied_at_kill": at_kill,
-                "recovery_s": recovered_s - killed_s,
-                "doubled": judgement.doubled,
-            },
-            judgement=judgement,
-            note="" if finished else f"not all copied {box_s:.0f} s later",
-        )
+        figures["doubled"] = judgement.doubled
+        return Finding(figures=figures, judgement=judgement, note="; ".join(notes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from mirror_ray.bench.measure import Measure
 from mirror_ray.bench.report import described
 from mirror_ray.bench.sitting import sit
 from mirror_ray.bench.source import Shelf
-from mirror_ray.bench.stage import TARGET, Stage
+from mirror_ray.bench.stage import TARGET, Site, Stage
 from mirror_ray.bench.systems import RunningRay
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.devcluster.clusters import far_cluster, start_all
@@ -64,28 +65,24 @@ def race(
     Raises:
         MirrorError: What the race itself needs did not start.
     """
-    shelf = Shelf(directory)
     numbers = itertools.count(1)
     found: list[Measure] = []
-    for place in dict.fromkeys(leg.place for workload in workloads for _, leg in workload.runs()):
-        with clusters_at(place) as (source, target, reached):
-            for round_ in range(max(workload.repeats for workload in workloads)):
-                for turn in turns(workloads, place, round_):
+    with tempfile.TemporaryDirectory(prefix="mirror-ray-bench-data-") as data:
+        shelf = Shelf(Path(data))
+        for place in dict.fromkeys(leg.place for workload in workloads for _, leg in workload.runs()):
+            with clusters_at(place) as site:
+                for round_, turn in _in_order(workloads, place):
                     number = next(numbers)
-                    own = directory / f"{number}"
-                    own.mkdir()
                     stage = Stage(
                         number=number,
                         round=round_,
                         contender=turn.contender,
-                        place=place,
-                        source=source,
-                        target=target,
-                        reached=reached,
+                        site=site,
                         shelf=shelf,
                         size=size,
-                        directory=own,
+                        directory=directory / f"{number}",
                     )
+                    stage.directory.mkdir()
                     say(f"{turn.contender.name}: {', '.join(dict.fromkeys(_name(leg) for leg in turn.legs))}")
                     measures = sit(stage, turn.legs, running_ray)
                     found += measures
@@ -94,9 +91,16 @@ def race(
     return found
 
 
+def _in_order(workloads: Sequence[Workload], place: Place) -> Iterator[tuple[int, Turn]]:
+    """Every round's turns."""
+    for round_ in range(max(workload.repeats for workload in workloads)):
+        for turn in turns(workloads, place, round_):
+            yield round_, turn
+
+
 @contextmanager
-def clusters_at(place: Place) -> Iterator[tuple[DevCluster, DevCluster, tuple[str, str]]]:
-    """Source and target, and where contenders reach them; all end with the context."""
+def clusters_at(place: Place) -> Iterator[Site]:
+    """The clusters of a place; they end with the context."""
     with ExitStack() as stack:
         delay_s = place.round_trip_ms / 2000
         found, reached = [], []
@@ -110,7 +114,7 @@ def clusters_at(place: Place) -> Iterator[tuple[DevCluster, DevCluster, tuple[st
             found.append(cluster)
             reached.append(bootstrap)
         start_all(found)
-        yield found[0], found[1], (reached[0], reached[1])
+        yield Site(place=place, source=found[0], target=found[1], reached=(reached[0], reached[1]))
 
 
 def _name(leg: Leg) -> str:

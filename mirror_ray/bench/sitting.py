@@ -52,10 +52,10 @@ def sit(stage: Stage, legs: Sequence[Leg], running_ray: RunningRay) -> list[Meas
 
 
 def _system(stage: Stage, running_ray: RunningRay) -> System:
-    source, target = stage.reached
+    source, target = stage.site.reached
     text = properties(
         stage.contender,
-        stage.place,
+        stage.site.place,
         stage.alias,
         {stage.alias: source, TARGET: target},
         f"{re.escape(stage.prefix)}.*",

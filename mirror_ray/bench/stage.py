@@ -24,6 +24,17 @@ _POLL_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The clusters of a place."""
+
+    place: Place
+    source: DevCluster
+    target: DevCluster
+    #: ``bootstrap.servers`` of source and target, as a contender is told them.
+    reached: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One start of one contender. Its source alias and its topics are new, so its progress and remote topics are."""
 
@@ -31,16 +42,22 @@ class Stage:
     #: Which time its legs are run, from 0 on.
     round: int
     contender: Contender
-    place: Place
-    source: DevCluster
-    target: DevCluster
-    #: ``bootstrap.servers`` of source and target, as the contender is told them.
-    reached: tuple[str, str]
+    site: Site
     shelf: Shelf
     #: Share of the records of each leg.
     size: float
     #: For the contender's configuration and log.
     directory: Path
+
+    @property
+    def source(self) -> DevCluster:
+        """The cluster that is copied from."""
+        return self.site.source
+
+    @property
+    def target(self) -> DevCluster:
+        """The cluster that is copied to."""
+        return self.site.target
 
     @property
     def alias(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from mirror_ray.bench.clients import wait_until
 from mirror_ray.bench.legs import Data, Start
 from mirror_ray.bench.meter import Meter
 from mirror_ray.bench.source import fill
@@ -56,6 +57,7 @@ class Opening:
             "start_cpu_s": meter.usage.cpu_s + meter.usage.ray_cpu_s,
         }
         progress.until(self._data.records, _START_S)
+        wait_until(lambda: not system.starting(), _START_S, "the command that starts it is done")
         time.sleep(_SETTLE_S)
 
 

@@ -29,6 +29,8 @@ RunningRay = Callable[[], AbstractContextManager[str]]
 _ACTORS: Final = tuple(f"ray::{name}" for name in ("Coordinator", "Replicator", "Checkpoint", "Heartbeat"))
 _REPLICATOR: Final = "ray::Replicator"
 _STOP_S: Final = 60.0
+#: What it has not flushed then is of no interest: it will not be started again.
+_FLUSH_S: Final = 10.0
 #: As Kafka's own start scripts have it.
 _JVM: Final = (
     "-Xms256M",
@@ -55,6 +57,10 @@ class System(Protocol):
 
     def check(self) -> None:
         """Raise MirrorError if it did not start or has ended by itself."""
+        ...
+
+    def starting(self) -> bool:
+        """Whether the command that starts it still runs."""
         ...
 
     def kill(self) -> None:
@@ -84,9 +90,11 @@ class MirrorMaker:
         program = [java_command(), *_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{ensure_jars()}/*"]
         program += ["org.apache.kafka.connect.mirror.MirrorMaker", str(self._config)]
         command = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *program]
+        # What the user wants of Java otherwise is not what MM2's own scripts start it with.
+        environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
             )
 
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
@@ -98,7 +106,11 @@ class MirrorMaker:
     def check(self) -> None:
         """See `System`."""
         if self._process is not None and self._process.poll() is not None:
-            raise MirrorError(f"MirrorMaker 2 ended with {self._process.returncode}: see {self._log}")
+            raise MirrorError(f"MirrorMaker 2 ended with {self._process.returncode}: {_last_line(self._log)}")
+
+    def starting(self) -> bool:
+        """See `System`. It is the command."""
+        return False
 
     def kill(self) -> None:
         """See `System`."""
@@ -116,7 +128,7 @@ class MirrorMaker:
             return
         self._process.terminate()
         try:
-            self._process.wait(_STOP_S)
+            self._process.wait(_FLUSH_S)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -151,7 +163,11 @@ class MirrorRay:
     def check(self) -> None:
         """See `System`."""
         if self._command is not None and self._command.poll():
-            raise MirrorError(f"mirror-ray up ended with {self._command.returncode}: see {self._log}")
+            raise MirrorError(f"mirror-ray up ended with {self._command.returncode}: {_last_line(self._log)}")
+
+    def starting(self) -> bool:
+        """See `System`."""
+        return self._command is not None and self._command.poll() is None
 
     def kill(self) -> None:
         """See `System`. Ray is killed with it, and the command if it still starts it."""
@@ -175,7 +191,7 @@ class MirrorRay:
         """See `System`."""
         with self._stack:
             if self._command is not None:
-                wait_until(lambda: self._command is None or self._command.poll() is not None, _STOP_S, "`up` is done")
+                wait_until(lambda: not self.starting(), _STOP_S, "`up` is done")
                 self._popen("down").wait(2 * _STOP_S)
             left = own_ray.find(NAME)
             if left is not None:
@@ -194,6 +210,12 @@ def _owner(process: psutil.Process) -> Owner:
     except psutil.Error:
         return "ray"
     return "own" if title and title[0].startswith(_ACTORS) else "ray"
+
+
+def _last_line(log: Path) -> str:
+    """The last thing that it said."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else f"{log} is empty"
 
 
 def system_of(contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> System:

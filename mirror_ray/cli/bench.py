@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any
 
 import psutil
@@ -104,8 +105,16 @@ def _run(chosen: Sequence[Workload], size: float) -> list[Row]:
     def tell(text: str) -> None:
         say(f"{time.monotonic() - began_s:6.0f} s  {text}")
 
-    with tempfile.TemporaryDirectory(prefix="mirror-ray-bench-", ignore_cleanup_errors=True) as directory:
-        return rows(race(chosen, Path(directory), _running_ray, tell, size=size))
+    directory = Path(tempfile.mkdtemp(prefix="mirror-ray-bench-"))
+    found: list[Row] = []
+    try:
+        found = rows(race(chosen, directory, _running_ray, tell, size=size))
+    finally:
+        if found and all(row.figures for row in found):
+            rmtree(directory, ignore_errors=True)
+        else:
+            say(f"not all was measured; the contenders' configurations and logs are in {directory}", "yellow")
+    return found
 
 
 @contextmanager
