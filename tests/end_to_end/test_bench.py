@@ -14,11 +14,11 @@ from tests.support.command import mirror_ray
 def test_a_small_race(tmp_path: Path) -> None:
     """mirror-ray and MM2 copy all; killed half-way, mirror-ray doubles nothing; the report has tables and pictures."""
     arguments = ["--quick", "--size", "0.05", "--against", "mm2", "--to", str(tmp_path), "-o", "json"]
-    done = mirror_ray("bench", "--workload", "throughput", "--workload", "restart", *arguments, timeout_s=560)
+    done = mirror_ray("bench", "--workload", "small-batches", "--workload", "restart", *arguments, timeout_s=560)
     found = {(row["workload"], row["case"], row["contender"]): row for row in json.loads(done.stdout)["rows"]}
     for key in (
-        ("throughput", "", "mirror-ray"),
-        ("throughput", "", "mm2 tuned"),
+        ("small-batches", "", "mirror-ray"),
+        ("small-batches", "", "mm2 tuned"),
         ("restart", "all of it, started again", "mirror-ray"),
         ("restart", "one replicator", "mirror-ray"),
     ):
@@ -28,10 +28,10 @@ def test_a_small_race(tmp_path: Path) -> None:
         assert judgement["copied"] > 0
     for row in found.values():
         assert not [note for note in row["notes"] if "not measured" in note]
-    assert found["throughput", "", "mirror-ray"]["figures"]["cpu_s"]["median"] > 0
+    assert found["small-batches", "", "mirror-ray"]["figures"]["cpu_s"]["median"] > 0
     report = (tmp_path / "report.md").read_text()
     assert "| mm2 tuned |" in report
-    assert (tmp_path / "throughput.svg").read_text().startswith("<svg ")
+    assert (tmp_path / "small-batches.svg").read_text().startswith("<svg ")
     assert json.loads((tmp_path / "results.json").read_text())["rows"]
 
 
