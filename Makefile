@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally chaos model jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,6 +24,7 @@ help:
 	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
 	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
 	@echo 'make bench    the race against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
+	@echo 'make bench-engine  processor time and memory of a replicator'"'"'s core, by itself'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make bench-groups  what a round over the offsets of 5,000 consumer groups costs'
 	@echo 'make bench-carry  what a round of the checkpoint actor costs with thousands of groups'
@@ -85,6 +86,9 @@ model: $(READY)
 
 bench: $(READY)
 	@$(BIN)/mirror-ray bench --against mm2 $(ARGS)
+
+bench-engine: $(READY)
+	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
 bench-link: $(READY)
 	@$(BIN)/python -m benchmarks.link $(ARGS)
