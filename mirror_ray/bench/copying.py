@@ -56,11 +56,15 @@ class CopyRun:
         if finished:
             progress.settle(_QUIET_S)
         first_s = progress.first_s if progress.first_s is not None else began_s
+        before = progress.first_total
+        if before >= self._records:
+            # All of it was seen at once: then it took the time since it was there to be had.
+            first_s, before = began_s, 0
         seconds = max(ended_s - first_s, 1e-3)
         share = min(1.0, copied / self._records)
         there_bytes, copy_bytes = stage.disk_bytes(self._topic)
         figures = {
-            "records_per_s": (min(copied, self._records) - progress.first_total) / seconds,
+            "records_per_s": (min(copied, self._records) - before) / seconds,
             "seconds": ended_s - began_s,
             "source_bytes_per_s": there_bytes * share / (ended_s - began_s),
             "target_bytes_per_s": copy_bytes / (ended_s - began_s),

@@ -89,7 +89,7 @@ def reached(rows: Sequence[Row]) -> list[Reached]:
     answers = []
     for goal in GOALS:
         measured, other = value(goal, goal.contender), value(goal, MM2_TUNED)
-        if measured is None or (goal.bound is None and other is None):
+        if measured is None or (goal.bound is None and not other):
             continue
         answers.append(_judge(goal, measured, other or 0.0))
     return answers

@@ -60,6 +60,13 @@ def test_goals() -> None:
     assert "p99 latency at 500 records/s" not in found
 
 
+def test_no_goal_is_measured_by_nothing() -> None:
+    """A contender that copied nothing is no measure."""
+    assert reached(rows([copied("mirror-ray", 1000), copied("mm2 tuned", 1e-9)]))
+    nothing = Measure(workload="throughput", case="", contender="mm2 tuned", round=0, figures={"records_per_s": 0.0})
+    assert reached(rows([copied("mirror-ray", 1000), nothing])) == []
+
+
 def test_document_says_what_was_lost_and_what_failed() -> None:
     """In the row of whoever lost it."""
     text = document(RESULTS, {"throughput": "throughput.svg"})
