@@ -221,7 +221,6 @@ def _repack() -> Workload:
             ),
             at_start=True,
             alone=True,
-            cold=True,
         ),
         Copy(
             workload="repack",

@@ -49,12 +49,6 @@ def delete_topics(cluster: DevCluster, matches: Callable[[str], bool]) -> None:
             future.result(_TIMEOUT_S)
 
 
-def partitions_of(cluster: DevCluster, topic: str) -> int:
-    """How many partitions a topic has; 0 where there is none of that name."""
-    known = AdminClient(client_config(cluster)).list_topics(timeout=_TIMEOUT_S).topics.get(topic)
-    return len(known.partitions) if known is not None else 0
-
-
 class Ends:
     """The ends of some partitions of one topic, as far as consumers of committed records see."""
 
@@ -98,8 +92,8 @@ def consumer(cluster: DevCluster, topic: str, partitions: Sequence[int], *, at_e
     return made
 
 
-def wait_until(done: Callable[[], bool], timeout_s: float, what: str, every_s: float = _POLL_S) -> float:
-    """Look until it is so; returns when it was first seen, by the monotonic clock.
+def wait_until(done: Callable[[], bool], timeout_s: float, what: str, every_s: float = _POLL_S) -> None:
+    """Look until it is so.
 
     Raises:
         MirrorError: It is not within ``timeout_s``; the text says what was waited for.
@@ -109,4 +103,3 @@ def wait_until(done: Callable[[], bool], timeout_s: float, what: str, every_s: f
         if time.monotonic() > deadline_s:
             raise MirrorError(f"waited {timeout_s:.0f} s in vain until {what}")
         time.sleep(every_s)
-    return time.monotonic()

@@ -50,8 +50,6 @@ class Leg:
     place: Place = Place()
     #: The contender is started for this leg and for no other one.
     alone: bool = False
-    #: Without the topic by which a contender gets warm.
-    cold: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ class Copy(Leg):
 
     data: Data
     box_s: float = 120.0
-    #: The backlog is there before the contender starts: for data that can't be held back.
+    #: The backlog is there before the contender starts, which does not get warm: for data that can't be held back.
     at_start: bool = False
 
 

@@ -66,7 +66,7 @@ def _system(stage: Stage, running_ray: RunningRay) -> System:
 
 
 def _contend(stage: Stage, legs: Sequence[Leg], topics: Sequence[str], system: System) -> list[Finding]:
-    opening = Opening(stage, cold=any(leg.cold for leg in legs))
+    opening = Opening(stage, cold=any(isinstance(leg, Copy) and leg.at_start for leg in legs))
     runs = [_run_of(stage, leg, topic, opening) for leg, topic in zip(legs, topics, strict=True)]
     try:
         opening.prepare()

@@ -15,8 +15,8 @@ import psutil
 from mirror_ray import own_ray
 from mirror_ray.bench.clients import wait_until
 from mirror_ray.bench.contenders import Contender
-from mirror_ray.devcluster import guard
-from mirror_ray.devcluster.jars import ensure_jars, java_command
+from mirror_ray.devcluster.guard import guarded
+from mirror_ray.devcluster.jars import kafka_program
 from mirror_ray.model.errors import MirrorError
 
 #: The name of the systems that the race starts.
@@ -86,10 +86,8 @@ class MirrorMaker:
 
     def start(self) -> None:
         """See `System`."""
-        log4j = Path(guard.__file__).with_name("log4j2.properties")
-        program = [java_command(), *_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{ensure_jars()}/*"]
-        program += ["org.apache.kafka.connect.mirror.MirrorMaker", str(self._config)]
-        command = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *program]
+        program = kafka_program("org.apache.kafka.connect.mirror.MirrorMaker", *_JVM)
+        command = guarded([*program, str(self._config)])
         # What the user wants of Java otherwise is not what MM2's own scripts start it with.
         environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
         with self._log.open("ab") as log:

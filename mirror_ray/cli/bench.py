@@ -119,7 +119,8 @@ def _run(chosen: Sequence[Workload], size: float) -> list[Row]:
 
 @contextmanager
 def _running_ray() -> Iterator[str]:
-    own = launch.start_ray("bench-ray", detached=False)
+    with launch.keeping_sigterm():
+        own = launch.start_ray("bench-ray", detached=False)
     try:
         yield own.address
     finally:

@@ -68,7 +68,7 @@ def start(
     fresh: own_ray.OwnRay | None = None
     stays = False
     try:
-        with _keeping_sigterm():
+        with keeping_sigterm():
             if address is None and own_ray.find(name) is None:
                 fresh = start_ray(name, detached=detach)
             connect(name, address)
@@ -95,7 +95,7 @@ def some_ray(name: str, address: str | None) -> Iterator[None]:
     """
     fresh: own_ray.OwnRay | None = None
     try:
-        with _keeping_sigterm():
+        with keeping_sigterm():
             if address is None:
                 fresh = start_ray(name, detached=False)
             connect(name, address)
@@ -141,7 +141,7 @@ def _end_with_ray(address: str, left: threading.Event) -> None:
 
 
 @contextmanager
-def _keeping_sigterm() -> Iterator[None]:
+def keeping_sigterm() -> Iterator[None]:
     """Ray puts its own handler for SIGTERM in the place of ours."""
     if threading.current_thread() is not threading.main_thread():
         yield

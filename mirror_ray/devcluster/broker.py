@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mirror_ray.devcluster import guard
-from mirror_ray.devcluster.jars import ensure_jars, java_command
+from mirror_ray.devcluster.guard import guarded
+from mirror_ray.devcluster.jars import kafka_program
 from mirror_ray.model.errors import MirrorError
 
 # BrokerServer says so once the controller has unfenced it and its listeners are open: from then on it serves.
@@ -74,11 +72,7 @@ class Broker:
         """
         if (self.directory / "data" / "meta.properties").exists():
             return
-        command = [
-            java_command(),
-            *QUICK_START,
-            *self._java_tail("kafka.tools.StorageTool"),
-        ]
+        command = kafka_program("kafka.tools.StorageTool", *QUICK_START)
         command += ["format", "--cluster-id", cluster_id, "--config", str(self._properties_path)]
         for credential in scram_credentials:
             command += ["--add-scram", credential]
@@ -99,8 +93,8 @@ class Broker:
         """Start the process and return at once; `wait_started` waits for it. Does nothing when it runs."""
         if self.running:
             return
-        program = [java_command(), *self._jvm_options, "-Djava.awt.headless=true", *self._java_tail("kafka.Kafka")]
-        command = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *program, str(self._properties_path)]
+        program = kafka_program("kafka.Kafka", *self._jvm_options, "-Djava.awt.headless=true")
+        command = guarded([*program, str(self._properties_path)])
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
             # A session of its own: Ctrl-C in the terminal is ours to handle.
@@ -168,10 +162,6 @@ class Broker:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
-
-    def _java_tail(self, main_class: str) -> list[str]:
-        log4j = Path(__file__).with_name("log4j2.properties")
-        return [f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{ensure_jars()}/*", main_class]
 
     def _log_tail(self) -> str:
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-30:])

@@ -17,6 +17,11 @@ import time
 POLL_S = 0.2
 
 
+def guarded(program: list[str]) -> list[str]:
+    """The command that runs a program, named by its path, so that it ends with this process."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *program]
+
+
 def main() -> None:
     """Leave a watcher behind and become the program."""
     owner = int(sys.argv[1])

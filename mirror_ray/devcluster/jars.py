@@ -73,6 +73,23 @@ def java_command() -> str:
     return java
 
 
+def kafka_program(main_class: str, *jvm_options: str) -> list[str]:
+    """The command that runs one of Kafka's own classes, with our log4j2 configuration; its arguments go behind.
+
+    Raises:
+        MirrorError: As `java_command` and `ensure_jars` do.
+    """
+    log4j = Path(__file__).with_name("log4j2.properties")
+    return [
+        java_command(),
+        *jvm_options,
+        f"-Dlog4j2.configurationFile={log4j}",
+        "-cp",
+        f"{ensure_jars()}/*",
+        main_class,
+    ]
+
+
 def _fetch(bundle: str, target: Path) -> None:
     mvn = shutil.which("mvn")
     if mvn is None:
