@@ -60,6 +60,20 @@ def workloads(*, quick: bool, size: float = 1.0) -> tuple[Workload, ...]:
     return found if size == 1 else tuple(each.sized(size) for each in found)
 
 
+def rehearsal(place: Place, size: float = 1.0) -> tuple[Leg, ...]:
+    """What is run before anything counts, for the brokers' sake.
+
+    It takes their virtual machines a minute of work on two cores to compile what is used, and whoever came first would
+    pay for it.
+    """
+    data = Data(records=500_000, record_bytes=100, batch_records=10, codec="none")
+    legs = (
+        Copy(workload="rehearsal", place=place, data=data, box_s=20),
+        Trickle(workload="rehearsal", place=place, seconds=20),
+    )
+    return tuple(sized(leg, size) for leg in legs)
+
+
 def _short(*, quick: bool) -> tuple[Workload, ...]:
     mm2 = (MM2, MM2_TUNED) if quick else (MM2, MM2_TUNED, MM2_EXACTLY_ONCE, MM2_TUNED_EXACTLY_ONCE)
     repeats = 1 if quick else 3

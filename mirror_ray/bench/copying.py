@@ -115,24 +115,21 @@ class RestartRun:
         data, box_s = self._leg.data, self._leg.box_s
         ends = self._stage.ends(self._topic, data.partitions)
         progress = Progress(ends, system)
+        kill = system.aim(whole=self._leg.whole)
         if self._backlog is not None:
             self._backlog.open()
         progress.until(data.records // 2, box_s)
-        if self._leg.whole:
-            system.kill()
-        else:
-            system.kill_workers()
-        killed_s, at_kill = time.monotonic(), ends.total()
+        kill()
         if self._leg.whole:
             system.start()
-        figures: dict[str, float] = {"copied_at_kill": at_kill}
+        progress.mark()
+        figures: dict[str, float] = {"copied_at_kill": progress.marked_total}
         notes = []
-        if at_kill < data.records:
-            progress.until(at_kill + 1, box_s)
-            figures["recovery_s"] = progress.last_s - killed_s
+        finished = progress.until(data.records, box_s)
+        if progress.marked_total < data.records:
+            figures["standstill_s"] = progress.standstill_s
         else:
             notes.append("all was copied before it was killed")
-        finished = progress.until(data.records, box_s)
         if not finished:
             notes.append(f"not all copied {box_s:.0f} s later")
         progress.settle(_QUIET_AFTER_CRASH_S)

@@ -48,7 +48,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "start_cpu_s": Figure("CPU until then", _cpu),
     "discovery_s": Figure("new topic copied after", _seconds),
     "copied_at_kill": Figure("copied when killed", number),
-    "recovery_s": Figure("copies again after", _seconds),
+    "standstill_s": Figure("longest standstill after it", _seconds),
     "doubled": Figure("doubled", number),
     "reread_mean": Figure("read again, mean", number),
     "reread_most": Figure("read again, most", number),
@@ -80,7 +80,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "trickle": _TRICKLE,
     "many-partitions": _TRICKLE,
     "start": ("first_record_s", "start_cpu_s", "discovery_s"),
-    "restart": ("recovery_s", "copied_at_kill", "doubled"),
+    "restart": ("standstill_s", "copied_at_kill", "doubled"),
     "groups": ("reread_mean", "reread_most", "skipped", "commit_delay_s"),
 }
 

@@ -67,10 +67,10 @@ GOALS: Final = (
         bound=0,
     ),
     Goal(
-        said="a dead worker's partitions copy after",
+        said="nothing copied after a replicator died, for",
         workload="restart",
         case="one replicator",
-        figure="recovery_s",
+        figure="standstill_s",
         bound=5,
     ),
     Goal(said="read again by a group after failover, most", workload="groups", figure="reread_most", bound=0),

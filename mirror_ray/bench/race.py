@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror_ray.bench.catalogue import Workload
-from mirror_ray.bench.contenders import Contender
+from mirror_ray.bench.catalogue import Workload, rehearsal
+from mirror_ray.bench.contenders import MIRROR_RAY, Contender
 from mirror_ray.bench.legs import Leg, Place
 from mirror_ray.bench.measure import Measure
 from mirror_ray.bench.report import described
@@ -32,6 +32,8 @@ class Turn:
 
     contender: Contender
     legs: tuple[Leg, ...]
+    #: Whether it counts.
+    recorded: bool = True
 
 
 def turns(workloads: Sequence[Workload], place: Place, round_: int) -> list[Turn]:
@@ -60,7 +62,7 @@ def race(
         directory: For data, configurations and logs; left as it is.
         running_ray: A Ray for contenders that are started in one that runs.
         say: Gets each line that the user is to read meanwhile.
-        size: Share of the records with which contenders get warm.
+        size: Share of the records with which contenders and brokers get warm.
 
     Raises:
         MirrorError: What the race itself needs did not start.
@@ -71,7 +73,7 @@ def race(
         shelf = Shelf(Path(data))
         for place in dict.fromkeys(leg.place for workload in workloads for _, leg in workload.runs()):
             with clusters_at(place) as site:
-                for round_, turn in _in_order(workloads, place):
+                for round_, turn in _in_order(workloads, place, size):
                     number = next(numbers)
                     stage = Stage(
                         number=number,
@@ -85,14 +87,15 @@ def race(
                     stage.directory.mkdir()
                     say(f"{turn.contender.name}: {', '.join(dict.fromkeys(_name(leg) for leg in turn.legs))}")
                     measures = sit(stage, turn.legs, running_ray)
-                    found += measures
+                    found += measures if turn.recorded else []
                     for measure in measures:
                         say(f"    {described(measure)}")
     return found
 
 
-def _in_order(workloads: Sequence[Workload], place: Place) -> Iterator[tuple[int, Turn]]:
-    """Every round's turns."""
+def _in_order(workloads: Sequence[Workload], place: Place, size: float) -> Iterator[tuple[int, Turn]]:
+    """The rehearsal, then every round's turns."""
+    yield 0, Turn(MIRROR_RAY, rehearsal(place, size), recorded=False)
     for round_ in range(max(workload.repeats for workload in workloads)):
         for turn in turns(workloads, place, round_):
             yield round_, turn

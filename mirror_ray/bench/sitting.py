@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
+
+import psutil
+from confluent_kafka import KafkaException
 
 from mirror_ray.bench.clients import delete_topics
 from mirror_ray.bench.contenders import properties
@@ -18,6 +22,9 @@ from mirror_ray.bench.starting import Opening, StartRun
 from mirror_ray.bench.systems import RunningRay, System, system_of
 from mirror_ray.bench.trickling import TrickleRun
 from mirror_ray.model.errors import MirrorError
+
+#: What may go wrong with one contender, and is no reason not to run the others.
+_ONE_ALONE: Final = (MirrorError, KafkaException, OSError, psutil.Error)
 
 
 def sit(stage: Stage, legs: Sequence[Leg], running_ray: RunningRay) -> list[Measure]:
@@ -74,7 +81,7 @@ def _contend(stage: Stage, legs: Sequence[Leg], topics: Sequence[str], system: S
             run.prepare()
         opening.start(system)
         return [_try(partial(run.run, system)) for run in runs]
-    except MirrorError as error:
+    except _ONE_ALONE as error:
         return [Finding(note=f"not measured: {error}") for _ in legs]
     finally:
         system.stop()
@@ -99,5 +106,5 @@ def _run_of(stage: Stage, leg: Leg, topic: str, opening: Opening) -> Run:
 def _try(measure: Callable[[], Finding]) -> Finding:
     try:
         return measure()
-    except MirrorError as error:
+    except _ONE_ALONE as error:
         return Finding(note=f"not measured: {error}")

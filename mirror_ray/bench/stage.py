@@ -119,6 +119,10 @@ class Progress:
         self.first_s: float | None = None
         self.first_total = 0
         self.last_s = time.monotonic()
+        self.marked_total = 0
+        #: The longest time without a record since `mark`, up to the last one that came.
+        self.standstill_s = 0.0
+        self._marked_s = self.last_s
         self._ends = ends
         self._system = system
 
@@ -146,12 +150,20 @@ class Progress:
             self.look()
             time.sleep(_POLL_S)
 
+    def mark(self) -> None:
+        """See how far it is, and count standstills from here on."""
+        self.look()
+        self.marked_total, self.standstill_s = self.total, 0.0
+        self._marked_s = time.monotonic()
+
     def look(self) -> None:
         """See how far it is."""
         total = max(0, self._ends.total())
         self._system.check()
         if total > self.total:
-            self.total, self.last_s = total, time.monotonic()
+            now_s = time.monotonic()
+            self.standstill_s = max(self.standstill_s, now_s - max(self.last_s, self._marked_s))
+            self.total, self.last_s = total, now_s
             if self.first_s is None:
                 self.first_s, self.first_total = self.last_s, total
 

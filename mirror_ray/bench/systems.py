@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -48,7 +49,7 @@ class System(Protocol):
     """A contender that can be run."""
 
     def start(self) -> None:
-        """Start it, and return at once. After `kill`, start it again."""
+        """Start it, and return at once; also again, after all of it was killed."""
         ...
 
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
@@ -63,12 +64,11 @@ class System(Protocol):
         """Whether the command that starts it still runs."""
         ...
 
-    def kill(self) -> None:
-        """End every process of it without warning (SIGKILL)."""
-        ...
+    def aim(self, *, whole: bool) -> Callable[[], None]:
+        """Find what runs of it now, and give what ends it at once and without warning (SIGKILL).
 
-    def kill_workers(self) -> None:
-        """End those that copy without warning, and leave the rest to get over it."""
+        ``whole``: every process; else those that copy, and the rest is left to get over it.
+        """
         ...
 
     def stop(self) -> None:
@@ -110,15 +110,9 @@ class MirrorMaker:
         """See `System`. It is the command."""
         return False
 
-    def kill(self) -> None:
+    def aim(self, *, whole: bool) -> Callable[[], None]:  # noqa: ARG002 - there is one process
         """See `System`."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def kill_workers(self) -> None:
-        """See `System`. There is one process: nothing is left that could get over it."""
-        self.kill()
+        return self._kill
 
     def stop(self) -> None:
         """See `System`."""
@@ -128,7 +122,12 @@ class MirrorMaker:
         try:
             self._process.wait(_FLUSH_S)
         except subprocess.TimeoutExpired:
-            self.kill()
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 class MirrorRay:
@@ -167,23 +166,11 @@ class MirrorRay:
         """See `System`."""
         return self._command is not None and self._command.poll() is None
 
-    def kill(self) -> None:
-        """See `System`. Ray is killed with it, and the command if it still starts it."""
-        killed = [process for processes in self.processes().values() for process in processes]
-        if self._command is not None:
-            self._command.kill()
-            self._command.wait()
-        for process in killed:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(killed, timeout=_STOP_S)
-
-    def kill_workers(self) -> None:
-        """See `System`."""
-        for process in self.processes()["own"]:
-            with suppress(psutil.NoSuchProcess):
-                if process.cmdline()[0].startswith(_REPLICATOR):
-                    process.kill()
+    def aim(self, *, whole: bool) -> Callable[[], None]:
+        """See `System`. Ray is a part of the whole."""
+        found = self.processes()
+        aimed = [*found["own"], *found["ray"]] if whole else [each for each in found["own"] if _copies(each)]
+        return partial(_kill, aimed)
 
     def stop(self) -> None:
         """See `System`."""
@@ -200,6 +187,19 @@ class MirrorRay:
         command = [sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *where]
         with self._log.open("ab") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def _kill(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=_STOP_S)
+
+
+def _copies(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return bool(process.cmdline()[0].startswith(_REPLICATOR))
+    return False
 
 
 def _owner(process: psutil.Process) -> Owner:
