@@ -69,16 +69,16 @@ def rehearsal(place: Place, size: float = 1.0) -> tuple[Leg, ...]:
     data = Data(records=500_000, record_bytes=100, batch_records=10, codec="none")
     legs = (
         Copy(workload="rehearsal", place=place, data=data, box_s=20),
-        Trickle(workload="rehearsal", place=place, seconds=20),
+        Trickle(workload="rehearsal", place=place, seconds=10 if place.far else 40),
     )
     return tuple(sized(leg, size) for leg in legs)
 
 
 def _short(*, quick: bool) -> tuple[Workload, ...]:
     mm2 = (MM2, MM2_TUNED) if quick else (MM2, MM2_TUNED, MM2_EXACTLY_ONCE, MM2_TUNED_EXACTLY_ONCE)
-    repeats = 1 if quick else 3
-    large = Data(records=1_000_000, record_bytes=1000, batch_records=500, codec="zstd")
-    half = Data(records=600_000 if quick else 2_000_000, record_bytes=1000, batch_records=500, codec="zstd")
+    repeats = 1 if quick else 2
+    large = Data(records=500_000 if quick else 1_000_000, record_bytes=1000, batch_records=500, codec="zstd")
+    half = Data(records=500_000 if quick else 1_000_000, record_bytes=1000, batch_records=500, codec="zstd")
     small = Data(records=500_000 if quick else 1_000_000, record_bytes=100, batch_records=10, codec="none")
     return (
         Workload(
@@ -99,14 +99,14 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
             name="trickle",
             title="500 records a second",
             contenders=(MIRROR_RAY, *mm2[:2], FLOOR),
-            legs=(Trickle(workload="trickle", seconds=15 if quick else 40),),
-            repeats=1 if quick else 2,
+            legs=(Trickle(workload="trickle", seconds=15 if quick else 30),),
+            repeats=repeats,
         ),
         Workload(
             name="start",
             title="From the start of the process to the first record, and until a new topic is copied",
             contenders=(MIRROR_RAY, ON_RAY, *mm2),
-            legs=(Start(workload="start"),),
+            legs=(Start(workload="start", discovery_box_s=10 if quick else 20),),
         ),
         Workload(
             name="restart",
