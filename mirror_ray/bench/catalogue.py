@@ -66,10 +66,12 @@ def rehearsal(place: Place, size: float = 1.0) -> tuple[Leg, ...]:
     It takes their virtual machines a minute of work on two cores to compile what is used, and whoever came first would
     pay for it.
     """
-    data = Data(records=500_000, record_bytes=100, batch_records=10, codec="none")
+    large = Data(records=500_000, record_bytes=1000, batch_records=500, codec="zstd")
+    small = Data(records=500_000, record_bytes=100, batch_records=10, codec="none")
     legs = (
-        Copy(workload="rehearsal", place=place, data=data, box_s=20),
-        Trickle(workload="rehearsal", place=place, seconds=10 if place.far else 40),
+        Copy(workload="throughput", case="rehearsal", place=place, data=large, box_s=20),
+        Copy(workload="small-batches", case="rehearsal", place=place, data=small, box_s=20),
+        Trickle(workload="trickle", case="rehearsal", place=place, seconds=10 if place.far else 40),
     )
     return tuple(sized(leg, size) for leg in legs)
 
@@ -78,7 +80,7 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
     mm2 = (MM2, MM2_TUNED) if quick else (MM2, MM2_TUNED, MM2_EXACTLY_ONCE, MM2_TUNED_EXACTLY_ONCE)
     repeats = 1 if quick else 2
     large = Data(records=500_000 if quick else 1_000_000, record_bytes=1000, batch_records=500, codec="zstd")
-    half = Data(records=500_000 if quick else 1_000_000, record_bytes=1000, batch_records=500, codec="zstd")
+    half = Data(records=500_000 if quick else 2_000_000, record_bytes=1000, batch_records=500, codec="zstd")
     small = Data(records=500_000 if quick else 1_000_000, record_bytes=100, batch_records=10, codec="none")
     return (
         Workload(
@@ -111,7 +113,7 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
         Workload(
             name="restart",
             title="Killed (SIGKILL) half-way",
-            contenders=(MIRROR_RAY, *(mm2[:1] if quick else mm2)),
+            contenders=(MIRROR_RAY, *(mm2[:1] if quick else mm2[:3])),
             legs=(Restart(workload="restart", case="all of it, started again", data=half, alone=True),),
             also=((Restart(workload="restart", case="one replicator", data=half, whole=False), MIRROR_RAY),),
         ),

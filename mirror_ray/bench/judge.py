@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from array import array
 from typing import Final
-from zlib import crc32
 
 from confluent_kafka import KafkaError
 
@@ -16,6 +15,7 @@ from mirror_ray.model.errors import MirrorError
 
 _TIMEOUT_S: Final = 60.0
 _AT_ONCE: Final = 20_000
+_64_BITS: Final = (1 << 64) - 1
 
 
 def prints(cluster: DevCluster, topic: str, partitions: int) -> list[Prints[int]]:
@@ -34,9 +34,9 @@ def prints(cluster: DevCluster, topic: str, partitions: int) -> list[Prints[int]
                 heard_s = time.monotonic()
                 error, partition = message.error(), message.partition() or 0
                 if error is None:
-                    value, key = message.value() or b"", message.key() or b""
-                    stamp = message.timestamp()[1]
-                    found[partition].append(crc32(key, crc32(value)) << 32 | stamp & 0xFFFFFFFF)
+                    # 64 bits: with 32, some two of a hundred thousand records would be taken for the same one.
+                    print_ = hash((message.key(), message.value(), message.timestamp()[1]))
+                    found[partition].append(print_ & _64_BITS)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public, in librdkafka's manner
                     ended.add(partition)
                 elif not error.retriable():

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 
-#: A partition's records in their order, each by a checksum of all that a copy must keep.
+#: A partition's records in their order, each by a hash, of 64 bits, of all that a copy must keep.
 Prints = array
 
 

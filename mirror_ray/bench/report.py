@@ -15,14 +15,15 @@ from mirror_ray.report.svg import Bar, bar_chart
 from mirror_ray.report.words import UNKNOWN
 
 _HOW = """\
-How it is measured: each contender is started on clusters that the others ran on before, with a source alias of its own,
-so that its remote topics and its progress are new; every other round they come in the reverse order. It first copies
-200,000 records, to get warm. The data of a workload, the same bytes for all, waits on the source within an open
-transaction, which every contender, reading committed records, does not see; the commit opens it at once. The rate is
-that of the time from the first records on the target to the last ones. CPU is user and system time of the contender's
-own processes between the commit and the last record; that of Ray's processes stands beside it. Memory is the peak of
-all its own processes together, and of the largest one. After each run every record of the source is compared with its
-copy. Each figure is the median of its runs, with the least and the most where they differ.
+How it is measured: before anything counts, mirror-ray copies for a minute, so that the brokers are warm. Each
+contender is started on clusters that the others ran on before, with a source alias of its own, so that its remote
+topics and its progress are new; every other round they come in the reverse order. It first copies 200,000 records, to
+get warm. The data of a workload, the same bytes for all, waits on the source within an open transaction, which every
+contender, reading committed records, does not see; the commit opens it at once. The rate is that of the time from the
+first records on the target to the last ones. CPU is user and system time of the contender's own processes between the
+commit and the last record; that of Ray's processes stands beside it. Memory is the peak of all its own processes
+together, and of the largest one. After each run every record of the source is compared with its copy. Each figure is
+the median of its runs, with the least and the most where they differ.
 """
 _STYLE = """\
 <style>

@@ -20,7 +20,7 @@ from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError
 
 TARGET: Final = "B"
-_POLL_S: Final = 0.01
+_POLL_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

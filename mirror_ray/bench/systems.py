@@ -20,8 +20,9 @@ from mirror_ray.devcluster.guard import guarded
 from mirror_ray.devcluster.jars import kafka_program
 from mirror_ray.model.errors import MirrorError
 
-#: The name of the systems that the race starts.
+#: The name of the systems that the race starts, and that of the Ray that runs before some of them.
 NAME: Final = "bench"
+RAY_NAME: Final = "bench-ray"
 #: Whose processes: the contender's own, or those of Ray, which it runs in.
 Owner = Literal["own", "ray"]
 #: A Ray that runs, by its address, while the context lasts.
@@ -149,7 +150,7 @@ class MirrorRay:
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
         """See `System`."""
         found: dict[Owner, list[psutil.Process]] = {"own": [], "ray": []}
-        own = own_ray.find(NAME)
+        own = own_ray.find(NAME if self._address is None else RAY_NAME)
         for pid, _ in own.processes if own is not None else ():
             with suppress(psutil.NoSuchProcess):
                 root = psutil.Process(pid)

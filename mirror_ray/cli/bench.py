@@ -119,8 +119,10 @@ def _run(chosen: Sequence[Workload], size: float) -> list[Row]:
 
 @contextmanager
 def _running_ray() -> Iterator[str]:
+    from mirror_ray.bench.systems import RAY_NAME
+
     with launch.keeping_sigterm():
-        own = launch.start_ray("bench-ray", detached=False)
+        own = launch.start_ray(RAY_NAME, detached=False)
     try:
         yield own.address
     finally:
