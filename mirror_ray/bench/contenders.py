@@ -37,9 +37,7 @@ class Contender:
     ray_runs: bool = False
 
 
-MIRROR_RAY = Contender(
-    name="mirror-ray", system="mirror-ray", said="mirror-ray, as it comes: exactly once, one replicator."
-)
+MIRROR_RAY = Contender(name="mirror-ray", system="mirror-ray", said="mirror-ray as it comes: exactly once.")
 ON_RAY = Contender(
     name="mirror-ray on Ray",
     system="mirror-ray",
