@@ -86,6 +86,7 @@ class Tally:
         "_closed",
         "_ended",
         "_interval_ms",
+        "_lag_told",
         "_last_timestamp_ms",
         "_now_ms",
         "_open",
@@ -99,7 +100,7 @@ class Tally:
     def __init__(self, interval_ms: int, now_ms: Callable[[], int], *, shared: bool = False) -> None:
         self._interval_ms, self._now_ms, self._shared = interval_ms, now_ms, shared
         self._closed: deque[Interval] = deque(maxlen=_CLOSED)
-        self._begun = self._ended = self._sampled = False
+        self._begun = self._ended = self._sampled = self._lag_told = False
         self._source = self._target = self._source_end = self._last_timestamp_ms = -1
         self._open = Interval(0, 0, -1, -1)
 
@@ -168,7 +169,7 @@ class Tally:
     # ---- what is told of it
 
     def take(self, *, ended: bool = False) -> list[Interval]:
-        """The intervals that are over and in which something happened.
+        """The intervals that are over and in which something happened, or that are the first to know the lag.
 
         ``ended``: also the one that is open, for nothing more is expected. What is acknowledged all the same is in the
         next ones, of which only those are told in which the copy moved.
@@ -216,8 +217,10 @@ class Tally:
             interval.lag_ms = 0
         elif lag is not None and self._last_timestamp_ms >= 0:
             interval.lag_ms = max(0, interval.to_ms - self._last_timestamp_ms)
-        if interval.moved or (interval.tells and not self._ended):
+        news = interval.tells or (lag is not None and not self._lag_told)
+        if interval.moved or (news and not self._ended):
             self._closed.append(interval)
+            self._lag_told = self._lag_told or lag is not None
 
     def _lag(self) -> int | None:
         return max(0, self._source_end - self._source) if self._source_end >= 0 else None

@@ -297,3 +297,14 @@ def test_an_interval_is_told_with_all_its_fields() -> None:
     assert (told.flow, told.topic, told.partition, told.target_topic) == ("A->B", "t", 3, "A.t")
     assert (told.source_topic_id, told.target_topic_id, told.epoch) == ("s", "d", 7)
     assert (told.shared, told.replicator, told.codec, told.latency_ms) == (True, "r-0", "zstd", {13: 5})
+
+
+def test_a_lag_that_comes_to_be_known_is_told_once() -> None:
+    """Where no fetch came in the first interval and nothing happens after it, the lag would stay unknown for ever."""
+    life = Life()
+    life.now_ms += MINUTE_MS
+    assert [each.lag_records for each in life.tally.take()] == [None]
+    life.tally.saw(0)
+    for expected in ([0], [], []):
+        life.now_ms += MINUTE_MS
+        assert [each.lag_records for each in life.tally.take()] == expected
