@@ -66,22 +66,29 @@ def rehearsal(place: Place, size: float = 1.0) -> tuple[Leg, ...]:
     It takes their virtual machines a minute of work on two cores to compile what is used, and whoever came first would
     pay for it.
     """
-    large = Data(records=500_000, record_bytes=1000, batch_records=500, codec="zstd")
-    small = Data(records=500_000, record_bytes=100, batch_records=10, codec="none")
     legs = (
-        Copy(workload="throughput", case="rehearsal", place=place, data=large, box_s=20),
-        Copy(workload="small-batches", case="rehearsal", place=place, data=small, box_s=20),
+        Copy(workload="throughput", case="rehearsal", place=place, data=_large(500_000), box_s=20),
+        Copy(workload="small-batches", case="rehearsal", place=place, data=_small(500_000), box_s=20),
         Trickle(workload="trickle", case="rehearsal", place=place, seconds=10 if place.far else 40),
     )
     return tuple(sized(leg, size) for leg in legs)
 
 
+def _large(records: int, partitions: int = 8) -> Data:
+    """Large batches, as a busy producer that compresses makes them."""
+    return Data(records=records, record_bytes=1000, batch_records=500, codec="zstd", partitions=partitions)
+
+
+def _small(records: int) -> Data:
+    """Small batches."""
+    return Data(records=records, record_bytes=100, batch_records=10, codec="none")
+
+
 def _short(*, quick: bool) -> tuple[Workload, ...]:
     mm2 = (MM2, MM2_TUNED) if quick else (MM2, MM2_TUNED, MM2_EXACTLY_ONCE, MM2_TUNED_EXACTLY_ONCE)
     repeats = 1 if quick else 2
-    large = Data(records=500_000 if quick else 1_000_000, record_bytes=1000, batch_records=500, codec="zstd")
-    half = Data(records=500_000 if quick else 2_000_000, record_bytes=1000, batch_records=500, codec="zstd")
-    small = Data(records=500_000 if quick else 1_000_000, record_bytes=100, batch_records=10, codec="none")
+    large, half = _large(500_000 if quick else 1_000_000), _large(500_000 if quick else 2_000_000)
+    small = _small(500_000 if quick else 1_000_000)
     return (
         Workload(
             name="throughput",
@@ -168,7 +175,7 @@ def _long() -> tuple[Workload, ...]:
             legs=(
                 Copy(
                     workload="scale",
-                    data=Data(records=500_000, record_bytes=1000, batch_records=500, codec="zstd", partitions=16),
+                    data=_large(500_000, partitions=16),
                 ),
             ),
         ),
@@ -180,7 +187,7 @@ def _long() -> tuple[Workload, ...]:
             legs=(
                 Copy(
                     workload="rf3",
-                    data=Data(records=500_000, record_bytes=1000, batch_records=500, codec="zstd"),
+                    data=_large(500_000),
                     place=Place(target_brokers=3),
                 ),
             ),

@@ -17,7 +17,7 @@ from mirror_ray.bench.legs import Data
 from mirror_ray.bench.wire import Wire
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.records.batch import TRANSACTIONAL_BIT, Codec
-from mirror_ray.records.decode import Record, write_varint
+from mirror_ray.records.decode import Record, prefixed, write_varint
 from mirror_ray.records.repack import encode
 
 #: The longest that a broker allows by default; a sitting is shorter.
@@ -119,8 +119,8 @@ def _make(data: Data) -> Iterator[memoryview]:
     length = data.record_bytes - _NUMBER_BYTES
     # No header follows the value.
     tails = [b" ".join(chance.choices(words, k=length // _WORD_BYTES + 1))[:length] + b"\0" for _ in range(4999)]
-    keys = [_sized(b"key %d" % number) for number in range(data.keys)]
-    no_key, size = write_varint(-1), write_varint(data.record_bytes)
+    keys = [prefixed(b"key %d" % number) for number in range(data.keys)]
+    no_key, size = prefixed(None), write_varint(data.record_bytes)
     numbers = count()
     now_ms = time.time_ns() // 1_000_000
     for start in range(0, data.records, data.batch_records):
@@ -132,7 +132,3 @@ def _make(data: Data) -> Iterator[memoryview]:
         batch = encode(records, cast(Codec, data.codec)).view
         struct.pack_into(">q", batch, 0, 0)
         yield batch
-
-
-def _sized(content: bytes) -> bytes:
-    return write_varint(len(content)) + content
