@@ -220,8 +220,8 @@ def _legacy_fields(offset: int, message: memoryview) -> tuple[int, memoryview | 
     """Timestamp, key and value of a message, from its magic byte on."""
     try:
         timestamp, position = (_INT64.unpack_from(message, 2)[0], 10) if message[0] else (-1, 2)
-        key, position = _int32prefixed(message, position)
-        value, position = _int32prefixed(message, position)
+        key, position = _int32_prefixed(message, position)
+        value, position = _int32_prefixed(message, position)
     except struct.error:
         position = -1
     if position != len(message):
@@ -229,7 +229,7 @@ def _legacy_fields(offset: int, message: memoryview) -> tuple[int, memoryview | 
     return timestamp, key, value
 
 
-def _int32prefixed(data: memoryview, position: int) -> tuple[memoryview | None, int]:
+def _int32_prefixed(data: memoryview, position: int) -> tuple[memoryview | None, int]:
     length = _INT32.unpack_from(data, position)[0]
     start = position + _INT32.size
     return (None, start) if length < 0 else (data[start : start + length], start + length)
