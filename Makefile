@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform chaos model jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,6 +33,8 @@ help:
 	@echo 'make bench-verify  what comparing a million records costs, with and without Spark'
 	@echo 'make bench-report  what a running report costs a flow: latency and lag before, during and after'
 	@echo 'make bench-tally  what the statistics cost for each batch'
+	@echo 'make bench-topics  what it costs to keep the configs and ACLs of a thousand topics in step'
+	@echo 'make bench-transform  what transforms cost: records a processor second'
 	@echo 'make bench-holes  what ten million holes in one partition cost the map of offsets'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake requirements.lock from pyproject.toml'
@@ -74,6 +76,12 @@ bench-verify: $(READY)
 
 bench-report: $(READY)
 	@$(BIN)/python -m benchmarks.report $(ARGS)
+
+bench-topics: $(READY)
+	@$(BIN)/python -m benchmarks.topics $(ARGS)
+
+bench-transform: $(READY)
+	@$(BIN)/python -m benchmarks.transform $(ARGS)
 
 bench-tally: $(READY)
 	@$(BIN)/python -m benchmarks.tally $(ARGS)

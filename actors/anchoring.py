@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from actors.claims import Claims
 from actors.ledger import FlowLedger
 from actors.ports import Cluster, FlowPort
+from actors.starts import find_starts
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.discovery import LogBounds
@@ -43,25 +44,36 @@ class Anchoring:
         claims: Claims,
         *,
         free: Callable[[FlowPartition], bool],
+        first: Callable[[str, PartitionRecord], PartitionRecord],
     ) -> None:
-        """``free``: whether no replicator has the partition or may still have it."""
+        """``free``: whether no replicator has the partition or may still have it; ``first`` completes a new record."""
         self._name = settings.name
         self._port = port
         self._ledger = ledger
         self._claims = claims
         self._free = free
+        self._first = first
         self._declared = compile_patterns(settings.topics.shared_remote)
+        self._both_sides_write = settings.both_sides_write
+        #: Where a backfill's partitions end; those that it leaves out end where they begin.
+        self._ends = settings.backfill.ends if settings.backfill is not None else None
         self._shared: set[str] = set()
         #: Partitions of these topics that are still copied as if nobody else wrote there.
         self._alone: set[TopicPartition] = set()
         self._seen = 0
         #: By topic, partitions that could not be asked when all were: some are asked before all are asked again.
         self._missing: dict[str, list[int]] = {}
+        #: Why a topic can't begin where it should.
+        self._misplaced: dict[str, str] = {}
 
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether the partition must not be copied before its record says that others write there too."""
         record = self._ledger.record(partition)
         return partition.topic in self._shared and record is not None and not record.shared
+
+    def is_shared(self, topic: str) -> bool:
+        """Whether others write to the topic's remote topic, too."""
+        return topic in self._shared
 
     @property
     def ready(self) -> bool:
@@ -76,12 +88,16 @@ class Anchoring:
         Returns:
             Whether a topic waits for another flow to do the same.
         """
+        for topic, remote in selected.items():
+            self._claims.join((target.cluster_id, remote), (self._name, topic))
+        # Topics of this flow that share a remote topic know of each other by now.
         self._seen = self._claims.version
         self._shared = {
             topic
             for topic, remote in selected.items()
             if self._claims.join((target.cluster_id, remote), (self._name, topic))
             or (self._declared is not None and self._declared.fullmatch(remote))
+            or self._both_sides_write(topic, remote)
         }
         records = self._ledger.by_topic()
         alone = {
@@ -109,7 +125,8 @@ class Anchoring:
         """Anchor the partitions of ``remotes`` (by source topic) that have no record.
 
         Returns:
-            Why a topic is refused: its remote topic is neither ours nor declared to be shared.
+            Why a topic is refused: its remote topic is neither ours nor declared to be shared, or it can't begin where
+            it should.
         """
         fresh = await self._look(remotes, source, target)
         refused: dict[str, str] = {}
@@ -118,6 +135,7 @@ class Anchoring:
             seen = {number: each.bounds for number, each in partitions.items() if each.bounds is not None}
             shared = topic in self._shared
             reason = None if shared else discovery.occupied_refusal(remotes[topic], seen)
+            reason = reason or self._misplaced.get(topic)
             if reason is not None:
                 refused[topic] = reason
                 self._missing.pop(topic, None)
@@ -133,7 +151,11 @@ class Anchoring:
                         Anchor(each.start, each.bounds.end, 0 if shared else None),
                         producers.pop() if producers else None,
                     )
-                    found[TopicPartition(topic, number)] = discovery.shared_record(record) if shared else record
+                    record = discovery.shared_record(record) if shared else record
+                    if self._ends is not None:
+                        end = self._ends.get(TopicPartition(topic, number), record.source_offset)
+                        record = replace(record, end_offset=end)
+                    found[TopicPartition(topic, number)] = self._first(topic, record)
         await self._ledger.remember(found)
         return refused
 
@@ -165,7 +187,10 @@ class Anchoring:
         if not numbers:
             return {}
         there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
-        bounds, starts = await asyncio.gather(self._port.target_bounds(there), self._starts(numbers))
+        bounds, (starts, misplaced) = await asyncio.gather(
+            self._port.target_bounds(there), find_starts(self._port, self._ledger.starts, numbers)
+        )
+        self._misplaced = {topic: each for topic, each in self._misplaced.items() if topic not in numbers} | misplaced
         return {
             topic: {
                 number: _Fresh(
@@ -175,20 +200,6 @@ class Anchoring:
             }
             for topic, chosen in numbers.items()
         }
-
-    async def _starts(self, fresh: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
-        """Where partitions that are new to us begin."""
-        starts: dict[TopicPartition, int] = {}
-        for latest in (False, True):
-            asked = [
-                TopicPartition(topic, number)
-                for topic in fresh
-                if (topic in self._ledger.latest) is latest
-                for number in fresh[topic]
-            ]
-            if asked:
-                starts |= await self._port.source_offsets(asked, latest=latest)
-        return starts
 
     async def _producers(self, count: int) -> list[tuple[int, int]]:
         """A producer for each partition; none where the flow copies at least once."""

@@ -1,10 +1,11 @@
-"""Who writes which remote topic: a topic that two flows of one system write is shared, and both must know it first."""
+"""Who writes which remote topic: one that two flows, or two topics, write is shared, and both must know it first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mirror_ray.model.names import FlowName
+from mirror_ray.topics.merging import Claim
 
 #: A target cluster's id, and a topic there.
 Remote = tuple[str, str]
@@ -23,7 +24,21 @@ class Claims:
         #: Grows whenever a topic becomes shared.
         self.version = 0
         self._writers: dict[Remote, dict[Writer, bool]] = {}
+        self._said: dict[Remote, dict[FlowName, Sequence[Claim]]] = {}
         self._changed = changed
+
+    def say(self, remote: Remote, flow: FlowName, claims: Sequence[Claim]) -> None:
+        """Say what names the topics of a flow that are going to be copied into ``remote``."""
+        self._said.setdefault(remote, {})[flow] = claims
+
+    def unsay(self, flow: FlowName) -> None:
+        """Forget what the flow has said; its topics may be gone, or others."""
+        for claims in self._said.values():
+            claims.pop(flow, None)
+
+    def said(self, remote: Remote, flow: FlowName) -> list[Claim]:
+        """What the other flows have said of ``remote``."""
+        return [claim for other, claims in self._said.get(remote, {}).items() if other != flow for claim in claims]
 
     def join(self, remote: Remote, writer: Writer) -> bool:
         """Say that ``writer`` is going to write ``remote``; whether others do, too."""
@@ -45,6 +60,7 @@ class Claims:
 
     def leave(self, flow: FlowName) -> None:
         """The flow has ended; whoever is left alone may go back to writing alone."""
+        self.unsay(flow)
         for remote, writers in list(self._writers.items()):
             left = {writer: False for writer in writers if writer[0] != flow}
             if len(left) != len(writers):

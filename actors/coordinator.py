@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from actors.backfills import Backfills
 from actors.claims import Claims
 from actors.fingerprint import fingerprint
 from actors.flow import FlowController
@@ -24,13 +25,16 @@ from actors.groups import GroupWatch
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
 from actors.ports import CheckpointPort, FlowPortFactory, HeartbeatPort, MemoryPort, SpawnPort, Timing
+from actors.topic_sync import TopicSync
 from actors.view import SystemView
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.state import Pause
+from mirror_ray.model.backfill import BackfillRequest
 from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.trouble import TroublePolicy
+from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import (
     Event,
@@ -41,6 +45,7 @@ from mirror_ray.observe.status import (
     TopicStatus,
 )
 from mirror_ray.offsets.translate import Translation
+from mirror_ray.topics.port import TopicPort
 
 _T = TypeVar("_T")
 
@@ -57,6 +62,7 @@ class Outside:
 
     spawner: SpawnPort
     flow_port: FlowPortFactory
+    topic_port: Callable[[MirrorSettings, FlowSettings], TopicPort]
     heartbeat: Callable[[MirrorSettings], HeartbeatPort]
     checkpoint: Callable[[MirrorSettings], CheckpointPort]
     memory: MemoryPort
@@ -111,6 +117,15 @@ class Coordinator:
             listener=self._placement,
         )
         self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed)
+        self._backfills = Backfills(
+            self._flows,
+            begin=self._begin_backfill,
+            end=self._end_backfill,
+            partitions=lambda flow: self._view.partitions([flow], outside.wall_ms()),
+            rates=lambda flow: self._observed.rates(flow, outside.clock()),
+            emit=self._emit,
+            wall_ms=outside.wall_ms,
+        )
 
     async def begin(self) -> None:
         """Take up the work of an earlier coordinator of this name, where there was one; idempotent."""
@@ -145,7 +160,7 @@ class Coordinator:
         gone = [
             name
             for name, running in self._running.items()
-            if name not in enabled or running.settings != _flow_view(settings, enabled[name])
+            if name.live not in enabled or running.settings != _flow_view(settings, enabled[name.live])
         ]
         await asyncio.gather(*(self._end_flow(name) for name in gone))
         for name, flow in enabled.items():
@@ -169,10 +184,24 @@ class Coordinator:
             free=self._is_free,
             wall_ms=self._outside.wall_ms,
         )
-        tasks = [asyncio.create_task(controller.run()), asyncio.create_task(controller.keep_flushing())]
-        self._running[flow.name] = _Running(controller, _flow_view(settings, flow), tasks)
+        topics = TopicSync(
+            controller, self._outside.topic_port(settings, flow), emit=self._emit, wall_ms=self._outside.wall_ms
+        )
+        loops = (controller.run(), controller.keep_flushing(), topics.run(self._until_settled()))
+        tasks = [asyncio.create_task(each) for each in loops]
+        # A backfill begins anew when what it was derived from has changed.
+        self._running[flow.name] = _Running(controller, _flow_view(settings, settings.flow(flow.name.live)), tasks)
         self._flows[flow.name] = controller
         self._emit("info", str(flow.name), "flow started")
+
+    def _begin_backfill(self, flow: FlowSettings) -> None:
+        """Begin a backfill, unless its flow is being ended."""
+        if self.settings is not None and not self._ending and flow.name.live in self._running:
+            self._begin_flow(self.settings, flow)
+
+    async def _end_backfill(self, name: FlowName) -> bool:
+        async with self._apply_lock:
+            return await self._end_flow(name) if name in self._running else True
 
     async def _end_flow(self, name: FlowName) -> bool:
         """Take back what the flow's replicators have, persist the last anchors, and close; whether all of it worked."""
@@ -224,6 +253,7 @@ class Coordinator:
             flow.remind()
         if self.settings is not None and all(flow.settled for flow in self._flows.values()):
             self._settled.set()
+        self._backfills.step()
         await self._placement.step(self._pool, loads)
 
     async def _until_settled(self) -> None:
@@ -310,7 +340,8 @@ class Coordinator:
         return self.name
 
     def _chosen(self, flow: str | None) -> list[FlowController]:
-        return list(self._flows.values()) if flow is None else [self._find(flow)]
+        live = [each for name, each in self._flows.items() if not name.backfill]
+        return live if flow is None else [self._find(flow)]
 
     def _find(self, flow: str) -> FlowController:
         try:
@@ -341,6 +372,18 @@ class Coordinator:
         """Lift the pause of the same scope."""
         await self._find(flow).set_pause(Pause(topic, partition), on=False)
         self._emit("info", flow, f"resumed {_scope(topic, partition)}")
+
+    async def backfill(self, flow: str, request: BackfillRequest, dry_run: bool = False) -> BackfillStatus:
+        """Begin a backfill beside a flow, or go on with the same one; ``dry_run`` changes nothing."""
+        return await self._backfills.ask(self._find(flow), request, dry_run=dry_run)
+
+    async def backfills(self, flow: str | None = None) -> tuple[BackfillStatus, ...]:
+        """Backfills of one flow or of all, over or not, the oldest first."""
+        return self._backfills.all(self._find(flow).name if flow is not None else None)
+
+    async def cancel_backfill(self, flow: str, topic: str, into: str | None = None) -> BackfillStatus:
+        """Stop a backfill; what it has copied stays."""
+        return await self._backfills.cancel(self._find(flow), topic, into)
 
     async def resolve(self, flow: str, topic: str, partition: int | None, by: TroublePolicy) -> tuple[str, ...]:
         """Answer the trouble of a topic or of one partition, once; the partitions that go on by it."""

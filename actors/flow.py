@@ -11,9 +11,11 @@ from dataclasses import replace
 from actors.anchoring import Anchoring
 from actors.claims import Claims
 from actors.ledger import FlowLedger
+from actors.names import NameBook
 from actors.ports import Cluster, Emit, FlowPort, TargetLimits, Timing
 from actors.repairs import Repairs
 from actors.topics import LimitBook, TopicView, changes, refusals
+from actors.transforming import Transformations
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.assignment import Weight
@@ -21,6 +23,7 @@ from mirror_ray.coordination.state import FlowRecord, Pause
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.start import EARLIEST
 from mirror_ray.model.trouble import TroublePolicy
 
 _log = logging.getLogger(__name__)
@@ -63,9 +66,12 @@ class FlowController:
         self.version = 0
         self.ledger = FlowLedger(port, lease_ms)
         self.repairs = Repairs(settings, port, self.ledger, emit=emit, free=free, wall_ms=wall_ms)
-        self._anchoring = Anchoring(settings, port, self.ledger, claims, free=free)
+        self.transformations = Transformations(settings, port, self.ledger, emit=emit, free=free)
+        self._anchoring = Anchoring(settings, port, self.ledger, claims, free=free, first=self.transformations.first)
         self._limits = LimitBook(self.name, port, free=free)
-        self._port = port
+        self._names = NameBook(settings, self.ledger, claims)
+        #: Kafka as the flow sees it; what is open once ``discovered``.
+        self.port = port
         self._timing = timing
         self._emit = emit
         self._changed = changed
@@ -95,12 +101,12 @@ class FlowController:
 
     def _may_copy(self, partition: TopicPartition) -> bool:
         return self.ledger.record(partition) is not None and not (
-            self.ledger.holds_back(partition) or self._is_changing(partition)
+            self.ledger.holds_back(partition) or self._is_changing(partition) or self.ledger.finished(partition)
         )
 
     def _is_changing(self, partition: TopicPartition) -> bool:
         """Whether the partition is taken back, to be handed out in another way than before."""
-        parts = (self.repairs, self._anchoring, self._limits)
+        parts = (self.repairs, self._anchoring, self._limits, self.transformations)
         return any(part.holds_back(partition) for part in parts)
 
     def problems(self) -> tuple[str, ...]:
@@ -136,14 +142,16 @@ class FlowController:
             False when something is not settled yet, or all of it failed, with ``problem`` set.
         """
         try:
+            self.transformations.check()
             if not self._opened:
                 await self.ledger.open()
                 self._opened = True
-            source, target = await self._port.observe()
+            source, target = await self.port.observe()
             if not asked and self._rests(source, target):
                 return True
             self._done = None
-            self._refused = discovery.cluster_refusal(self.name, self.ledger.flow, source.cluster_id, target.cluster_id)
+            ids = source.cluster_id, target.cluster_id
+            self._refused = self.ledger.refusal(self.name, *ids) or discovery.provenance_refusal(self.settings, *ids)
             undecided = False
             if self._refused is None:
                 await self._ensure_producer(source, target)
@@ -176,7 +184,7 @@ class FlowController:
         self.reachable = not isinstance(error, MirrorError) or error.exit_code != 3
 
     async def _ensure_producer(self, source: Cluster, target: Cluster) -> None:
-        """Agree on the flow's producer and, whenever other topics are selected, on those that begin at their end."""
+        """Agree on the flow's producer and, whenever other topics are selected, on where they begin."""
         known, selection = self.ledger.flow, discovery.selection_of(self.settings)
         with_producer = self.settings.produce.delivery_guarantee == "exactly_once"
         fits = known is not None and (known.producer_id >= 0) is with_producer
@@ -190,22 +198,32 @@ class FlowController:
             selection=selection,
         )
         if not fits:
-            producer_id, epoch = await self._port.new_producer() if with_producer else (-1, -1)
+            producer_id, epoch = await self.port.new_producer() if with_producer else (-1, -1)
             record = replace(record, producer_id=producer_id, producer_epoch=epoch)
-        latest: set[str] = set()
-        if self.settings.fetch.auto_offset_reset == "latest":
-            latest = self._port.select(source).keys() - self.ledger.by_topic().keys()
-        await self.ledger.begin(replace(record, selection=selection), latest)
+        rules, starts, copied = (
+            discovery.rules_of(self.settings),
+            discovery.starts_of(self.settings),
+            self.ledger.by_topic(),
+        )
+        marks = {topic: rules.of(topic) for topic in self.port.select(source).keys() - copied.keys()}
+        await self.ledger.begin(
+            replace(record, selection=selection, starts=starts),
+            {topic: start for topic, start in marks.items() if start != EARLIEST},
+        )
+        if changed := discovery.starts_changed(self.name, known, starts, len(copied)):
+            self._emit("info", str(self.name), changed)
 
     async def _settle(self, source: Cluster, target: Cluster) -> bool:
         """Give each selected topic a view: refused, or with anchors for its partitions. True: some are undecided."""
-        selected = dict(self._port.select(source))
+        named = dict(self.port.select(source))
+        unfit = self._names.unfit(named, target.cluster_id)
+        selected = {topic: remote for topic, remote in named.items() if topic not in unfit}
         undecided = await self._anchoring.share(selected, target)
         self.repairs.look(source, target, selected)
         await self.repairs.decide()
         # What was decided is taken back at once, and carried out as soon as nobody has it.
         self._bump()
-        refused = refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
+        refused = unfit | refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
         missing = {
             topic: remote
             for topic, remote in selected.items()
@@ -221,14 +239,16 @@ class FlowController:
                 remote_topic=remote,
                 leaders=source.leaders.get(topic, {}),
                 refused=refused.get(topic),
+                shared=self._anchoring.is_shared(topic),
             )
-            for topic, remote in selected.items()
+            for topic, remote in named.items()
         }
         if self.ledger.repairs:
             undecided |= await self.repairs.carry_out(source, target, selected)
             # Where a decision could not be followed the topic is as it was, and nobody may get it until the next round.
             self.repairs.look(source, target, selected)
             refused |= refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
+        undecided |= await self.transformations.change(selected)
         remotes = {topic: remote for topic, remote in selected.items() if topic not in refused}
         refused |= await self._anchoring.anchor(remotes, source, target)
         limits = await self._limits.learn(selected, target, self.repairs.refused_records())
@@ -252,7 +272,7 @@ class FlowController:
     async def _create(
         self, missing: Mapping[str, str], source: Cluster, target: Cluster
     ) -> tuple[Mapping[str, str], Cluster]:
-        failed, after = await self._port.ensure_remote(missing, source, target)
+        failed, after = await self.port.ensure_remote(missing, source, target)
         for topic, remote in missing.items():
             if topic not in failed and remote in after.topics:
                 act = "extended" if remote in target.topics else "created"
@@ -305,6 +325,8 @@ class FlowController:
     def heard(self, report: PartitionReport) -> None:
         """Take in what the owner of a partition reports: its anchor, and its trouble."""
         self.ledger.moved(report.partition.source, report.anchor)
+        if self.settings.backfill is not None and self.ledger.finished(report.partition.source):
+            self._bump()
         if self.repairs.heard(report):
             self._look.set()
 

@@ -22,6 +22,7 @@ from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
 from mirror_ray.topics.internal import offset_topics
+from mirror_ray.topics.merging import merge_plans
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, plan_remote_topic
 from mirror_ray.topics.selection import config_filter, replication_rules
 
@@ -59,16 +60,19 @@ class KafkaFlowPort:
         self._target = RawCluster(target, client_id)
         self._source_admin = ClusterAdmin(source, client_id)
         self._target_admin = ClusterAdmin(target, client_id)
-        self._store = StateStore(target, state_topic(name.source), transactional_id(name))
+        self._store = StateStore(target, state_topic(name.source, name.backfill), transactional_id(name))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
 
     async def open(self) -> Mapping[str, Document]:
-        """See ``FlowPort``. The raw connections come up meanwhile."""
-        documents, _, _ = await asyncio.gather(
-            self._in_thread(self._store.open), self._source.refresh(None), self._target.refresh(None)
-        )
-        await self._in_thread(self._create_offset_topics)
+        """See ``FlowPort``. The raw connections come up meanwhile, and the flow's other topics are created."""
+        documents, _ = await asyncio.gather(self._in_thread(self._store.open), self._prepare())
         return documents
+
+    async def _prepare(self) -> None:
+        # Where a cluster does not answer, no thread is to wait for it.
+        await self._refresh()
+        if self._flow.backfill is None:
+            await self._in_thread(self._create_offset_topics)
 
     def _create_offset_topics(self) -> None:
         """As MM2, go on where one can't be created: whoever writes to it says so."""
@@ -81,11 +85,17 @@ class KafkaFlowPort:
 
     async def observe(self) -> tuple[Cluster, Cluster]:
         """See ``FlowPort``."""
-        source, target = await asyncio.gather(self._source.refresh(None), self._target.refresh(None))
+        source, target = await self._refresh()
         return _cluster(source), _cluster(target)
 
+    async def _refresh(self) -> tuple[ClusterMetadata, ClusterMetadata]:
+        return await asyncio.gather(self._source.refresh(None), self._target.refresh(None))
+
     def select(self, source: Cluster) -> Mapping[str, str]:
-        """See ``FlowPort``. MM2's rule."""
+        """See ``FlowPort``. MM2's rule; of a backfill its one topic."""
+        own = self._flow.backfill
+        if own is not None:
+            return {own.topic: own.into} if own.topic in source.topics else {}
         return {
             topic: self._rules.remote_topic(topic)
             for topic in source.topics
@@ -98,7 +108,9 @@ class KafkaFlowPort:
         """See ``FlowPort``. MM2's rules for partitions and configs."""
         new = [topic for topic, remote in wanted.items() if remote not in target.topics]
         configs = await self._in_thread(lambda: self._source_admin.try_describe_topic_configs(new)) if new else {}
-        plans = [self._plan(topic, remote, source, target, configs.get(topic)) for topic, remote in wanted.items()]
+        plans = merge_plans(
+            [self._plan(topic, remote, source, target, configs.get(topic)) for topic, remote in wanted.items()]
+        )
         errors = await self._in_thread(lambda: self._carry_out(plans))
         failed: dict[str, str] = {}
         for plan in plans:
@@ -160,6 +172,14 @@ class KafkaFlowPort:
         answers = await self._source.list_offsets(asked, self._flow.fetch.isolation_level)
         return {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
 
+    async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See ``FlowPort``."""
+        answers = await self._source.list_offsets(times_ms, self._flow.fetch.isolation_level)
+        found = {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
+        late = [each for each, offset in found.items() if offset < 0]
+        ends = await self.source_offsets(late, latest=True) if late else {}
+        return {each: offset for each, offset in found.items() if offset >= 0} | dict(ends)
+
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """See ``FlowPort``."""
         await self._in_thread(lambda: self._target_admin.delete_records(before))
@@ -174,6 +194,11 @@ class KafkaFlowPort:
     async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         """See ``FlowPort``."""
         return await self._in_thread(lambda: self._store.write(documents))
+
+    async def forget(self, backfill: str) -> None:
+        """See ``FlowPort``."""
+        topic = state_topic(self._flow.name.source, backfill)
+        await self._in_thread(lambda: self._target_admin.delete_topic(topic))
 
     async def close(self) -> None:
         """See ``FlowPort``."""

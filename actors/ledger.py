@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from actors.ports import Codec, FlowPort, TargetLimits
 from mirror_ray.coordination import state
+from mirror_ray.coordination.discovery import flow_refusal
 from mirror_ray.coordination.state import (
     Document,
     FlowMemory,
@@ -18,10 +19,13 @@ from mirror_ray.coordination.state import (
     Pause,
     Repair,
 )
+from mirror_ray.model.acls import Acl
 from mirror_ray.model.anchor import Anchor
-from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.assignment import NO_END, Assignment
+from mirror_ray.model.backfill import BackfillRecord
 from mirror_ray.model.errors import MirrorError, StateFencedError
-from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.start import Start
 
 
 class FlowLedger:
@@ -55,10 +59,14 @@ class FlowLedger:
         """The flow's own record; None before its first start."""
         return self._memory.flow
 
+    def refusal(self, flow: FlowName, source_id: str, target_id: str) -> str | None:
+        """Why the flow must not run between clusters of these ids; None where it may."""
+        return flow_refusal(flow, self._memory, source_id, target_id)
+
     @property
-    def latest(self) -> frozenset[str]:
-        """Topics that begin at their end and have no anchor yet."""
-        return frozenset(self._memory.latest)
+    def starts(self) -> Mapping[str, Start]:
+        """Topics without an anchor that begin elsewhere than at their earliest record."""
+        return self._memory.starts
 
     @property
     def paused(self) -> bool:
@@ -72,6 +80,23 @@ class FlowLedger:
     def record(self, partition: TopicPartition) -> PartitionRecord | None:
         """The partition's anchor, as far as it is persisted."""
         return self._memory.partitions.get(partition)
+
+    def finished(self, partition: TopicPartition) -> bool:
+        """Whether a backfill's partition has been copied to its end."""
+        record, anchor = self.record(partition), self.latest_anchor(partition)
+        if record is None or anchor is None or record.end_offset is None:
+            return False
+        return anchor.source_offset >= record.end_offset
+
+    @property
+    def backfills(self) -> Mapping[str, BackfillRecord]:
+        """Backfills beside the flow, by id; over or not."""
+        return self._memory.backfills
+
+    async def keep_backfill(self, identity: str, record: BackfillRecord) -> None:
+        """Persist a backfill, or what has become of it."""
+        await self._write({state.backfill_key(identity): record.document()})
+        self._memory.backfills[identity] = record
 
     def latest_anchor(self, partition: TopicPartition) -> Anchor | None:
         """The newest pair that was reported, persisted or not."""
@@ -107,24 +132,28 @@ class FlowLedger:
             by_topic.setdefault(partition.topic, {})[partition.partition] = record
         return by_topic
 
-    async def begin(self, record: FlowRecord, latest: Collection[str]) -> None:
-        """Persist the flow's record, new or with another selection, and the topics that begin at their end."""
-        documents: dict[str, Document | None] = {state.latest_key(topic): {} for topic in latest}
+    async def begin(self, record: FlowRecord, starts: Mapping[str, Start]) -> None:
+        """Persist the flow's record, new or with another selection, and where topics without an anchor begin."""
+        over = self._memory.starts.keys() - starts.keys()
+        documents: dict[str, Document | None] = {key: None for topic in over for key in state.start_keys(topic)}
+        for topic, start in starts.items():
+            documents |= dict.fromkeys(state.start_keys(topic)) | dict([state.start_mark(topic, start)])
         documents[state.FLOW_KEY] = state.encode(record)
         await self._write(documents)
         self._memory.flow = record
-        self._memory.latest |= set(latest)
+        self._memory.starts = dict(starts)
 
     async def remember(self, found: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Persist the first anchors of partitions."""
         if not found:
             return
-        settled = self._memory.latest & {partition.topic for partition in found}
-        documents: dict[str, Document | None] = {state.latest_key(topic): None for topic in settled}
+        settled = self._memory.starts.keys() & {partition.topic for partition in found}
+        documents: dict[str, Document | None] = {key: None for topic in settled for key in state.start_keys(topic)}
         documents |= {state.partition_key(partition): state.encode(record) for partition, record in found.items()}
         await self._write(documents)
         self._memory.partitions |= found
-        self._memory.latest -= settled
+        for topic in settled:
+            self._memory.starts.pop(topic, None)
 
     async def decide(self, repairs: Mapping[TopicPartition, Repair], anchors: Mapping[TopicPartition, Anchor]) -> None:
         """Persist decisions, each with the pair that its partition had reached."""
@@ -204,7 +233,9 @@ class FlowLedger:
                 compress_with=codec or limits[partition].compress_with,
                 shared=record.shared,
                 foreign_to=record.foreign_to,
-                skip=record.skip,
+                skip=record.skip if record.end_offset is None else (*record.skip, (record.end_offset, NO_END)),
+                transforms=record.transforms,
+                end_offset=NO_END if record.end_offset is None else record.end_offset,
             )
             for partition, record in granted.items()
             for own in [_producer(flow, record)]
@@ -269,6 +300,19 @@ class FlowLedger:
             self._moved = moved | self._moved
             self._given_back |= {each for each in given_back if not self.lease_ms(each)}
             raise
+
+    @property
+    def given_acls(self) -> frozenset[Acl]:
+        """ACLs on the target that the flow gave, or was about to."""
+        return frozenset(self._memory.acls)
+
+    async def note_acls(self, given: Collection[Acl], taken: Collection[Acl]) -> None:
+        """Persist that the flow is about to give ACLs, and that it has taken others back."""
+        documents: dict[str, Document | None] = {state.acl_key(each): state.encode(each) for each in given}
+        documents |= {state.acl_key(each): None for each in taken}
+        if documents:
+            await self._write(documents)
+            self._memory.acls = (self._memory.acls | set(given)) - set(taken)
 
     async def set_pause(self, pause: Pause, *, on: bool) -> None:
         """Persist and apply a pause, or lift it."""

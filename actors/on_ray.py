@@ -52,6 +52,7 @@ class _Actor:
         return repr(self._actor)
 
 
+@_passes_on("backfill", "backfills", "cancel_backfill")
 @_passes_on("apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause")
 @_passes_on("replicators", "resolve", "resume", "scale", "settle_groups", "status", "step", "topics", "translate")
 class Coordinator(_Actor):
@@ -63,10 +64,12 @@ class Coordinator(_Actor):
         from actors.coordinator import Coordinator, Outside
         from actors.flow_port import KafkaFlowPort
         from actors.handles import RayHeartbeat, RayMemory, RaySpawner
+        from mirror_ray.topics.port import KafkaTopicPort
 
         outside = Outside(
             spawner=RaySpawner(name),
             flow_port=KafkaFlowPort,
+            topic_port=KafkaTopicPort,
             heartbeat=lambda settings: RayHeartbeat(name, settings),
             checkpoint=lambda settings: RayCheckpoint(name, settings),
             memory=RayMemory(name),

@@ -136,6 +136,10 @@ class FlowPort(Protocol):
         """First or next offset of source partitions; partitions that can't be asked now are left out."""
         ...
 
+    async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Offsets of the first records that are as late as that; the next offset where none is. Else as above."""
+        ...
+
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records of target partitions below these offsets. Once more changes nothing."""
         ...
@@ -149,6 +153,10 @@ class FlowPort(Protocol):
 
         Returns an offset from which on all of it can be read in the state topic; -1 when that is its start.
         """
+        ...
+
+    async def forget(self, backfill: str) -> None:
+        """Delete the state topic of a backfill that is done, by its id."""
         ...
 
     async def close(self) -> None:

@@ -282,7 +282,7 @@ class Repairs:
 
     async def _with_producer(self, record: PartitionRecord) -> PartitionRecord:
         flow = self._ledger.flow
-        if flow is None or flow.producer_id < 0:
+        if flow is None or flow.producer_id < 0 or record.producer_id == -1:
             return record
         producer_id, epoch = await self._port.new_producer()
         return replace(record, producer_id=producer_id, producer_epoch=epoch)

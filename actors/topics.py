@@ -21,6 +21,8 @@ class TopicView:
     leaders: Mapping[int, int]
     refused: str | None = None
     limits: TargetLimits | None = None
+    #: Others write to the remote topic, too.
+    shared: bool = False
 
 
 def changes(

@@ -170,8 +170,9 @@ def _state(
         return "refused", view.refused
     if flow.ledger.holds_back(partition):
         return "paused", None
-    trouble = flow.repairs.explain(partition)
-    if flow.repairs.holds_back(partition):
+    unchanged = flow.transformations.explain(partition)
+    trouble = unchanged or flow.repairs.explain(partition)
+    if unchanged is not None or flow.repairs.holds_back(partition):
         return "stopped", trouble
     if not owned:
         return "waiting", _why_waiting(flow, partition)

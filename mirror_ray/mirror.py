@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from mirror_ray.model.errors import MirrorError, NoAnswerError
 from mirror_ray.model.trouble import TroublePolicy
+from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import (
     Event,
@@ -22,6 +23,7 @@ from mirror_ray.offsets.translate import Translation
 if TYPE_CHECKING:
     # Pydantic takes half a second, and most questions need no settings.
     from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.model.backfill import BackfillRequest
 
 _T = TypeVar("_T")
 
@@ -139,6 +141,26 @@ class Mirror:
         """
         found: Translation = self._ask("translate", flow, topic, partition, offset, back)
         return found
+
+    def backfill(self, flow: str, request: BackfillRequest, *, dry_run: bool = False) -> BackfillStatus:
+        """Begin to copy a range of a topic beside the flow, or go on with the same one.
+
+        ``dry_run``: say what would be copied, and change nothing.
+
+        Raises:
+            ConfigError: It would double or disorder records, or its range is not there.
+        """
+        begun: BackfillStatus = self._ask("backfill", flow, request, dry_run)
+        return begun
+
+    def backfills(self, flow: str | None = None) -> Listing[BackfillStatus]:
+        """Backfills of one flow (``A->B``) or of all, over or not, the oldest first."""
+        return Listing(self._ask("backfills", flow))
+
+    def cancel_backfill(self, flow: str, topic: str, into: str | None = None) -> BackfillStatus:
+        """Stop a backfill of ``topic``; what it has copied stays, and the same one, asked for again, goes on there."""
+        ended: BackfillStatus = self._ask("cancel_backfill", flow, topic, into)
+        return ended
 
     def resolve(self, flow: str, topic: str, partition: int | None = None, *, by: TroublePolicy) -> tuple[str, ...]:
         """Answer the trouble of a topic or of one partition, once; ``docs/operations.md`` says what each answer does.

@@ -69,7 +69,7 @@ def rehearsal(place: Place, size: float = 1.0) -> tuple[Leg, ...]:
     legs = (
         Copy(workload="throughput", case="rehearsal", place=place, data=_large(500_000), box_s=20),
         Copy(workload="small-batches", case="rehearsal", place=place, data=_small(500_000), box_s=20),
-        Trickle(workload="trickle", case="rehearsal", place=place, seconds=10 if place.far else 40),
+        Trickle(workload="trickle", case="rehearsal", place=place, seconds=10 if place.far else 30),
     )
     return tuple(sized(leg, size) for leg in legs)
 
@@ -87,7 +87,7 @@ def _small(records: int) -> Data:
 def _short(*, quick: bool) -> tuple[Workload, ...]:
     mm2 = (MM2, MM2_TUNED) if quick else (MM2, MM2_TUNED, MM2_EXACTLY_ONCE, MM2_TUNED_EXACTLY_ONCE)
     repeats = 1 if quick else 2
-    large, half = _large(500_000 if quick else 1_000_000), _large(500_000 if quick else 2_000_000)
+    large, half = _large(500_000 if quick else 1_000_000), _large(300_000 if quick else 2_000_000)
     small = _small(500_000 if quick else 1_000_000)
     return (
         Workload(
@@ -120,7 +120,7 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
         Workload(
             name="restart",
             title="Killed (SIGKILL) half-way",
-            contenders=(MIRROR_RAY, *(mm2[:1] if quick else mm2[:3])),
+            contenders=(MIRROR_RAY, MM2, *(() if quick else (MM2_EXACTLY_ONCE,))),
             legs=(Restart(workload="restart", case="all of it, started again", data=half, alone=True),),
             also=((Restart(workload="restart", case="one replicator", data=half, whole=False), MIRROR_RAY),),
         ),

@@ -72,8 +72,8 @@ MM2_TUNED_EXACTLY_ONCE = Contender(
 FLOOR = Contender(
     name="floor",
     system="floor",
-    said="What the brokers alone allow: everything fetched and thrown away, then ready batches produced; the slower"
-    " of the two is the most that any copy can reach here.",
+    said="What the brokers alone allow one plain connection: everything fetched and thrown away, then ready batches"
+    " produced; the slower of the two. A copy over several connections can be faster.",
 )
 
 

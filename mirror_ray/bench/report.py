@@ -33,6 +33,10 @@ text{fill:#1f2328}.muted{fill:#59636e}.bar{fill:#2a78d6}
 </style>"""
 
 
+#: Of a bar: its case and its contender.
+_LABEL_LENGTH = 45
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
     """A race that is over."""
@@ -92,18 +96,20 @@ def summary(rows: Sequence[Row]) -> str:
 def picture(workload: Workload, rows: Sequence[Row]) -> str:
     """The leading figure of a workload as bars, an SVG file; empty where nothing was measured."""
     name = leading(workload.name)
+    found = [row for row in rows if row.workload == workload.name and name in row.figures]
+    if not found:
+        return ""
     bars = [
         Bar(
-            label=", ".join(part for part in (row.contender, row.case) if part),
+            label=", ".join(part for part in (case, row.contender) if part),
             value=row.figures[name].median,
             text=words(name, row.figures[name]),
         )
-        for row in rows
-        if row.workload == workload.name and name in row.figures
+        for case in dict.fromkeys(row.case for row in found)
+        for row in found
+        if row.case == case
     ]
-    if not bars:
-        return ""
-    chart = bar_chart(f"{workload.title}: {FIGURES[name].heading}", workload.title, bars)
+    chart = bar_chart(f"{workload.title}: {FIGURES[name].heading}", workload.title, bars, _LABEL_LENGTH)
     return chart.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(">", f">{_STYLE}", 1)
 
 

@@ -11,16 +11,19 @@ from typer.core import TyperGroup
 
 from mirror_ray.cli import (
     acting,
+    backfill,
     bench,
     chaos,
     compare,
     demo,
+    drift,
     failover,
     groups,
     looking,
     machine,
     planning,
     report,
+    takeover,
     translating,
     up,
     verify,
@@ -79,13 +82,17 @@ app.command("topics")(looking.topics)
 app.command("groups")(groups.groups)
 app.command("translate")(translating.translate)
 app.command("compare")(compare.compare)
+app.command("drift")(drift.drift)
 app.command("failover")(failover.failover)
 app.command("failback")(failover.failback)
+app.command("takeover")(takeover.takeover)
+app.command("handback")(takeover.handback)
 app.command("verify")(verify.verify)
 app.command("report")(report.report)
 app.command("replicators")(looking.replicators)
 app.command("events")(looking.events)
 app.command("gaps")(looking.gaps)
+app.command("backfill")(backfill.backfill)
 app.command("resolve")(acting.resolve)
 app.command("scale")(acting.scale)
 app.command("pause")(acting.pause)

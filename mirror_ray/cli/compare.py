@@ -28,6 +28,7 @@ _VERDICTS = {
     "same": "",
     "differs": "differs",
     "excluded": "excluded by config.properties.exclude",
+    "allowed": "may differ: sync.topic.configs.policy",
     "own": "each side's own",
     "unsynced": "not kept the same: sync.topic.configs.enabled is false",
 }
@@ -56,7 +57,7 @@ def compare(
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror):
         chosen = settings.flow(flow_name)
-        compared = _compare(settings, chosen, topics or (), _reasons(mirror, flow_name))
+        compared = _compare(settings, chosen, topics or (), reasons(mirror, flow_name))
     shown = [each for each in compared if not differences or each.state != "equal"]
 
     def show() -> None:
@@ -70,7 +71,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def _reasons(mirror: Mirror | None, flow: FlowName) -> dict[str, str]:
+def reasons(mirror: Mirror | None, flow: FlowName) -> dict[str, str]:
     """What a running system says of the topics that it does not copy."""
     try:
         told = mirror.topics(str(flow)) if mirror is not None else ()

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirror_ray.cli.options import ConfigArgument, Format, FormatOption
-from mirror_ray.cli.output import Columns, count, emit, out, say, table
+from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from mirror_ray.topics.plan import FlowPlan, Plan, Right
+
+
+def _granted(right: Row) -> str:
+    if right["missing"]:
+        return "no" if right["optional"] else "NO"
+    return "yes" if right["checked"] else "unknown"
+
 
 _TOPICS: Columns = (
     ("ACTION", lambda row: row["action"]),
@@ -20,13 +27,14 @@ _TOPICS: Columns = (
     ("REMOTE TOPIC", lambda row: row["remote_topic"]),
     ("PARTITIONS", lambda row: count(row["partitions"])),
     ("REPLICATION", lambda row: count(row["replication_factor"])),
+    ("BEGINS", lambda row: row["begins"]),
     ("CONFIGS", lambda row: ", ".join(f"{key}={value}" for key, value in row["configs"].items())),
 )
 _RIGHTS: Columns = (
     ("CLUSTER", lambda row: row["cluster"]),
     ("RESOURCE", lambda row: f"{row['resource_type']} {row['resource']}"),
     ("OPERATIONS", lambda row: ", ".join(row["operations"])),
-    ("GRANTED", lambda row: "NO" if row["missing"] else "yes" if row["checked"] else "unknown"),
+    ("GRANTED", _granted),
     ("WHY", lambda row: row["why"]),
 )
 
@@ -112,6 +120,7 @@ def _changes(flow: FlowPlan) -> list[dict[str, Any]]:
                     "remote_topic": topic.remote_topic,
                     "partitions": topic.extend.to_partitions,
                     "replication_factor": None,
+                    "begins": flow.begins.get(topic.source_topic, ""),
                     "configs": {},
                 }
             )
@@ -126,6 +135,7 @@ def _creation(flow: FlowPlan, source_topic: str, topic: Any) -> dict[str, Any]:
         "remote_topic": topic.name,
         "partitions": topic.partitions,
         "replication_factor": topic.replication_factor,
+        "begins": flow.begins.get(source_topic, ""),
         "configs": dict(topic.configs),
     }
 
@@ -139,6 +149,7 @@ def _right(right: Right) -> dict[str, Any]:
         "why": right.why,
         "missing": list(right.missing),
         "checked": right.checked,
+        "optional": right.optional,
     }
 
 
@@ -153,7 +164,14 @@ def _plain(plan: Plan) -> dict[str, Any]:
             {
                 "flow": str(flow.flow),
                 "enabled": flow.enabled,
-                "topics": [{"topic": each.source_topic, "remote_topic": each.remote_topic} for each in flow.topics],
+                "topics": [
+                    {
+                        "topic": each.source_topic,
+                        "remote_topic": each.remote_topic,
+                        "begins": flow.begins.get(each.source_topic),
+                    }
+                    for each in flow.topics
+                ],
                 "changes": _changes(flow),
                 "refused": list(flow.refused),
                 "warnings": [*flow.warnings, *(text for topic in flow.topics for text in topic.warnings)],

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mirror_ray.config.settings import FlowSettings, SecuritySettings
+from mirror_ray.config.names import check_long_ring, check_named_flows, check_names
+from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_names
+from mirror_ray.config.transforms import check_transforms
+from mirror_ray.model.config_policy import NUMBERS
 from mirror_ray.model.filters import compile_patterns
-from mirror_ray.model.policy import ReplicationPolicy, load_policy
+from mirror_ray.model.names import FlowName
+from mirror_ray.model.paths import doubled
+from mirror_ray.model.policy import load_policy
+from mirror_ray.model.rules import ReplicationRules
+from mirror_ray.model.start import start_rules
+from mirror_ray.topics.selection import replication_rules
 
 #: Maps a field such as ``topics.include`` to the name that the user knows it by.
 FieldName = Callable[[str], str]
@@ -32,11 +40,29 @@ def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
             compile_patterns(values)
         except ValueError as error:
             yield f"{field_name(field)}: {error}"
+    for field, start, overrides in (
+        ("topics.start", flow.topics.start, ()),
+        ("topics.start_overrides", None, flow.topics.start_overrides),
+    ):
+        try:
+            start_rules(start or "earliest", overrides)
+        except ValueError as error:
+            yield f"{field_name(field)}: {error}"
+    for key, policy in flow.topics.sync_configs_policy.items():
+        if policy in ("floor", "ceiling") and key not in NUMBERS:
+            yield (
+                f"{field_name('topics.sync_configs_policy')}: {policy} is for numbers, and {key} is none of those "
+                f"known ({', '.join(sorted(NUMBERS))}); write {key}:source or {key}:target"
+            )
     try:
         load_policy(flow.policy, flow.name.source)
     except ValueError as error:
         field = "policy.separator" if not flow.policy.separator else "policy.class_name"
         yield f"{field_name(field)}: {error}"
+        return
+    for field, problem in check_transforms(flow):
+        yield f"{field_name(field)}: {problem}"
+    yield from check_names(flow, field_name)
 
 
 def heed_offset_reset(flow: dict[str, Any]) -> None:
@@ -70,32 +96,53 @@ def check_security(security: SecuritySettings, field_name: FieldName) -> Iterato
 
 
 def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:
-    """Yield a sentence for each ring of flows that would copy a topic round and round.
+    """Yield a sentence for each ring of flows that would copy a topic round and round, or a record to a place twice.
 
-    A flow that keeps names hides where a topic came from, so that no flow of its ring can tell a copy from an original.
-    A ring is let through when its flows list topics by plain names and no topic is in all of the lists.
+    A flow that keeps names hides where a topic came from, so that no flow of its ring can tell a copy from an original,
+    unless the records say it (provenance). A ring is let through when its flows list topics by plain names and no topic
+    is in all of the lists.
     """
-    enabled = [flow for flow in flows if flow.enabled]
-    keeps = {flow.name: _keeps_names(flow) for flow in enabled}
-    for ring in _rings(enabled):
+    enabled = [flow for flow in with_all_names(flows) if flow.enabled]
+    rules = {flow.name: rules for flow in enabled if (rules := _rules(flow)) is not None}
+    usable = [flow for flow in enabled if flow.name in rules]
+    yield from check_named_flows(usable, {flow.name: _literals(flow) for flow in usable})
+    keeps = {name: each.remote_topic("topic") == "topic" for name, each in rules.items()}
+    for ring in _rings(usable):
+        if (hidden := check_long_ring(ring)) is not None:
+            yield hidden
         names = [flow.name for flow in ring]
-        if not any(keeps[name] for name in names) or not _may_share_topics(ring):
+        told = all(flow.provenance.enabled and keeps[flow.name] for flow in ring)
+        if told or not any(keeps[name] for name in names) or not _may_share_topics(ring, rules):
             continue
         listed = " and ".join(str(name) for name in names)
         keeping = ", ".join(str(name) for name in names if keeps[name])
         yield (
             f"{listed}: together they would copy topics round and round, because topics keep their names on {keeping} "
-            "(identity policy). Use the DefaultReplicationPolicy, or disable one of the flows, or list topics by plain "
-            "names so that no topic is in every flow's list"
+            "(identity policy). Use the DefaultReplicationPolicy, or let the records say where they are from "
+            "(provenance.headers.enabled = true on each, all keeping names), or disable one of the flows, or list "
+            "topics by plain names so that no topic is in every flow's list"
+        )
+    yield from _check_doubles([flow for flow in usable if flow.provenance.enabled and keeps[flow.name]])
+
+
+def _check_doubles(flows: Sequence[FlowSettings]) -> Iterator[str]:
+    by_name = {flow.name: flow for flow in flows}
+    for (origin, end), several in doubled({flow.name: flow.provenance.max_hops for flow in flows}).items():
+        if not _share_names([by_name[name] for way in several for name in way]):
+            continue
+        named = " and by ".join(" ".join(str(name) for name in way) for way in several[:2])
+        longest = max(several, key=len)
+        yield (
+            f"records written on {origin} would come to {end} by {named}, and stand there twice: bound the longer way, "
+            f"for example {longest[-1]}.provenance.max.hops = {len(longest) - 1}, or disable one of the flows"
         )
 
 
-def _keeps_names(flow: FlowSettings) -> bool:
+def _rules(flow: FlowSettings) -> ReplicationRules | None:
     try:
-        policy: ReplicationPolicy = load_policy(flow.policy, flow.name.source)
+        return replication_rules(flow)
     except ValueError:
-        return False
-    return policy.format_remote_topic(flow.name.source, "topic") == "topic"
+        return None
 
 
 def _rings(flows: Sequence[FlowSettings]) -> Iterator[list[FlowSettings]]:
@@ -115,8 +162,32 @@ def _rings(flows: Sequence[FlowSettings]) -> Iterator[list[FlowSettings]]:
         yield from walk([flow])
 
 
-def _may_share_topics(ring: Sequence[FlowSettings]) -> bool:
-    lists = [flow.topics.include for flow in ring]
-    if not all(_LITERAL.fullmatch(pattern) for patterns in lists for pattern in patterns):
+def _literals(flow: FlowSettings) -> list[str]:
+    """The topics that the flow's filter lists by plain names."""
+    return [pattern.replace("\\.", ".") for pattern in flow.topics.include if _LITERAL.fullmatch(pattern)]
+
+
+def _share_names(flows: Sequence[FlowSettings]) -> bool:
+    """Whether a topic of one name may be in every flow."""
+    if any(len(_literals(flow)) < len(flow.topics.include) for flow in flows):
         return True
-    return bool(set.intersection(*(set(patterns) for patterns in lists)))
+    return bool(set.intersection(*(set(_literals(flow)) for flow in flows)))
+
+
+def _may_share_topics(ring: Sequence[FlowSettings], rules: Mapping[FlowName, ReplicationRules]) -> bool:
+    """Whether a topic may come round to where it began, and be copied on."""
+    if any(len(_literals(flow)) < len(flow.topics.include) for flow in ring):
+        return True
+    return any(
+        _comes_round([rules[flow.name] for flow in (*ring[first:], *ring[: first + 1])], topic)
+        for first, flow in enumerate(ring)
+        for topic in _literals(flow)
+    )
+
+
+def _comes_round(way: Sequence[ReplicationRules], topic: str) -> bool:
+    for rules in way:
+        if not rules.should_replicate_topic(topic):
+            return False
+        topic = rules.remote_topic(topic)
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -88,7 +88,9 @@ def parse_value(kind: Kind, text: str) -> object:
     text = text.strip()
     match kind:
         case Kind.LIST:
-            return tuple(item for item in (part.strip() for part in text.split(",")) if item)
+            return tuple(_items(text))
+        case Kind.MAP | Kind.NAMES | Kind.RENAMES:
+            return _parse_pairs(kind, text)
         case Kind.BOOLEAN:
             if text.lower() not in ("true", "false"):
                 raise ValueError(f"{text!r} is not true or false")
@@ -97,6 +99,42 @@ def parse_value(kind: Kind, text: str) -> object:
             return _parse_integer(kind, text)
         case _:
             return text
+
+
+def _items(text: str) -> Iterator[str]:
+    return (item for item in (part.strip() for part in text.split(",")) if item)
+
+
+def _pair(item: str) -> tuple[str, str]:
+    name, found, value = (part.strip() for part in item.partition(":"))
+    if not (name and found and value):
+        raise ValueError(f"{item!r} is not name:value")
+    return name, value
+
+
+def _parse_pairs(kind: Kind, text: str) -> object:
+    if kind is Kind.MAP:
+        return dict(_pair(item) for item in _items(text))
+    if kind is Kind.NAMES:
+        return _parse_names(text)
+    return tuple({"match": match, "to": to} for match, to in _pairs(text))
+
+
+def _parse_names(text: str) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for topic, remote in _pairs(text):
+        if names.setdefault(topic, remote) != remote:
+            raise ValueError(f"topic {topic!r} has two names, {names[topic]!r} and {remote!r}: leave one of them")
+    return names
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """What stands before and behind the last colon of each item; no topic's name has one, patterns may."""
+    for item in _items(text):
+        before, colon, behind = (part.strip() for part in item.rpartition(":"))
+        if not colon or not before or not behind:
+            raise ValueError(f"{item!r} is no pair: write TOPIC:NAME, more of them separated by commas")
+        yield before, behind
 
 
 def _parse_integer(kind: Kind, text: str) -> int:

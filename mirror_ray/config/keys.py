@@ -30,11 +30,15 @@ class Kind(Enum):
     TEXT = "text"
     SECRET = "secret"  # noqa: S105 - a kind of value
     LIST = "list"
+    #: ``TOPIC:NAME`` and ``PATTERN:REPLACEMENT``, separated by commas.
+    NAMES = "list of topic:name"
+    RENAMES = "list of pattern:replacement"
     BOOLEAN = "true or false"
     INTEGER = "integer"
     SECONDS = "seconds, above 0"
     #: A negative interval turns a feature off in MM2.
     INTERVAL = "seconds; negative: off"
+    MAP = "name:value, separated by commas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +71,17 @@ def _refused(name: str, text: str, *accepted: str) -> Key:
 
 
 _OURS = "ours: MM2 does not know it"
+_START = f"{_OURS}; without it auto.offset.reset holds"
 _MIRROR = "org.apache.kafka.connect.mirror."
 _BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 
+_PYTHON_TRANSFORMS = "transforms are Python classes: `transforms.NAME.type = package.module:Class` (docs/transforms.md)"
 _JMX = "metrics are not served by Java classes; Prometheus reads them over HTTP"
 _CONNECT_STORAGE = "there is no Connect worker: progress is kept in mm2-ray-state.<source>.internal on the target"
 _CONNECT_CLUSTER = "there is no Connect cluster: Ray places and restarts the actors"
 _CONNECT_REST = "there are no workers that talk to each other over REST"
-_CONNECT_ERRORS = "nothing is converted or transformed; a partition that fails stops alone and is tried again"
+_CONNECT_ERRORS = "nothing is converted; what becomes of a record that a transform fails on says transform.errors"
 _EXACTLY_ONCE = "copies are exactly once without transactions, at no cost; there is nothing to turn on"
 _GROUPLESS = "partitions are assigned by the coordinator, not by a consumer group"
 _BYTES_ONLY = "records are copied as bytes"
@@ -124,6 +130,7 @@ FLOW_KEYS: Final = (
     _used("replication.factor", "topics.replication_factor", Kind.INTEGER, "2"),
     _used("sync.topic.configs.enabled", "topics.sync_configs_enabled", Kind.BOOLEAN, "true"),
     _used("sync.topic.configs.interval.seconds", "topics.sync_configs_interval_s", Kind.INTERVAL, "600"),
+    _used("sync.topic.configs.policy", "topics.sync_configs_policy", Kind.MAP, text=_OURS),
     _used(
         "config.properties.exclude",
         "topics.config_properties_exclude",
@@ -136,6 +143,9 @@ FLOW_KEYS: Final = (
     _used("use.defaults.from", "topics.use_defaults_from", default="target"),
     _used("sync.topic.acls.enabled", "topics.sync_acls_enabled", Kind.BOOLEAN, "true"),
     _used("sync.topic.acls.interval.seconds", "topics.sync_acls_interval_s", Kind.INTERVAL, "600"),
+    _used("sync.topic.acls.patterns.enabled", "topics.sync_acls_patterns", Kind.BOOLEAN, "false", text=_OURS),
+    _used("sync.topic.acls.groups.enabled", "topics.sync_acls_groups", Kind.BOOLEAN, "false", text=_OURS),
+    _used("sync.topic.acls.revocations.enabled", "topics.sync_acls_revocations", Kind.BOOLEAN, "false", text=_OURS),
     _used("groups", "groups.include", Kind.LIST, ".*"),
     _used("groups.exclude", "groups.exclude", Kind.LIST, "console-consumer-.*, connect-.*, __.*"),
     _used("emit.checkpoints.enabled", "groups.emit_checkpoints_enabled", Kind.BOOLEAN, "true"),
@@ -165,6 +175,12 @@ FLOW_KEYS: Final = (
     _used("replication.policy.*", "policy.options"),
     _used("delivery.guarantee", "produce.delivery_guarantee", default="exactly_once", text=_OURS),
     _used("shared.remote.topics", "topics.shared_remote", Kind.LIST, text=_OURS),
+    _used("topics.map", "topics.map", Kind.NAMES, text=_OURS),
+    _used("topics.rename", "topics.rename", Kind.RENAMES, text=_OURS),
+    _used("topics.start", "topics.start", text=_START),
+    _used("topics.start.overrides", "topics.start_overrides", Kind.LIST, text=_OURS),
+    _used("provenance.headers.enabled", "provenance.enabled", Kind.BOOLEAN, "false", text=_OURS),
+    _used("provenance.max.hops", "provenance.max_hops", Kind.INTEGER, text=_OURS),
     _used("emit.statistics.enabled", "statistics.emit_enabled", Kind.BOOLEAN, "true", text=_OURS),
     _used("emit.statistics.interval.seconds", "statistics.emit_interval_s", Kind.INTERVAL, "60", text=_OURS),
     _used("statistics.retention.seconds", "statistics.retention_s", Kind.SECONDS, "2592000", text=_OURS),
@@ -186,10 +202,10 @@ FLOW_KEYS: Final = (
         "topics are created through Kafka's own API; create them with your tool before the flow starts, or remove it",
         "org.apache.kafka.clients.admin.ForwardingAdmin",
     ),
-    _refused(
-        "transforms", "Connect's transformations are Java classes; transform where the topic is read or written", ""
-    ),
-    _refused("transforms.*", "Connect's transformations are Java classes; remove them together with transforms"),
+    _used("transforms", "transforms.steps", Kind.LIST, text=_PYTHON_TRANSFORMS),
+    _used("transforms.*", "transforms.steps"),
+    _used("transform.errors", "transforms.errors", default="stop", text=_OURS),
+    _used("transform.dead.letter.topic", "transforms.dead_letter_topic", text=_OURS),
     _refused("predicates", "predicates are Java classes of Connect's transformations; remove them", ""),
     _refused("predicates.*", "predicates are Java classes of Connect's transformations; remove them"),
     *_CONVERTERS,

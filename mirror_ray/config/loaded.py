@@ -8,8 +8,8 @@ from typing import Literal
 from mirror_ray.config.settings import MirrorSettings
 
 #: ``ignored``: the key has no effect here. ``differs``: it has one that differs from MM2's.
-#: ``default``: the file is silent and our default differs from MM2's. ``not yet``: it has no effect in this version.
-NoteKind = Literal["ignored", "differs", "default", "not yet"]
+#: ``default``: the file is silent and our default differs from MM2's. ``guarantee``: less is promised because of it.
+NoteKind = Literal["ignored", "differs", "default", "guarantee"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

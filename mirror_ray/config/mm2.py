@@ -12,15 +12,15 @@ from functools import partial
 from mirror_ray.config import keys as table
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
 from mirror_ray.config.fields import FieldValues, Given
-from mirror_ray.config.keys import Key, Kind, Use, find_key
+from mirror_ray.config.keys import Key, Use, find_key
 from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
-from mirror_ray.config.not_yet import Explicit, feature_of, not_yet_notes
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, SparkSettings
+from mirror_ray.config.transforms import take_steps, transform_notes, unlisted
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.trouble import TROUBLE_KINDS
@@ -33,7 +33,9 @@ _LOWER_CASE = (
     "compression.type",
     "offset-syncs.topic.location",
     "delivery.guarantee",
+    "sync.topic.configs.policy",
     "trouble.policy",
+    "transform.errors",
     *(f"trouble.policy.{kind}" for kind in TROUBLE_KINDS),
 )
 
@@ -52,6 +54,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     properties = resolve_references(entries, environ, problems)
     aliases = _aliases(properties, problems)
     notes = list(_judge_keys(properties, aliases, problems))
+    problems.extend(unlisted(properties))
     flows = _flow_settings(properties, aliases, problems)
     clusters = _cluster_settings(properties, aliases, problems)
     spark = _spark_settings(properties, problems)
@@ -60,7 +63,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     if problems or spark is None:
         raise ConfigError(*dict.fromkeys(problems))
     settings = MirrorSettings(clusters=clusters, flows=tuple(flows), spark=spark)
-    notes += not_yet_notes(_explicit(properties, aliases))
+    notes += transform_notes(flows)
     return Loaded(settings=settings, notes=(*notes, *_default_notes(properties, aliases)))
 
 
@@ -153,7 +156,7 @@ def data_producer_config(properties: Mapping[str, Given], flow: FlowName) -> dic
 
 def _is_connector_key(key: str) -> bool:
     row = find_key(table.FLOW_KEYS, key)
-    return row is not None and (row.name == key or row.field == "policy.options")
+    return row is not None and (row.name == key or row.field in ("policy.options", "transforms.steps"))
 
 
 def _stripped(properties: Mapping[str, Given], prefix: str) -> dict[str, Given]:
@@ -176,6 +179,7 @@ def _flow_settings(properties: Mapping[str, Given], aliases: Sequence[str], prob
         fields.put("name", name, str(name))
         fields.put("enabled", False, f"{name}.enabled")
         fields.take(table.FLOW_KEYS, connector, problems)
+        take_steps(fields, connector)
         options = {key: v.text for key, v in connector.items() if _is_policy_option(key)}
         if options:
             fields.put("policy.options", options, "replication.policy.class")
@@ -262,13 +266,6 @@ def _agreed(consumers: Sequence[Mapping[str, Given]], alias: str, problems: list
     return agreed
 
 
-def _explicit(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[Explicit]:
-    for full, given in properties.items():
-        row = place_key(full, aliases)
-        if isinstance(row, Key) and row.use is Use.USED:
-            yield Explicit(full, row.field, on=row.kind is not Kind.BOOLEAN or given.text.strip().lower() == "true")
-
-
 def _default_notes(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[Note]:
     used: set[str] = set()
     for full in properties:
@@ -278,7 +275,7 @@ def _default_notes(properties: Mapping[str, Given], aliases: Sequence[str]) -> I
     for rows in (table.FLOW_KEYS, table.CONSUMER_KEYS, table.PRODUCER_KEYS):
         for key in rows:
             deviates = key.use is Use.USED and key.name in table.DEVIATIONS
-            if deviates and key.field not in used and feature_of(key.field) is None:
+            if deviates and key.field not in used:
                 yield Note(kind="default", key=key.name, text=_deviation(key))
 
 

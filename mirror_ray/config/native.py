@@ -13,7 +13,6 @@ from mirror_ray.config.checks import check_flow, check_loops, check_security, he
 from mirror_ray.config.fields import message
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.loaded import Loaded
-from mirror_ray.config.not_yet import Explicit, not_yet_notes
 from mirror_ray.config.providers import ConfigProvider, resolve, standard_providers
 from mirror_ray.config.settings import (
     ClusterSettings,
@@ -25,6 +24,7 @@ from mirror_ray.config.settings import (
     Settings,
     SparkSettings,
 )
+from mirror_ray.config.transforms import transform_notes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 
@@ -97,7 +97,7 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
     if config is not None:
         settings = _settings(config, problems)
         if settings is not None and not problems:
-            return Loaded(settings=settings, notes=tuple(not_yet_notes(_explicit(config))))
+            return Loaded(settings=settings, notes=tuple(transform_notes(settings.flows)))
     raise ConfigError(*problems)
 
 
@@ -143,14 +143,6 @@ def _flows(config: NativeConfig, problems: list[str]) -> Iterator[FlowSettings]:
         flow = FlowSettings.model_validate({"enabled": True, **merged, "name": name})
         problems.extend(check_flow(flow, partial(_prefixed, f"flows.{text}")))
         yield flow
-
-
-def _explicit(config: NativeConfig) -> Iterator[Explicit]:
-    places = {"defaults": config.defaults} | {f"flows.{name}": flow for name, flow in config.flows.items()}
-    for place, flow in places.items():
-        for section, values in flow.model_dump(exclude_unset=True).items():
-            for field, value in values.items() if isinstance(values, dict) else ():
-                yield Explicit(f"{place}.{section}.{field}", f"{section}.{field}", on=value is not False)
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

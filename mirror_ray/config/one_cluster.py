@@ -17,7 +17,9 @@ from mirror_ray.config.mm2 import resolve_references
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import ClusterSettings, FlowBehaviour
 from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.naming import NamedPolicy
 from mirror_ray.model.policy import SOURCE_ALIAS_CONFIG, ReplicationPolicy, load_policy
+from mirror_ray.topics.selection import topic_names
 
 _ALIAS_KEY: Final = "target.cluster.alias"
 #: MM2's default for it.
@@ -26,7 +28,8 @@ _DEFAULT_ALIAS: Final = "target"
 _CLIENT_PREFIXES: Final = ("admin.", "consumer.", "producer.")
 _CONSUMER_ROWS: Final = tuple(key for key in table.CONSUMER_KEYS if key.field.startswith("cluster."))
 _CONNECTION_ROWS: Final = (*table.CLUSTER_KEYS, *_CONSUMER_ROWS)
-_POLICY_ROWS: Final = tuple(key for key in table.FLOW_KEYS if key.field.startswith("policy."))
+_NAMES: Final = ("topics.map", "topics.rename")
+_POLICY_ROWS: Final = tuple(key for key in table.FLOW_KEYS if key.field.startswith("policy.") or key.field in _NAMES)
 #: Whatever a file of MM2 may hold may stand here; what is no business of a client is left alone, as by MM2.
 _ALL_ROWS: Final = (
     *table.DRIVER_KEYS,
@@ -117,10 +120,28 @@ def _policy(given: Mapping[str, Given], problems: list[str]) -> ReplicationPolic
     if behaviour is None:
         return None
     try:
-        return load_policy(behaviour.policy, source)
+        policy = load_policy(behaviour.policy, source)
     except ValueError as error:
         key = "separator" if not behaviour.policy.separator else "class"
         problems.append(f"replication.policy.{key}: {error}")
+        return None
+    return _named(policy, behaviour, source, problems)
+
+
+def _named(
+    policy: ReplicationPolicy, behaviour: FlowBehaviour, source: str | None, problems: list[str]
+) -> ReplicationPolicy | None:
+    """The policy, with the names that the flow from ``source`` gives."""
+    topics = behaviour.topics
+    if not (topics.map or topics.rename):
+        return policy
+    if source is None:
+        problems.append(f"{SOURCE_ALIAS_CONFIG}: missing; topics.map and topics.rename are those of a flow from there")
+        return None
+    try:
+        return NamedPolicy(policy, topic_names(topics.map, topics.rename), source)
+    except ValueError as error:
+        problems.append(f"topics.rename: {error}")
         return None
 
 

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from mirror_ray.config import keys as table
 from mirror_ray.config.keys import Key, Use
-from mirror_ray.config.not_yet import feature_of
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 
 #: Where a key of each group is written in the file.
@@ -25,6 +24,7 @@ SCOPES: tuple[tuple[str, Sequence[Key]], ...] = (
     ("`B.KEY` (MM2's Connect worker)", table.WORKER_KEYS),
 )
 _SILENT = {
+    "transforms.dead_letter_topic": "mm2-ray-dead-letters.<source>.internal",
     "topics.replication_factor": "2, or the number of brokers if smaller",
     "groups.checkpoints_replication_factor": "3, or the number of brokers if smaller",
     "offset_syncs.replication_factor": "3, or the number of brokers if smaller",
@@ -41,6 +41,7 @@ _OWN_SECTIONS = (
     "fetch",
     "produce",
     "trouble",
+    "transforms",
     "cluster.",
     "spark.",
 )
@@ -69,11 +70,11 @@ def our_default(key: Key) -> str:
 def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, dict)):
         return ", ".join(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return "" if value is None else str(value)
+    return "" if value is None or value == {} else str(value)
 
 
 def keys_table() -> str:
@@ -98,7 +99,7 @@ def deviations_table() -> str:
             f"`{row.name}`",
             _cell(row.default),
             _cell(our_default(row)),
-            "; ".join(filter(None, (table.DEVIATIONS[row.name], _not_yet(row)))),
+            table.DEVIATIONS[row.name],
         )
         for row in unique
     ]
@@ -107,14 +108,7 @@ def deviations_table() -> str:
 
 def _used_rows(rows: Iterable[Key]) -> list[tuple[str, ...]]:
     used = [row for row in rows if row.use is Use.USED]
-    return [
-        (f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row)), row.text or _not_yet(row))
-        for row in used
-    ]
-
-
-def _not_yet(row: Key) -> str:
-    return "no effect yet" if feature_of(row.field) is not None else ""
+    return [(f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row)), row.text) for row in used]
 
 
 def _default_of(row: Key) -> str:

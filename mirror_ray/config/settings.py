@@ -6,13 +6,15 @@ the file is silent and that the default depends on the cluster (for example the 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.lease import DEFAULT_LEASE_MS
-from mirror_ray.model.names import FlowName
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 
 #: A size of memory as Spark and RayDP both read it.
@@ -91,17 +93,30 @@ class PolicySettings(Settings):
     options: dict[str, str] = {}
 
 
+class RenamePattern(Settings):
+    """Topics whose whole name ``match`` fits are named ``to`` on the target; ``$1``, ``${1}``, ``${name}``: groups."""
+
+    match: str
+    to: str
+
+
 class TopicSettings(Settings):
     """Which topics a flow copies, and how their remote topics are made (MM2's MirrorSourceConfig)."""
 
     include: tuple[str, ...] = (".*",)
     exclude: tuple[str, ...] = (r"mm2.*\.internal", r".*\.replica", "__.*")
+    #: Remote topics' names by source topic.
+    map: dict[str, str] = {}
+    #: For topics that ``map`` does not name; the first that fits. The others are named by the replication policy.
+    rename: tuple[RenamePattern, ...] = ()
     refresh_enabled: bool = True
-    refresh_interval_s: float = 5.0
+    refresh_interval_s: float = 4.0
     #: None: the file is silent; then MM2's 2, or the number of brokers where that is smaller.
     replication_factor: int | None = None
     sync_configs_enabled: bool = True
     sync_configs_interval_s: float = 600.0
+    #: By config; what is not named here is as on the source, as in MM2.
+    sync_configs_policy: dict[str, ConfigPolicy] = {}
     config_properties_exclude: tuple[str, ...] = (
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
@@ -115,8 +130,17 @@ class TopicSettings(Settings):
     use_defaults_from: Literal["source", "target"] = "target"
     #: Remote topics, as patterns, that others write to as well. Those that two flows of one system write are known.
     shared_remote: tuple[str, ...] = ()
+    #: Where a partition without any progress begins (``model.start``); None: as ``fetch.auto_offset_reset`` says.
+    start: str | None = None
+    #: ``PATTERN=START`` each; the first that fits a topic's name holds.
+    start_overrides: tuple[str, ...] = ()
     sync_acls_enabled: bool = True
     sync_acls_interval_s: float = 600.0
+    #: What MM2 leaves out: prefixed ACLs and those on every topic; ACLs on groups; and that what was given is taken
+    #: back once the source no longer gives it.
+    sync_acls_patterns: bool = False
+    sync_acls_groups: bool = False
+    sync_acls_revocations: bool = False
 
 
 class GroupSettings(Settings):
@@ -209,11 +233,43 @@ class TroubleSettings(Settings):
     target_foreign: TroublePolicy | None = None
     copy_lost: TroublePolicy | None = None
     record_refused: TroublePolicy | None = None
+    transform_failed: TroublePolicy | None = None
 
     def policy_for(self, kind: TroubleKind) -> TroublePolicy:
         """What holds for a kind."""
         own: TroublePolicy | None = getattr(self, kind)
         return own or self.policy
+
+
+class TransformStep(Settings):
+    """A transform of a user's, or one of ``mirror_ray.transforms``."""
+
+    #: A Python class, as ``package.module:Class``.
+    type: str
+    #: What it is built with.
+    options: dict[str, Any] = {}
+    #: Patterns of the source topics that it is for.
+    topics: tuple[str, ...] = (".*",)
+
+
+class TransformSettings(Settings):
+    """What a flow makes of records on the way; nothing, by default."""
+
+    #: One after the other.
+    steps: tuple[TransformStep, ...] = ()
+    #: What becomes of a record that one of them fails on: its partition stops, it is left out, or it is left out and
+    #: written to ``dead_letter_topic`` on the target.
+    errors: Literal["stop", "skip", "dead_letter"] = "stop"
+    #: None: ``mm2-ray-dead-letters.<source>.internal``.
+    dead_letter_topic: str | None = None
+
+
+class ProvenanceSettings(Settings):
+    """A header on each record that says where it was first written; by it, flows that keep names stop circles."""
+
+    enabled: bool = False
+    #: How often a record may have been copied, once this flow has copied it; None: as often as it comes to.
+    max_hops: int | None = Field(default=None, ge=1)
 
 
 class FlowBehaviour(Settings):
@@ -228,6 +284,30 @@ class FlowBehaviour(Settings):
     fetch: FetchSettings = FetchSettings()
     produce: ProduceSettings = ProduceSettings()
     trouble: TroubleSettings = TroubleSettings()
+    provenance: ProvenanceSettings = ProvenanceSettings()
+    transforms: TransformSettings = TransformSettings()
+
+
+class NamesOfFlow(Settings):
+    """``topics.map`` and ``topics.rename`` of a flow, for the others to know its copies by."""
+
+    flow: FlowName
+    map: dict[str, str]
+    rename: tuple[RenamePattern, ...]
+
+
+class BackfillSettings(Settings):
+    """What a backfill copies, and where to; from the flow's state and never from a file."""
+
+    topic: str
+    into: str
+    #: Partition, first offset, and where it ends.
+    ranges: tuple[tuple[int, int, int], ...]
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where each partition's copy ends."""
+        return {TopicPartition(self.topic, partition): end for partition, _, end in self.ranges}
 
 
 class FlowSettings(FlowBehaviour):
@@ -235,6 +315,39 @@ class FlowSettings(FlowBehaviour):
 
     name: FlowName
     enabled: bool
+    backfill: BackfillSettings | None = None
+    #: Of every enabled flow that has some, this one too; ``MirrorSettings`` fills it in.
+    all_names: tuple[NamesOfFlow, ...] = ()
+
+    def both_sides_write(self, topic: str, remote_topic: str) -> bool:
+        """Whether a topic is written to under its one name on source and target, as the records then tell."""
+        return self.provenance.enabled and topic == remote_topic
+
+    def beside(self, identity: str, backfill: BackfillSettings | None = None) -> FlowSettings:
+        """What a backfill of this flow works by: it tells nobody of offsets, and its troubles wait for an answer."""
+        changed: dict[str, object] = {
+            "name": FlowName(self.name.source, self.name.target, identity),
+            "backfill": backfill,
+            "statistics": StatisticsSettings(emit_enabled=False),
+            "trouble": TroubleSettings(),
+        }
+        if backfill is not None:
+            starts = " ".join(f"{partition}@{start}" for partition, start, _ in backfill.ranges)
+            topic = backfill.topic.replace(".", r"\.")
+            own = {"start": "earliest", "start_overrides": (f"{topic}={starts}",)}
+            changed["topics"] = self.topics.model_copy(update=own)
+        return self.model_copy(update=changed)
+
+
+def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
+    """The flows, each of which knows how the others name their copies."""
+    given = tuple(flows)
+    names = tuple(
+        NamesOfFlow(flow=flow.name, map=flow.topics.map, rename=flow.topics.rename)
+        for flow in given
+        if flow.enabled and (flow.topics.map or flow.topics.rename)
+    )
+    return tuple(flow if flow.all_names == names else flow.model_copy(update={"all_names": names}) for flow in given)
 
 
 class ReplicatorSettings(Settings):
@@ -273,14 +386,19 @@ class MirrorSettings(ReplicatorSettings):
     clusters: dict[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
 
+    @field_validator("flows")
+    @classmethod
+    def _know_all_names(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
+        return with_all_names(flows)
+
     def flow(self, name: FlowName) -> FlowSettings:
-        """The flow of that name.
+        """The flow of that name, or what a backfill beside it works by.
 
         Raises:
             ConfigError: There is none; names those that there are.
         """
         for flow in self.flows:
-            if flow.name == name:
-                return flow
+            if flow.name == name.live:
+                return flow.beside(name.backfill) if name.backfill else flow
         names = ", ".join(str(each.name) for each in self.flows) or "none"
         raise ConfigError(f"there is no flow {name}; flows: {names}")

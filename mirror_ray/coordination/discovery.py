@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.coordination.state import FlowRecord, PartitionRecord
+from mirror_ray.coordination.state import FlowMemory, FlowRecord, PartitionRecord
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowName, TopicId
+from mirror_ray.model.start import StartRules, start_rules
 from mirror_ray.model.trouble import Trouble
 
 
@@ -33,8 +34,40 @@ class LogBounds:
 def selection_of(settings: FlowSettings) -> str:
     """Fingerprint of which topics a flow selects and where new ones begin: equal while that stays the same."""
     topics = settings.topics
-    said = (topics.include, topics.exclude, settings.policy.model_dump(), settings.fetch.auto_offset_reset)
+    said: tuple[object, ...] = (
+        topics.include,
+        topics.exclude,
+        settings.policy.model_dump(),
+        settings.fetch.auto_offset_reset,
+    )
+    if settings.all_names:
+        said = (*said, [names.model_dump() for names in settings.all_names])
+    if starts := starts_of(settings):
+        # Left out where nothing is said, so that what an earlier version persisted still fits.
+        said = (*said, starts)
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def starts_of(settings: FlowSettings) -> str:
+    """What a flow's config says of where topics begin, for comparison; empty where only auto.offset.reset holds."""
+    topics = settings.topics
+    return "" if topics.start is None and not topics.start_overrides else repr((topics.start, topics.start_overrides))
+
+
+def rules_of(settings: FlowSettings) -> StartRules:
+    """Where a flow's topics begin that have no progress."""
+    topics = settings.topics
+    return start_rules(topics.start or settings.fetch.auto_offset_reset, topics.start_overrides)
+
+
+def starts_changed(flow: FlowName, record: FlowRecord | None, starts: str, copied: int) -> str | None:
+    """What to say when the config names other starts than before, and ``copied`` topics have progress already."""
+    if record is None or record.starts == starts or not copied:
+        return None
+    return (
+        f"{flow}: topics.start has changed; {copied} topics have progress and go on where they are: it is for topics "
+        f"without. docs/topics.md says how to begin one anew"
+    )
 
 
 def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, target_id: str) -> str | None:
@@ -56,13 +89,37 @@ def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, t
     return None
 
 
+def flow_refusal(flow: FlowName, memory: FlowMemory, source_id: str, target_id: str) -> str | None:
+    """Why the flow as a whole must not run; None where it may. MM2 may copy it again (``handback``)."""
+    if memory.handed_back_ms is None:
+        return cluster_refusal(flow, memory.flow, source_id, target_id)
+    return (
+        f"flow {flow} was handed back to MirrorMaker 2: both together would copy everything twice. Stop MirrorMaker 2 "
+        f"and this system, then take the flow over again: `mirror-ray takeover CONFIG '{flow}'`"
+    )
+
+
+def provenance_refusal(settings: FlowSettings, source_id: str, target_id: str) -> str | None:
+    """Why records can't say by cluster ids where they are from; None where they can, or are not to."""
+    if not settings.provenance.enabled or (source_id and target_id and source_id != target_id):
+        return None
+    name = settings.name
+    if source_id != target_id or not source_id:
+        alias = name.target if source_id else name.source
+        return f"cluster {alias} does not tell its id: turn provenance.headers.enabled off for {name}"
+    return (
+        f"{name.source} and {name.target} have the same cluster id {source_id}: records could not say where they are "
+        f"from. Are they one cluster? Else format one of them anew, or turn provenance.headers.enabled off for {name}"
+    )
+
+
 def renamed_refusal(topic: str, remote: str, records: Mapping[int, PartitionRecord]) -> str | None:
     """Why a topic must not be copied into a remote topic of this name; None where it may."""
     for record in records.values():
         if record.target_topic != remote:
             return (
                 f"topic {topic} was copied into {record.target_topic}, but its remote topic is now named {remote}: "
-                f"restore the replication policy, or clear the flow's state of {topic}"
+                f"restore topics.map, topics.rename or the replication policy, or clear the flow's state of {topic}"
             )
     return None
 
@@ -112,8 +169,8 @@ def occupied_refusal(remote: str, bounds: Mapping[int, LogBounds]) -> str | None
         f"remote topic {remote} is not empty (partition {first} holds offsets {bounds[first].start} to "
         f"{bounds[first].end - 1}; {len(filled)} such partitions) and this flow has no record of having written it: "
         f"MirrorMaker 2 or another producer did. Writing on could double records. Ways out: take it over from "
-        f"MirrorMaker 2, delete or rename {remote}, exclude the topic, or choose another naming "
-        f"(replication.policy.class, replication.policy.separator)"
+        f"MirrorMaker 2 (stop it and this system, then `mirror-ray takeover CONFIG`), delete or rename {remote}, "
+        f"exclude the topic, or choose another naming (replication.policy.class, replication.policy.separator)"
     )
 
 

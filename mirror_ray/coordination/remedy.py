@@ -15,6 +15,7 @@ target_truncated      go on at the position, behind what is      find the place 
 target_foreign        accept what others wrote, and go on        empty the target, copy from the source's start
 copy_lost             no answer: it could double                 empty the target, copy from the source's start
 record_refused        leave the records out                      no answer: the target would refuse them again
+transform_failed      leave the records out                      no answer: it would fail again
 ====================  =========================================  ==================================================
 
 What others wrote is never deleted: a partition that is shared is not emptied.
@@ -33,6 +34,8 @@ from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
 #: A topic as a whole is concerned: its partitions are answered for together.
 TOPIC_KINDS: frozenset[TroubleKind] = frozenset({"source_recreated", "target_missing", "target_recreated"})
 
+#: Single records are concerned, which skip leaves out.
+LEFT_OUT_KINDS: frozenset[TroubleKind] = frozenset({"record_refused", "transform_failed"})
 #: Resync finds its place again without emptying, unless one of these comes of it.
 _RECOUNT_FAILED: frozenset[TroubleKind] = frozenset(
     {"target_truncated", "target_foreign", "copy_lost", "source_removed", "source_truncated"}
@@ -77,6 +80,8 @@ def unanswerable(kind: TroubleKind, policy: TroublePolicy, *, shared: bool) -> s
         return "where to go on is not known, so skipping could copy records twice; resync copies it anew"
     if kind == "record_refused" and policy == "resync":
         return "the target would refuse the record again; skip leaves it out"
+    if kind == "transform_failed" and policy == "resync":
+        return "the transform would fail again; skip leaves the record out"
     if policy == "resync" and shared and kind not in ("source_removed", "target_missing", "target_recreated"):
         return "others write to the remote topic too, and emptying it would delete their records; skip goes on"
     return None
@@ -91,9 +96,10 @@ def answers(kind: TroubleKind, *, shared: bool) -> tuple[TroublePolicy, ...]:
 def still_stands(repair: Repair, decided: Anchor, latest: Anchor) -> bool:
     """Whether a decision made at the pair ``decided`` is still about what is; ``latest``: the pair when nobody copies.
 
-    A refused record stops its partition before the batches in front of it are known to be committed: later on they are.
+    A record that is refused, or fails, stops its partition before the batches in front of it are known to be committed:
+    later on they are.
     """
-    if repair.trouble.kind == "record_refused":
+    if repair.trouble.kind in LEFT_OUT_KINDS:
         return latest.source_offset <= repair.trouble.source_from
     return repair.trouble.kind in TOPIC_KINDS or latest == decided
 
@@ -134,7 +140,7 @@ def _skip(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str
             # The pair stays: the newest batch of ours behind it says how far the copy has come.
             anchor = replace(record.anchor, sequence=record.anchor.next_sequence)
             return Remedy(record=replace(record.at(anchor), foreign_to=facts.target_end), gap=repair.gap())
-        case "record_refused":
+        case "record_refused" | "transform_failed":
             left_out = (*record.skip, (trouble.source_from, trouble.source_to))
             return Remedy(record=_with_skips(record, left_out), gap=repair.gap())
         case _:
@@ -183,6 +189,9 @@ def _begin(repair: Repair, record: PartitionRecord, facts: Facts, source_offset:
     same_place = target_offset == record.target_offset and facts.target_topic_id == record.target_topic_id
     sequence = record.sequence if same_place else 0 if record.shared else None
     anchor = Anchor(source_offset, target_offset, sequence)
+    if record.transforms_source_offset is not None:
+        # What is compared of records that others than today's transforms have made begins here anew.
+        record = replace(record, transforms_source_offset=source_offset, transforms_target_offset=target_offset)
     return Remedy(
         record=replace(record.at(anchor).with_origin(anchor), recounting=False),
         gap=repair.gap(),

@@ -5,11 +5,17 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
     flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection
     partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset,
                                   sequence, source_epoch, producer_id, producer_epoch, shared, foreign_to, skip,
-                                  origin_source_offset, origin_target_offset, origin_sequence, recounting
+                                  origin_source_offset, origin_target_offset, origin_sequence, recounting, end_offset,
+                                  transforms, transforms_source_offset, transforms_target_offset
     repair/<topic>/<n>            trouble, policy, time_ms: decided on, and not done yet
     gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: what a partition went on without
     grant/<topic>/<n>             epoch, lease_ms: the partition's last assignment; lease_ms is 0 once it was given back
+    acl/<hash>                    an ACL that the flow gave on the target, as its fields
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
+    handed-back                   time_ms: MM2 copies the flow now, and its remote topics are not ours until `takeover`
+    start/<topic>                 at: the same, for a point in time or offsets (topics.start)
+    backfill/<id>                 topic, into, ranges, phase and more: a backfill beside the flow; its progress is in a
+                                  state topic of its own, mm2-ray-state.<source>.backfill-<id>.internal
     paused/flow                   {}: an operator paused the flow
     paused/topic/<topic>          {}: an operator paused the topic
     paused/partition/<topic>/<n>  {}: an operator paused the partition
@@ -22,17 +28,23 @@ is handed out, and is what the replicators watch: one that sees a higher epoch t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
+from mirror_ray.model.acls import Acl
 from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.backfill import BackfillRecord
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.start import Start, parse_start
 from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
 
 Document = dict[str, Any]
 
 FLOW_KEY = "flow"
+#: Whether the flow was given back to MM2.
+HANDED_BACK_KEY = "handed-back"
 #: Keys of grants begin with it.
 GRANT_PREFIX = "grant/"
 
@@ -48,6 +60,8 @@ class FlowRecord:
     #: Fingerprint of which topics the flow selects: with auto.offset.reset=latest, topics that are there when it
     #: changes begin at their end, those that are created later at their beginning.
     selection: str
+    #: What the config said of where topics begin, when it was looked at last.
+    starts: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +76,7 @@ class PartitionRecord:
     #: See ``Anchor``: the producer's next sequence where it is not the target offset's, and the source's leader epoch.
     sequence: int | None = None
     source_epoch: int = -1
-    #: The producer of this partition alone; None: the flow's.
+    #: The producer of this partition alone; None: the flow's; -1: it is copied at least once.
     producer_id: int | None = None
     producer_epoch: int = 0
     #: Others write to the remote partition too: what is ours is known by the producer and counted by its sequences.
@@ -75,8 +89,15 @@ class PartitionRecord:
     origin_source_offset: int | None = None
     origin_target_offset: int | None = None
     origin_sequence: int | None = None
+    #: Source offset at which a backfill's copy ends; None: it does not end.
+    end_offset: int | None = None
     #: Handed out at its origin, to find its place by what the target holds.
     recounting: bool = False
+    #: By which transforms the target's records behind the pair are made; empty: by none.
+    transforms: str = ""
+    #: The pair since which that holds; None: since copying began.
+    transforms_source_offset: int | None = None
+    transforms_target_offset: int | None = None
 
     @property
     def origin(self) -> Anchor:
@@ -175,15 +196,20 @@ class FlowMemory:
     flow: FlowRecord | None = None
     partitions: dict[TopicPartition, PartitionRecord] = field(default_factory=dict)
     grants: dict[TopicPartition, GrantRecord] = field(default_factory=dict)
-    latest: set[str] = field(default_factory=set)
+    #: Topics that were there when they were selected and have no anchor yet, with where they begin, unless at earliest.
+    starts: dict[str, Start] = field(default_factory=dict)
     paused: set[Pause] = field(default_factory=set)
     repairs: dict[TopicPartition, Repair] = field(default_factory=dict)
     gaps: dict[tuple[TopicPartition, int], Gap] = field(default_factory=dict)
+    backfills: dict[str, BackfillRecord] = field(default_factory=dict)
+    #: When the flow was handed back to MM2; None: it is ours.
+    handed_back_ms: int | None = None
+    acls: set[Acl] = field(default_factory=set)
 
 
-def state_topic(source_alias: str) -> str:
-    """Name of a flow's state topic on its target; MM2's default exclusion leaves such names alone."""
-    return f"mm2-ray-state.{source_alias}.internal"
+def state_topic(source_alias: str, backfill: str = "") -> str:
+    """Name of a flow's state topic on its target, or of a backfill's; MM2's default exclusion leaves them alone."""
+    return f"mm2-ray-state.{source_alias}.{f'backfill-{backfill}.' if backfill else ''}internal"
 
 
 def partition_key(partition: TopicPartition) -> str:
@@ -219,9 +245,24 @@ def read_grant(key: str, document: Document) -> tuple[TopicPartition, GrantRecor
     return None
 
 
-def latest_key(topic: str) -> str:
-    """Key of the mark that a topic begins at its end."""
-    return f"latest/{topic}"
+def start_mark(topic: str, start: Start) -> tuple[str, Document]:
+    """Key and value of the mark that says where a topic begins; ``latest`` has a key of its own, as it always had."""
+    return (f"latest/{topic}", {}) if start.kind == "latest" else (f"start/{topic}", {"at": str(start)})
+
+
+def start_keys(topic: str) -> tuple[str, ...]:
+    """Keys that a topic's mark may have."""
+    return f"latest/{topic}", f"start/{topic}"
+
+
+def acl_key(acl: Acl) -> str:
+    """Key of an ACL that the flow gave. Principals and group names may hold slashes."""
+    return f"acl/{hashlib.sha256(repr(acl).encode()).hexdigest()[:32]}"
+
+
+def backfill_key(identity: str) -> str:
+    """Key of a backfill."""
+    return f"backfill/{identity}"
 
 
 def pause_key(pause: Pause) -> str:
@@ -233,7 +274,7 @@ def pause_key(pause: Pause) -> str:
     return f"paused/partition/{pause.topic}/{pause.partition}"
 
 
-def encode(record: FlowRecord | PartitionRecord | GrantRecord | Gap | Repair) -> Document:
+def encode(record: FlowRecord | PartitionRecord | GrantRecord | Gap | Repair | Acl) -> Document:
     """The JSON object of a record."""
     return asdict(record)
 
@@ -244,7 +285,7 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
     Raises:
         KeyError: A record lacks a field: the topic was not written by mirror-ray.
     """
-    memory = FlowMemory()
+    memory = FlowMemory(backfills=_backfills(documents))
     for key, document in documents.items():
         grant = read_grant(key, document)
         if grant is not None:
@@ -258,8 +299,12 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
                 memory.repairs[TopicPartition(topic, int(number))] = _repair(document)
             case ["gap", topic, number, time_ms]:
                 memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = Gap(**_fields(Gap, document))
-            case ["latest", topic]:
-                memory.latest.add(topic)
+            case ["handed-back"]:
+                memory.handed_back_ms = document["time_ms"]
+            case ["acl", _]:
+                memory.acls.add(Acl(**_fields(Acl, document)))
+            case ["latest" | "start", topic]:
+                memory.starts[topic] = parse_start(document.get("at", "latest"))
             case ["paused", "flow"]:
                 memory.paused.add(Pause())
             case ["paused", "topic", topic]:
@@ -267,6 +312,15 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
             case ["paused", "partition", topic, number]:
                 memory.paused.add(Pause(topic, int(number)))
     return memory
+
+
+def _backfills(documents: Mapping[str, Document]) -> dict[str, BackfillRecord]:
+    prefix = backfill_key("")
+    return {
+        key.removeprefix(prefix): BackfillRecord.read(document)
+        for key, document in documents.items()
+        if key.startswith(prefix)
+    }
 
 
 def _repair(document: Document) -> Repair:
@@ -281,6 +335,6 @@ def _partition(document: Document) -> PartitionRecord:
     return replace(record, skip=tuple((first, end) for first, end in record.skip))
 
 
-def _fields(kind: type[FlowRecord | PartitionRecord | Gap | Trouble], document: Document) -> Document:
+def _fields(kind: type[FlowRecord | PartitionRecord | Gap | Trouble | Acl], document: Document) -> Document:
     """A field with a default may be missing: an older version wrote the document."""
     return {each.name: document[each.name] for each in fields(kind) if each.name in document or each.default is MISSING}

@@ -90,6 +90,7 @@ class CopyEngine:
             # It may have been assigned anew while it was drained.
             if self._find(copy.assignment.partition) is copy:
                 self._forget(copy)
+        await self._close_backfills()
         return [copy.report() for copy in copies]
 
     def report(self, full: bool = False) -> ReplicatorReport:
@@ -124,6 +125,16 @@ class CopyEngine:
         await self.release(everything, deadline_s)
         await asyncio.gather(*(flow.close() for flow in self._flows.values()))
         self._flows.clear()
+
+    async def _close_backfills(self) -> None:
+        """A backfill of which nothing is left here may be over: its connections go, and so does its share of memory."""
+        over = [name for name, flow in self._flows.items() if name.backfill and not list(flow.copies)]
+        await asyncio.gather(*(self._flows.pop(name).close() for name in over))
+
+    def _budget(self, name: FlowName) -> Budget:
+        """A share for each flow: one whose target is slow must not take the others' room. A backfill has half."""
+        shares = sum(flow.enabled for flow in self._settings.flows) * (2 if name.backfill else 1)
+        return Budget(self._settings.replicator_buffer_bytes // shares)
 
     @staticmethod
     async def _drained(copies: Sequence[PartitionCopy]) -> None:
@@ -167,8 +178,7 @@ class CopyEngine:
                 settings,
                 Cluster(self._settings.clusters[name.source], client_id),
                 Cluster(self._settings.clusters[name.target], client_id, user_timeout_ms=terms.kernel_ms),
-                # A share for each flow: one whose target is slow must not take the others' room.
-                Budget(self._settings.replicator_buffer_bytes // sum(flow.enabled for flow in self._settings.flows)),
+                self._budget(name),
                 terms,
                 replicator=self._replicator,
                 on_changed=self._changed.add,
@@ -183,7 +193,7 @@ class CopyEngine:
 
 def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:
     """All that a flow's data path depends on; None when there is no such flow."""
-    flow = next((flow for flow in settings.flows if flow.name == name), None)
+    flow = next((flow for flow in settings.flows if flow.name == name.live), None)
     if flow is None:
         return None
     return flow, settings.lease_ms, settings.clusters[name.source], settings.clusters[name.target]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.fetch_size import FetchSize
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.copying.session import FetchSession
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.kafka import fetch
@@ -32,6 +33,8 @@ _MOVED = PASSING | {"UNKNOWN_SERVER_ERROR"}
 _HELD_BACK_WAIT_MS = 5
 #: An answer may stay in memory for the sake of this part of it.
 _SMALL_PART = 8
+#: So much is sent through transforms at a time: some ten milliseconds for what mirror-ray brings along.
+_PIECE_BYTES = 64 << 10
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 #: Failed attempts after which the partitions of a broker say so in their status.
 _ATTEMPTS_UNNOTICED = 4
@@ -42,6 +45,18 @@ def detached(records: memoryview, answer_bytes: int) -> memoryview:
     return memoryview(bytearray(records)) if len(records) < answer_bytes // _SMALL_PART else records
 
 
+def pieces(batches: Sequence[Batch], size_bytes: int) -> Iterator[Sequence[Batch]]:
+    """The batches in order, each time so many that they are together that large; none: one piece without any."""
+    first = size = 0
+    for number, batch in enumerate(batches, start=1):
+        size += batch.size_bytes
+        if size >= size_bytes:
+            yield batches[first:number]
+            first, size = number, 0
+    if first < len(batches) or not batches:
+        yield batches[first:]
+
+
 @dataclass(slots=True)
 class Arrived:
     """Batches of one partition, fetched and not processed yet."""
@@ -49,6 +64,8 @@ class Arrived:
     copy: PartitionCopy
     batches: list[Batch]
     aborted: list[tuple[int, int]]
+    #: Fetch and process offset of the copy since: with others it has been elsewhere, and these are not for it any more.
+    at: tuple[int, int]
 
 
 class Fetcher:
@@ -186,7 +203,7 @@ class Fetcher:
                 if not arrived:
                     self._wake.clear()
                     await self._wake.wait()
-                self._process(arrived)
+                await self._process(arrived)
                 arrived = []
                 continue
             session, wanted, forgotten = self._session.next_request()
@@ -197,7 +214,7 @@ class Fetcher:
             self._budget.reserved_bytes += extra_bytes
             try:
                 future = connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
-                self._process(arrived)
+                await self._process(arrived)
                 answer = await future
             finally:
                 self._budget.reserved_bytes -= extra_bytes
@@ -214,7 +231,7 @@ class Fetcher:
             self._attempts = 0
             if response.throttle_ms:
                 # Before anything else can happen to the partitions: what arrived belongs to where they are now.
-                self._process(arrived)
+                await self._process(arrived)
                 arrived = []
                 await asyncio.sleep(response.throttle_ms / 1000)
 
@@ -242,7 +259,7 @@ class Fetcher:
                 continue
             self._session.forget(key)
             self._behind.discard(copy)
-            if copy.fetchable:
+            if copy.fetchable and not copy.fetched_all:
                 self._held.add(copy)
             else:
                 self._held.discard(copy)
@@ -268,23 +285,44 @@ class Fetcher:
             copy.saw(stable if stable >= 0 else fetched.high_watermark, fetched.high_watermark)
             try:
                 records = detached(fetched.records, answer_bytes)
-                arrived.append(Arrived(copy, copy.received(records), fetched.aborted))
+                batches = copy.received(records)
+                arrived.append(Arrived(copy, batches, fetched.aborted, (copy.fetch_offset, copy.process_offset)))
             except CorruptBatchError as error:
                 self._obstructed(copy, error)
         return arrived
 
-    def _process(self, arrived: list[Arrived]) -> None:
+    async def _process(self, arrived: list[Arrived]) -> None:
+        """At once what is passed on; only then what goes through transforms, for that is waited for now and then."""
         for item in arrived:
-            copy = item.copy
-            if not copy.fetchable:
-                continue
-            try:
-                copy.process(item.batches, item.aborted)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the other partitions go on
-                self._obstructed(copy, error)
-            if copy.state == "establishing":
-                self._on_again(copy, f"source partition {copy.assignment.partition.source} was cleaned meanwhile")
-            self._on_ready(copy)
+            if item.copy.transforms is None and item.copy.fetchable:
+                self._process_some(item.copy, item.batches, item.aborted)
+        for item in arrived:
+            if item.copy.transforms is not None:
+                await self._process_slowly(item)
+
+    async def _process_slowly(self, item: Arrived) -> None:
+        """Piece by piece, with a turn for everybody else in between."""
+        copy = item.copy
+        select = CommittedOnly(item.aborted if copy.read_committed else ())
+        for batches in pieces(item.batches, _PIECE_BYTES):
+            if not copy.fetchable or (copy.fetch_offset, copy.process_offset) != item.at:
+                return
+            self._process_some(copy, batches, select)
+            item.at = copy.fetch_offset, copy.process_offset
+            await asyncio.sleep(0)
+
+    def _process_some(
+        self, copy: PartitionCopy, batches: Sequence[Batch], aborted: Sequence[tuple[int, int]] | CommittedOnly
+    ) -> None:
+        try:
+            copy.process(batches, aborted)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other partitions go on
+            self._obstructed(copy, error)
+        if copy.state == "establishing":
+            self._on_again(copy, f"source partition {copy.assignment.partition.source} was cleaned meanwhile")
+        elif not copy.fetchable:
+            self.touch(copy)
+        self._on_ready(copy)
 
     def _obstructed(self, copy: PartitionCopy, error: Exception) -> None:
         """The copy can go on to this point and no further."""

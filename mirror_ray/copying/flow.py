@@ -14,6 +14,7 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.state import state_topic
 from mirror_ray.copying.establishing import Refused, Seen, look_at_sources, look_at_targets
 from mirror_ray.copying.fetcher import Fetcher
+from mirror_ray.copying.flow_transforms import FlowTransforms
 from mirror_ray.copying.lifecycle import MISSING, Lifecycle
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
@@ -84,10 +85,18 @@ class FlowCopier:
         self._no_lease: str | None = None
         self._lease = StateReader(
             target,
-            state_topic(name.source),
+            state_topic(name.source, name.backfill),
             terms,
             on_outdated=self._outdated,
             on_lease=self._lease_changed,
+        )
+        self._transforms = FlowTransforms(
+            settings,
+            source,
+            target,
+            on_written=self._workers.touch,
+            on_waiting=self._life.explain,
+            on_event=on_event,
         )
         self._telling = _telling(settings, source, target, on_event)
         self._publishing = self._new_publishing(replicator) if settings.statistics.emit_enabled else None
@@ -107,6 +116,7 @@ class FlowCopier:
             buffer_limit_bytes=2 * self._settings.fetch.max_partition_bytes,
             read_committed=self._settings.fetch.isolation_level == "read_committed",
             tally=self._new_tally(assignment) if self._publishing is not None else None,
+            transforms=self._transforms.of(assignment),
         )
         if assignment.partition.topic not in self._source.metadata.topics:
             self._life.stale_source = True
@@ -134,6 +144,7 @@ class FlowCopier:
         if self._publishing is not None:
             self._publishing.leave(copy)
         self._life.remove(copy)
+        self._transforms.forget(copy)
         self._lease.drop(copy.assignment.partition.source)
 
     async def tell(self, copies: Iterable[PartitionCopy]) -> None:
@@ -155,6 +166,7 @@ class FlowCopier:
             self._targets.close(),
             self._sources.close(),
             self._telling.close(),
+            self._transforms.close(),
             *([self._publishing.close()] if self._publishing is not None else []),
             return_exceptions=True,
         )
@@ -163,6 +175,8 @@ class FlowCopier:
 
     def _copy_changed(self, copy: PartitionCopy) -> None:
         self._telling.changed(copy)
+        if copy.transforms is not None:
+            self._transforms.changed(copy)
         self._on_changed(copy)
 
     # ---- called by the reader of the state topic
@@ -282,6 +296,10 @@ class FlowCopier:
     def _settle(self, copy: PartitionCopy, seen: Seen) -> None:
         if not copy.needs_end:
             return
+        problem = self._transforms.problem(copy.assignment)
+        if problem is not None:
+            self._life.stop(copy, MirrorError(problem))
+            return
         try:
             copy.established(seen.log, seen.contents)
         except MirrorError as error:
@@ -400,8 +418,9 @@ def _telling(settings: FlowSettings, source: Cluster, target: Cluster, on_event:
     topic = load_policy(settings.policy, name.source).offset_syncs_topic(alias)
     return Telling(
         str(name),
-        InternalWriter(target, segments_topic(name.source)),
-        InternalWriter(there, topic) if syncs.enabled else None,
+        # What a backfill copies is no part of the flow's offsets: no group is carried over by it.
+        None if name.backfill else InternalWriter(target, segments_topic(name.source)),
+        InternalWriter(there, topic) if syncs.enabled and not name.backfill else None,
         on_event=on_event,
     )
 

@@ -18,7 +18,7 @@ What holds between any two calls:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,17 +26,18 @@ from mirror_ray.copying import troubled
 from mirror_ray.copying.outgoing import Budget, Outgoing, Progress
 from mirror_ray.copying.passing import Passing
 from mirror_ray.copying.pipeline import Pipeline
-from mirror_ray.copying.prepare import Piece, pieces_of
+from mirror_ray.copying.prepare import Piece, outgoing_of, pieces_of
 from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog, copied_since, to_be_scanned
 from mirror_ray.copying.segment_log import SegmentLog
 from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.copying.statistics import Tally
+from mirror_ray.copying.transforming import DeadLetters, DeadLettersWaitError, Transforming
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.trouble import Trouble, TroubleKind
-from mirror_ray.records.batch import CODEC_MASK, Batch, iter_batches, rewrite, verify
+from mirror_ray.records.batch import Batch, iter_batches, rewrite, verify
 
 #: What is asked of the source's leader: whether the position is out of its bounds, or whether its log really ends.
 Question = Literal["out_of_range", "ended"]
@@ -82,6 +83,8 @@ class PartitionCopy:
     segments: SegmentLog = field(init=False)
     #: What it all adds up to, where that is wanted.
     tally: Tally | None = None
+    #: What its records go through; None: nothing, and batches are passed on as they are.
+    transforms: Transforming | None = None
     #: While records of the source are passed over, since the target holds them already.
     _passing: Passing | None = None
     source: TopicPartition = field(init=False)
@@ -129,6 +132,8 @@ class PartitionCopy:
             self._pass_over(ours, log, contents)
         self.pipeline.forget()
         self._fetch_from(self.acknowledged)
+        if self.transforms is not None:
+            self.transforms.begin()
         self.deep = self.refused = False
         self.obstacle = None
         self.state = "copying"
@@ -151,11 +156,13 @@ class PartitionCopy:
         boundary = self.pipeline.boundary(after)
         source, epoch = boundary or (anchor.source_offset, anchor.source_epoch)
         reached = self._pair(source, log.end, after, epoch)
-        if ours == 0 or boundary is not None:
+        again = self.transforms is not None and not self.transforms.repeats
+        if ours == 0 or boundary is not None or again:
             self._count_unanswered(after)
             self.acknowledged = reached
         else:
-            self._passing = Passing.over(self.assignment, anchor, reached, ours, contents or log)
+            by = contents or log
+            self._passing = Passing.over(self.assignment, anchor, reached, ours, by, transforms=self.transforms)
 
     def _pair(self, source: int, target: int, sequence: int, epoch: int) -> Anchor:
         own = self._exclusive and self.acknowledged.sequence is None and sequence == target % SEQUENCE_MODULUS
@@ -175,12 +182,24 @@ class PartitionCopy:
     @property
     def wants_fetch(self) -> bool:
         """Whether the partition takes part in the next fetch: it may have as much room as it leaves to the others."""
-        return self.fetchable and self.pipeline.size_bytes < max(self.buffer_limit_bytes, self.budget.free_bytes)
+        has_room = self.pipeline.size_bytes < max(self.buffer_limit_bytes, self.budget.free_bytes)
+        return has_room and self.fetchable and not self.fetched_all
 
     @property
     def fetchable(self) -> bool:
         """Whether it would be fetched if there were room for it."""
-        return self.state == "copying" and not self.draining and self.obstacle is None and self.question is None
+        waits = self.question is not None or self.dead_letters is not None
+        return self.state == "copying" and not self.draining and self.obstacle is None and not waits
+
+    @property
+    def dead_letters(self) -> DeadLetters | None:
+        """What is to be written to the dead letter topic before it is fetched again."""
+        return None if self.transforms is None else self.transforms.waiting
+
+    @property
+    def fetched_all(self) -> bool:
+        """Whether a backfill needs nothing more: while it passes over what the target holds, it may."""
+        return self.fetch_offset >= self.assignment.end_offset and self._passing is None
 
     @property
     def behind(self) -> bool:
@@ -208,7 +227,7 @@ class PartitionCopy:
             self.fetch_epoch = max(self.fetch_epoch, batches[-1].partition_leader_epoch)
         return batches
 
-    def process(self, batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> None:
+    def process(self, batches: Sequence[Batch], aborted: Sequence[tuple[int, int]] | CommittedOnly) -> None:
         """Select, check and rewrite batches that ``received`` returned; they end up in ``ready``.
 
         Where the source was cleaned since it was copied, the state is ``establishing`` afterwards.
@@ -217,9 +236,12 @@ class PartitionCopy:
             CorruptBatchError: A checksum is wrong; nothing of that batch was taken over.
             Troubled: A single record is larger than the target takes; or what the target holds is not in the source.
         """
-        select = CommittedOnly(aborted if self.read_committed else ())
+        select = aborted
+        if not isinstance(select, CommittedOnly):
+            select = CommittedOnly(select if self.read_committed else ())
+        following = iter(batches)
         try:
-            for batch in batches:
+            for batch in following:
                 next_offset = batch.next_offset
                 if next_offset <= self.process_offset:
                     select.copies(batch)
@@ -234,19 +256,30 @@ class PartitionCopy:
                 self.process_offset = next_offset
         except CleanedError:
             self._cleaned()
+        except DeadLettersWaitError:
+            self._hold(batch, following, select)
         if 0 <= self.source_end <= self.process_offset:
             self._at_end()
+
+    def _hold(self, batch: Batch, following: Iterable[Batch], select: CommittedOnly) -> None:
+        """Go no further than here before the dead letters of what follows are written; then it is fetched again."""
+        if self.transforms is not None:
+            self.transforms.hold(batch, following, select, self.process_offset)
+        self.fetch_offset = self.process_offset
+        self.fetch_epoch = (self.pipeline.newest or self.acknowledged).source_epoch
 
     def _at_end(self) -> None:
         if self._passing is None and self.settled:
             self.halted = None
+            self._over("transform_failed")
         elif self._passing is not None and self.state == "copying":
             self.question = "ended"
 
     def _take(self, batch: Batch, position: int) -> None:
         """Queue what of a batch lies at ``position`` or behind it."""
         queued_to = position
-        for piece in pieces_of(batch, position, self.assignment, singly=position < self._singly_to):
+        singly = position < self._singly_to
+        for piece in pieces_of(batch, position, self.assignment, self.transforms, singly=singly):
             self._queue(piece, batch.partition_leader_epoch)
             queued_to = piece.source_next
         if queued_to < batch.next_offset:
@@ -260,22 +293,8 @@ class PartitionCopy:
             target, sequence = behind.target_offset + behind.count, behind.next_sequence
         idempotent = assignment.producer_id >= 0
         rewrite(batch, assignment.producer_id, assignment.producer_epoch, sequence if idempotent else -1)
-        self.pipeline.add(
-            Outgoing(
-                view=batch.view,
-                target_offset=target,
-                sequence=sequence,
-                count=batch.count,
-                source_first=piece.source_first,
-                source_next=piece.source_next,
-                runs=piece.runs,
-                source_epoch=epoch,
-                max_timestamp=batch.max_timestamp,
-                size_bytes=len(batch.view),
-                codec=batch.attributes & CODEC_MASK,
-                unpacked_bytes=0 if self.tally is None else self.tally.sample(batch),
-            )
-        )
+        unpacked_bytes = 0 if self.tally is None else self.tally.sample(batch)
+        self.pipeline.add(outgoing_of(piece, target, sequence, epoch, unpacked_bytes))
 
     def _hole(self, batch: Batch) -> None:
         """Source offsets without a record to copy: the position moves over them once what is before them is there."""
@@ -296,6 +315,8 @@ class PartitionCopy:
         if position is not None:
             self._passed(passing.anchor(position, batch.partition_leader_epoch))
             if position < batch.next_offset:
+                # Should it wait for dead letters, it is taken from here on when it is fetched again.
+                self.process_offset = max(self.process_offset, position)
                 self._take(batch, position)
 
     def _passed(self, anchor: Anchor) -> None:
@@ -316,8 +337,7 @@ class PartitionCopy:
                 self._begin()
             self._fetch_from(self.acknowledged)
         elif self.wants_contents:
-            why = "the source holds none of the records that were copied last"
-            raise Troubled(troubled.unknown_place(self.assignment, anchor, why))
+            raise Troubled(troubled.not_recognised(self.assignment, anchor, transformed=self.transforms is not None))
         else:
             self.wants_contents = True
             self.rewind("establishing", self.reason, wrong=False)
@@ -427,7 +447,7 @@ class PartitionCopy:
         # Without a producer id nothing keeps a batch from being appended behind one that failed.
         self.deep = self.assignment.producer_id >= 0
         self.halted = None
-        self._over("record_refused")
+        self._over("record_refused", "transform_failed")
 
     def _count_unanswered(self, after: int) -> None:
         """The target has what was sent before sequence ``after``, though not all of it was acknowledged."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mirror_ray.copying import troubled
 from mirror_ray.copying.recovery import CleanedError, Contents, Match, TargetLog, Walk
+from mirror_ray.copying.transforming import Transforming
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
@@ -24,19 +25,30 @@ class Passing:
     way: Walk | Match
 
     @staticmethod
-    def over(assignment: Assignment, start: Anchor, end: Anchor, records: int, by: TargetLog | Contents) -> Passing:
+    def over(
+        assignment: Assignment,
+        start: Anchor,
+        end: Anchor,
+        records: int,
+        by: TargetLog | Contents,
+        *,
+        transforms: Transforming | None = None,
+    ) -> Passing:
         """By number, or by ``Contents`` where the source was cleaned; the target may have been, too.
+
+        ``transforms``: what made its records of the source's; then it must have all of them.
 
         Raises:
             Troubled: There are more contents than records, or none.
         """
         skip = assignment.skip
         if isinstance(by, TargetLog):
-            return Passing(assignment, start, end, records, Walk(records, by.tail, skip))
-        if not 0 < len(by.records) <= records:
+            return Passing(assignment, start, end, records, Walk(records, by.tail, skip, transforms))
+        sparse = len(by.records) < records
+        if not 0 < len(by.records) <= records or (sparse and transforms is not None):
             found = f"{records} records were copied behind offset {start.target_offset} and {len(by.records)} are there"
             raise Troubled(troubled.unknown_place(assignment, start, found))
-        return Passing(assignment, start, end, records, Match(by, sparse=len(by.records) < records, skip=skip))
+        return Passing(assignment, start, end, records, Match(by, sparse, skip, transforms=transforms))
 
     def passed(self, batch: Batch, position: int) -> int | None:
         """Pass over a batch of the source from ``position`` on; the position to copy from once all was passed over.

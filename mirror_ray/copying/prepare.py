@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mirror_ray.copying import troubled
+from mirror_ray.copying.outgoing import Outgoing
+from mirror_ray.copying.transforming import Transforming
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import RecordTooLargeError
-from mirror_ray.records.batch import Batch, needs_repack
+from mirror_ray.records.batch import CODEC_MASK, Batch, needs_repack
 from mirror_ray.records.decode import reaching_into
-from mirror_ray.records.repack import compress_batch, repack
+from mirror_ray.records.repack import Repacked, compress_batch, pack, repack
 
 
 class Piece(NamedTuple):
@@ -26,14 +28,19 @@ class Piece(NamedTuple):
     runs: tuple[tuple[int, int], ...]
 
 
-def pieces_of(batch: Batch, position: int, assignment: Assignment, *, singly: bool) -> Sequence[Piece]:
+def pieces_of(
+    batch: Batch, position: int, assignment: Assignment, transforms: Transforming | None, *, singly: bool
+) -> Sequence[Piece]:
     """The records of a batch from ``position`` on: as it is where that is right, else repacked.
 
     ``singly``: each record by itself.
 
     Raises:
-        Troubled: A single record is larger than the target takes.
+        Troubled: A single record is larger than the target takes, or a transform failed.
+        DeadLettersWaitError: Records that transforms failed on have to be written elsewhere first.
     """
+    if transforms is not None:
+        return _transformed(batch, position, assignment, transforms, singly=singly)
     codec = assignment.compress_with
     if codec is not None and batch.magic == 2 and batch.codec == "none":
         batch = compress_batch(batch, codec)
@@ -50,6 +57,50 @@ def pieces_of(batch: Batch, position: int, assignment: Assignment, *, singly: bo
             singly=singly,
         )
     except RecordTooLargeError as error:
-        source = assignment.partition.source
-        raise Troubled(troubled.record_refused(source, error.offset, str(error))) from error
+        raise _too_large(error, assignment) from error
+    return _pieces(repacked)
+
+
+def _transformed(
+    batch: Batch, position: int, assignment: Assignment, transforms: Transforming, *, singly: bool
+) -> Sequence[Piece]:
+    """None where all of it is left out."""
+    codec = assignment.compress_with if batch.codec == "none" else None
+    try:
+        packed = pack(
+            transforms.take(batch, position),
+            batch,
+            max_batch_bytes=assignment.max_message_bytes,
+            codec=codec,
+            singly=singly,
+        )
+    except RecordTooLargeError as error:
+        raise _too_large(error, assignment) from error
+    return _pieces(packed)
+
+
+def outgoing_of(piece: Piece, target_offset: int, sequence: int, epoch: int, unpacked_bytes: int) -> Outgoing:
+    """A rewritten piece as it goes to the target; ``epoch``: the source's leader epoch at its end."""
+    batch = piece.batch
+    return Outgoing(
+        view=batch.view,
+        target_offset=target_offset,
+        sequence=sequence,
+        count=batch.count,
+        source_first=piece.source_first,
+        source_next=piece.source_next,
+        runs=piece.runs,
+        source_epoch=epoch,
+        max_timestamp=batch.max_timestamp,
+        size_bytes=len(batch.view),
+        codec=batch.attributes & CODEC_MASK,
+        unpacked_bytes=unpacked_bytes,
+    )
+
+
+def _pieces(repacked: Sequence[Repacked]) -> list[Piece]:
     return [Piece(piece.batch, piece.source_first, piece.next_source_offset, piece.runs) for piece in repacked]
+
+
+def _too_large(error: RecordTooLargeError, assignment: Assignment) -> Troubled:
+    return Troubled(troubled.record_refused(assignment.partition.source, error.offset, str(error)))

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mirror_ray.copying.transforming import Transforming
 from mirror_ray.copying.troubled import Troubled, copy_lost, foreign, truncated
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
 from mirror_ray.model.assignment import Assignment
@@ -122,6 +123,8 @@ class Walk:
     tail: Batch | None
     #: Source offsets, the end not included, whose records were left out.
     skip: Sequence[tuple[int, int]] = ()
+    #: What made the target's records of the source's, if anything did.
+    transforms: Transforming | None = None
 
     def passed(self, batch: Batch, position: int) -> int | None:
         """Pass over a batch's records from ``position`` on.
@@ -133,10 +136,10 @@ class Walk:
             CleanedError: What would be the last one is another record.
         """
         whole = batch.base_offset >= position and not reaching_into(batch, batch.base_offset, self.skip)
-        if batch.magic == 2 and whole and self.records > batch.count:
+        if batch.magic == 2 and whole and self.transforms is None and self.records > batch.count:
             self.records -= batch.count
             return None
-        records = records_from(batch, position, self.skip)
+        records = _copied_of(batch, position, self.skip, self.transforms)
         if self.records > len(records):
             self.records -= len(records)
             return None
@@ -183,6 +186,10 @@ class Match:
     copied is the first one to copy. What it can't tell apart: a record that was copied and cleaned since, and a later
     one with the same timestamp, key, value and headers that was not copied.
 
+    With ``transforms`` there may be another reason why a record is not among those copied: that they make something
+    else of the source than they did. So the last one copied must be there before the first that was not, and all of
+    them where the source shows no sign of cleaning.
+
     Where the target was cleaned, too (``sparse``), the source may still have records that were copied and are not among
     ``copied`` any more. Each of them has a successor of the same key there that was copied later; and as cleaning takes
     the older one first, the source has that successor, too. So the first one to copy follows the last one that matches.
@@ -194,8 +201,13 @@ class Match:
     skip: Sequence[tuple[int, int]] = ()
     #: Records of the source between the anchor and where matching began were removed: the first one must match.
     late: bool = False
+    #: What made the target's records of the source's, if anything did; then ``sparse`` is false.
+    transforms: Transforming | None = None
     _places: dict[bytes, list[int]] = field(default_factory=dict)
     _next: int = 0
+    _matched: int = 0
+    #: Whether offsets without a record were met, as cleaning leaves them.
+    _holes: bool = False
     #: The first record behind the last one that matched, where ``sparse`` allows for more to match.
     _following: int | None = None
 
@@ -209,7 +221,8 @@ class Match:
         Raises:
             CleanedError: Records were removed, and none that was copied is there behind them.
         """
-        for record in records_from(batch, position, self.skip):
+        self._holes |= batch.base_offset > position or batch.is_compacted or batch.magic != 2
+        for record in _copied_of(batch, position, self.skip, self.transforms):
             if self._was_copied(record):
                 self._following = None
             elif not self.sparse or self._next == len(self.copied.records):
@@ -229,6 +242,11 @@ class Match:
         """
         if (self.late or self.sparse) and self._next == 0:
             raise CleanedError(position)
+        copied = len(self.copied.records)
+        if self.transforms is not None and (
+            self._next < copied or not (self._matched == copied or self._holes or self.late)
+        ):
+            raise CleanedError(position)
         return position if self._following is None else self._following
 
     def _was_copied(self, record: Record) -> bool:
@@ -237,7 +255,15 @@ class Match:
         if at == len(places):
             return False
         self._next = places[at] + 1
+        self._matched += 1
         return True
+
+
+def _copied_of(
+    batch: Batch, position: int, skip: Sequence[tuple[int, int]], transforms: Transforming | None
+) -> list[Record]:
+    """What the target got of a batch from ``position`` on, at its source offsets."""
+    return records_from(batch, position, skip) if transforms is None else transforms.copied(batch, position)
 
 
 def content_of(record: Record, *, timed: bool) -> bytes:

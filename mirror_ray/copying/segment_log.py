@@ -90,6 +90,7 @@ class SegmentLog:
             epoch=each.epoch,
             segments=tuple(each.segment() for each in segments),
             source_next=source_next,
+            transforms=each.transforms,
         )
 
 

@@ -23,12 +23,15 @@ _WAITING_BLOCKS = 32768
 
 
 class Telling:
-    """Runs until ``close``. ``on_event(level, text)`` is for the event log; ``syncs`` None: MM2 is told nothing."""
+    """Runs until ``close``. ``on_event(level, text)`` is for the event log.
+
+    ``syncs`` None: MM2 is told nothing; ``segments`` None: nobody is.
+    """
 
     def __init__(
         self,
         flow: str,
-        segments: InternalWriter,
+        segments: InternalWriter | None,
         syncs: InternalWriter | None,
         *,
         on_event: Callable[[str, str], None],
@@ -94,8 +97,8 @@ class Telling:
             self._synced[copy] = pairs[-1].upstream_offset + 1
         return [InternalRecord(*pair.encode()) for pair in pairs]
 
-    async def _append(self, writer: InternalWriter, records: list[InternalRecord]) -> bool:
-        if not records:
+    async def _append(self, writer: InternalWriter | None, records: list[InternalRecord]) -> bool:
+        if writer is None or not records:
             return True
         try:
             await writer.append(records)

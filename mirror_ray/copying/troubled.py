@@ -99,6 +99,26 @@ def target_missing(remote: TopicPartition, error: str) -> Trouble:
     return Trouble(kind="target_missing", text=f"remote topic {remote} is not there: {error}; was it deleted?")
 
 
+def not_recognised(assignment: Assignment, anchor: Anchor, *, transformed: bool) -> Trouble:
+    """What the source has behind ``anchor`` is not what was copied from there."""
+    why = "the source holds none of the records that were copied last"
+    if transformed:
+        why = (
+            "what its transforms make of the source is not what the target holds (does a transform that is declared "
+            "pure give something else than it did, or was the source cleaned meanwhile?)"
+        )
+    return unknown_place(assignment, anchor, why)
+
+
+def transform_failed(source: TopicPartition, offset: int, why: str) -> Trouble:
+    """A transform does not tell what becomes of the record at ``offset`` of the source."""
+    text = (
+        f"a transform failed on the record at offset {offset} of source partition {source}: {why}; correct it, or set "
+        "transform.errors"
+    )
+    return Trouble(kind="transform_failed", text=text, source_from=offset, source_to=offset + 1)
+
+
 def record_refused(source: TopicPartition, offset: int, why: str) -> Trouble:
     """The target will never take the record at ``offset`` of the source as it is."""
     text = f"the target refuses the record at offset {offset} of source partition {source}: {why}"

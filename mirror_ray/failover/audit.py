@@ -15,7 +15,7 @@ from typing import Any
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.failover.places import Place, place_of
 from mirror_ray.failover.plan import Kind, Plan, StepResult, plan_of, result_of
-from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.audit import create_audit_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
@@ -33,9 +33,14 @@ class AuditBook:
         self._places: dict[str, dict[str, list[Place]]] = {}
 
     def apply(self, key: bytes | None, value: bytes) -> None:
-        """Take the next record; what is none of ours is passed over, with a warning in the log."""
+        """Take the next record. Changes of configs and ACLs, of ``kafka.audit``, are passed over.
+
+        What is none of ours is passed over, too, with a warning in the log.
+        """
         try:
             name, said = json.loads(key or b""), json.loads(value)
+            if "change" in name:
+                return
             plan = name["plan"]
             if "group" in name:
                 places = [place_of(name["group"], each) for each in said]
@@ -89,7 +94,7 @@ class Audit:
 
     async def begin(self, plan: Plan) -> None:
         """Write the head of a plan; makes the topic where it is missing. Raises as ``append`` does."""
-        await asyncio.to_thread(self._create)
+        await asyncio.to_thread(create_audit_topic, self._settings, self.topic)
         await self._cluster.refresh([self.topic])
         await self.head(plan)
 
@@ -116,13 +121,6 @@ class Audit:
         encoded = [InternalRecord(_json(key), _json(value)) for key, value in records]
         if encoded:
             await self._writer.append(encoded)
-
-    def _create(self) -> None:
-        admin = ClusterAdmin(self._settings, "mirror-ray-failover")
-        try:
-            admin.ensure_compacted_topic(self.topic, 1, None)
-        finally:
-            admin.close()
 
 
 def _json(value: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,7 @@ from mirror_ray.kafka.internal_writer import InternalRecord
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import WRITTEN_HEADER, encode_written
 from mirror_ray.offsets.group_sync import Keep, Write
+from mirror_ray.offsets.merged import SOURCES_HEADER, encode_sources, has_gone_back
 from mirror_ray.records.internal import Checkpoint
 
 Commits = dict[str, dict[TopicPartition, tuple[int, str]]]
@@ -55,16 +56,25 @@ async def commit(
     result = CommitResult()
     listed = await sides.groups(sides.destination)
     result.active = sorted(name for name in places if name in listed and _is_taken(listed[name]))
-    waiting = {name: each for name, each in places.items() if name not in set(result.active)}
+    waiting = {
+        name: not_before_it_left(each, moved.get(name, ()))
+        for name, each in places.items()
+        if name not in set(result.active)
+    }
     committed = await sides.committed(sides.destination, list(waiting))
     said = await sides.said() if sides.kind == "failover" else {}
     left_at = {(p.group, p.origin): p.origin_offset for every in moved.values() for p in every}
     commits: Commits = defaultdict(dict)
     memory: list[InternalRecord] = []
     for group, every in waiting.items():
+        seen: set[TopicPartition] = set()
         for place in every:
             if place.destination is None or place.offset is None:
                 continue
+            if place.destination in seen:
+                # Several topics are merged there, and one offset stands for all of them.
+                continue
+            seen.add(place.destination)
             there = committed.get(group, {}).get(place.destination)
             stands = there.offset if there is not None else None
             if sides.kind == "failback":
@@ -72,7 +82,8 @@ async def commit(
                 act = decide_failback(place.offset, stands, left, force=options.force)
             else:
                 last = said.get(group, {}).get(place.destination)
-                act = _by_group_sync(place.offset, place.origin_offset, stands, last, force=options.force)
+                sources = _sources(sides, every, place.destination)
+                act = _by_group_sync(place, sources, stands, last, force=options.force)
             if isinstance(act, Keep):
                 result.there_already += stands == place.offset
                 if act.reason:
@@ -82,7 +93,7 @@ async def commit(
             result.written.append(place)
             if sides.kind == "failover" and place.origin_offset is not None:
                 written = (place.offset,) if stands is None else (place.offset, stands)
-                memory.append(_remembered(place, place.destination, place.origin_offset, written))
+                memory.append(_remembered(place, place.destination, place.origin_offset, written, sources))
     if dry:
         result.committed = sum(map(len, commits.values()))
         return result
@@ -92,6 +103,22 @@ async def commit(
         done = {name: each for name, each in waiting.items() if name not in set(result.active)}
         await sides.say(_handed_back(sides, done))
     return result
+
+
+def not_before_it_left(places: Sequence[Place], moved: Sequence[Place]) -> list[Place]:
+    """Where a group goes back to, of a merged topic never before what it had read when it left.
+
+    ``moved``: where the failover has put it. There it began at the least of several places, and read again what lies
+    behind that of the other topics; it may not have come to its own place in them.
+    """
+    left = {each.origin: each.origin_offset or 0 for each in moved if not each.exact}
+    ways = Counter(place.origin for place in places)
+    return [
+        replace(place, offset=max(place.offset, left.get(place.destination, 0)))
+        if place.offset is not None and place.destination is not None and ways[place.origin] > 1
+        else place
+        for place in places
+    ]
 
 
 def refusal(alias: str, refused: Sequence[tuple[str, str]]) -> str:
@@ -107,16 +134,27 @@ def _is_taken(group: ListedGroup) -> bool:
     return group.kind == "share" or group.state not in WITHOUT_MEMBERS
 
 
+def _sources(sides: Sides, places: Sequence[Place], remote: TopicPartition) -> dict[str, int]:
+    """A group's offsets in the topics that are copied to ``remote``, where its name does not tell them."""
+    return {
+        each.origin.topic: each.origin_offset
+        for each in places
+        if each.destination == remote
+        and each.origin_offset is not None
+        and sides.rules.named_by(each.origin.topic) != "policy"
+    }
+
+
 def _by_group_sync(
-    offset: int, origin_offset: int | None, stands: int | None, said: Said | None, *, force: bool
+    place: Place, sources: Mapping[str, int], stands: int | None, said: Said | None, *, force: bool
 ) -> Keep | Write:
     before = said.checkpoint.upstream_offset if said is not None else None
+    if len(sources) > 1 or (said is not None and len(said.sources) > 1):
+        went_back = said is not None and has_gone_back(said.sources, sources)
+    else:
+        went_back = before is not None and place.origin_offset is not None and place.origin_offset < before
     return decide_failover(
-        offset,
-        stands,
-        said.written if said is not None else (),
-        went_back=before is not None and origin_offset is not None and origin_offset < before,
-        force=force,
+        place.offset or 0, stands, said.written if said is not None else (), went_back=went_back, force=force
     )
 
 
@@ -133,16 +171,36 @@ async def _write(sides: Sides, commits: Commits, result: CommitResult) -> None:
 
 def _handed_back(sides: Sides, places: Mapping[str, list[Place]]) -> list[InternalRecord]:
     """What groups committed on the target counts as ours from now on, so that the group sync moves it on again."""
+    names = sides.rules.names_back
+    back: dict[tuple[str, TopicPartition], list[Place]] = {}
+    for every in places.values():
+        for place in every:
+            if place.offset is not None and place.origin_offset is not None and sides.is_remote(place.origin):
+                back.setdefault((place.group, place.origin), []).append(place)
     return [
-        _remembered(place, place.origin, place.offset, (place.origin_offset,))
-        for every in places.values()
-        for place in every
-        if place.offset is not None and place.origin_offset is not None and sides.is_remote(place.origin)
+        _remembered(
+            each[0],
+            remote,
+            each[0].offset or 0,
+            (each[0].origin_offset or 0,),
+            {
+                place.destination.topic: place.offset or 0
+                for place in each
+                if place.destination is not None and names.of(place.destination.topic) is not None
+            },
+        )
+        for (_, remote), each in back.items()
     ]
 
 
-def _remembered(place: Place, remote: TopicPartition, source_offset: int, written: tuple[int, ...]) -> InternalRecord:
-    """A checkpoint; ``written``: the remote offset that counts as ours, then the one before it."""
+def _remembered(
+    place: Place, remote: TopicPartition, source_offset: int, written: tuple[int, ...], sources: Mapping[str, int]
+) -> InternalRecord:
+    """A checkpoint.
+
+    ``written``: the remote offset that counts as ours, then the one before it. ``sources``: where the remote topic's
+    name does not tell them.
+    """
     checkpoint = Checkpoint(
         group=place.group,
         partition=remote,
@@ -151,4 +209,5 @@ def _remembered(place: Place, remote: TopicPartition, source_offset: int, writte
         metadata=place.metadata,
     )
     key, value = checkpoint.encode()
-    return InternalRecord(key, value, ((WRITTEN_HEADER, encode_written(written)),))
+    told = ((SOURCES_HEADER, encode_sources(sources)),) if sources else ()
+    return InternalRecord(key, value, ((WRITTEN_HEADER, encode_written(written)), *told))

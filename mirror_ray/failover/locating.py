@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from mirror_ray.failover.places import NOT_COPIED, NOT_THERE, Place, final_place, known_place
-from mirror_ray.failover.sides import Sides
+from mirror_ray.failover.sides import Sides, answered
 from mirror_ray.kafka.groups import ListedGroup
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import GroupPartition
 from mirror_ray.offsets.maps import Route
+from mirror_ray.offsets.merged_groups import Position, merge_positions
 from mirror_ray.offsets.segments import Exact
 from mirror_ray.offsets.translate import LogBounds, Translation
 
@@ -46,16 +48,23 @@ async def with_source(
     committed = await sides.committed(sides.origin, names, stable=final)
     if sides.kind == "failover":
         await _with_silent_partitions(sides, committed)
-    routes = {each: _route(sides, each) for offsets in committed.values() for each in offsets}
+    await sides.maps.prepare()
+    routes = {each: _routes(sides, each) for offsets in committed.values() for each in offsets}
     if sides.kind == "failback" and every:
         committed = {g: o for g, o in committed.items() if any(map(sides.is_remote, o))}
-    logs = await sides.logs(sides.destination, {route.remote for route in routes.values() if route is not None})
+    logs = await sides.logs(sides.destination, {route.remote for each in routes.values() for route in each})
     await sides.maps.look(routes)
+    # Of the topics that were merged into one, not all need have as many partitions.
+    routes = {each: tuple(r for r in found if len(found) == 1 or r.remote in logs) for each, found in routes.items()}
+    every_place = [
+        await _located(GroupPartition(group, partition), offset, route, logs, merged=len(routes[partition]) > 1)
+        for group, offsets in committed.items()
+        for partition, offset in sorted(offsets.items())
+        for route in routes[partition] or (None,)
+    ]
     found: Places = {}
-    for group, offsets in committed.items():
-        for partition, offset in sorted(offsets.items()):
-            place = await _located(GroupPartition(group, partition), offset, routes[partition], logs)
-            found.setdefault(group, []).append(place)
+    for place in await _merged(sides, every_place, logs):
+        found.setdefault(place.group, []).append(place)
     # A group of other topics is not this flow's business.
     return {group: places for group, places in found.items() if any(place.destination for place in places)}
 
@@ -74,11 +83,21 @@ async def without_source(sides: Sides) -> Places:
         mine = {each.topic for each in by_partition}
         for remote in sorted(each for each in partitions if each.topic in mine):
             last = by_partition.get(remote)
+            topics_there = {
+                topic
+                for each, said_of in by_partition.items()
+                if each.topic == remote.topic
+                for topic in said_of.sources
+            }
             origin = sides.maps.source_of(remote)
+            if topics_there:
+                origin = TopicPartition(min(topics_there), remote.partition)
             if origin is None:
                 continue
             checkpoint = last.checkpoint if last else None
-            by_map = _exactly(sides, origin, checkpoint.upstream_offset) if checkpoint else None
+            # An offset that stands for several topics is no one topic's.
+            alone = len(topics_there) < 2 and not sides.rules.merges(remote.topic)
+            by_map = _exactly(sides, origin, checkpoint.upstream_offset) if checkpoint and alone else None
             place = Translation(offset=None, reason=NOT_THERE)
             if remote in logs:
                 place = known_place(checkpoint.downstream_offset if checkpoint else None, by_map, logs[remote])
@@ -118,15 +137,40 @@ async def _with_silent_partitions(sides: Sides, committed: Mapping[str, dict[Top
                 committed[group][each] = CommittedOffset(log.start)
 
 
-def _route(sides: Sides, partition: TopicPartition) -> Route | None:
+def _routes(sides: Sides, partition: TopicPartition) -> tuple[Route, ...]:
     if not sides.way_is_copied and not sides.is_remote(partition):
-        return None
-    return sides.maps.route(partition)
+        return ()
+    return sides.maps.routes(partition)
+
+
+async def _merged(sides: Sides, places: Sequence[Place], logs: Mapping[TopicPartition, LogBounds]) -> list[Place]:
+    """The places, where those of one group in one partition of the destination have one offset for all of them."""
+    positions = [
+        Position(
+            group=each.group,
+            source=each.origin,
+            committed=each.origin_offset or 0,
+            target=each.destination,
+            place=Translation(offset=each.offset, exact=each.exact, reason=each.reason),
+        )
+        for each in places
+    ]
+    merged = await answered(sides.origin, merge_positions(positions, logs, sides.origin, sides.isolation_level))
+    return [
+        replace(each, offset=place.offset, exact=place.exact, reason=place.reason)
+        for each, place in zip(places, merged, strict=True)
+    ]
 
 
 async def _located(
-    key: GroupPartition, committed: CommittedOffset, route: Route | None, logs: Mapping[TopicPartition, LogBounds]
+    key: GroupPartition,
+    committed: CommittedOffset,
+    route: Route | None,
+    logs: Mapping[TopicPartition, LogBounds],
+    *,
+    merged: bool,
 ) -> Place:
+    """``merged``: the route is one of several, to the topics that were merged into the group's."""
     remote = route.remote if route is not None else None
     if route is None or remote is None:
         found = Translation(offset=None, reason=NOT_COPIED)
@@ -135,7 +179,12 @@ async def _located(
     elif route.outdated is not None:
         found = Translation(offset=None, reason=route.outdated)
     else:
-        found = final_place(await route.translate(committed.offset), logs[remote])
+        found = await route.translate(committed.offset)
+        end = route.copied_before(committed.offset) if merged and found.offset is None else None
+        if end is not None:
+            # What stands between the end of this topic's copy and the group is of the other topics.
+            found = Translation(offset=end, exact=False, reason=found.reason)
+        found = final_place(found, logs[remote])
     return Place(
         group=key.group,
         origin=key.partition,

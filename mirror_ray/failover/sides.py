@@ -31,6 +31,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.offsets.group_book import decode_written
 from mirror_ray.offsets.maps import FlowMaps
+from mirror_ray.offsets.merged import decode_sources
 from mirror_ray.offsets.translate import LogBounds
 from mirror_ray.records.internal import Checkpoint
 from mirror_ray.topics.selection import replication_rules
@@ -56,6 +57,8 @@ class Said:
 
     checkpoint: Checkpoint
     written: tuple[int, ...]
+    #: Where the remote topic's name does not tell its source: the topics, and the offset in each.
+    sources: Mapping[str, int]
 
 
 class Sides:
@@ -126,7 +129,7 @@ class Sides:
 
     def is_remote(self, partition: TopicPartition) -> bool:
         """Whether a topic on the origin is a copy of one on the destination."""
-        return self.rules.policy.topic_source(partition.topic) == self.destination.settings.alias
+        return self.rules.is_from_target(partition.topic)
 
     async def maps_are_read(self, *, both: bool = True) -> None:
         """Wait until the maps were read to their ends.
@@ -240,7 +243,11 @@ class Sides:
                     checkpoint = Checkpoint.decode(record.key, record.value)
                 except CorruptRecordError:
                     continue
-                said = Said(checkpoint=checkpoint, written=decode_written(checkpoint, record.headers))
+                said = Said(
+                    checkpoint=checkpoint,
+                    written=decode_written(checkpoint, record.headers),
+                    sources=decode_sources(record.headers),
+                )
                 found.setdefault(checkpoint.group, {})[checkpoint.partition] = said
         return {group: each for group, each in found.items() if self.carries(group)}
 
@@ -306,5 +313,6 @@ def _reverse(settings: MirrorSettings, flow: FlowSettings) -> tuple[FlowSettings
     try:
         back = settings.flow(name)
     except ConfigError:
-        back = flow.model_copy(update={"name": name, "enabled": False})
+        topics = flow.topics.model_copy(update={"map": {}, "rename": ()})
+        back = flow.model_copy(update={"name": name, "enabled": False, "topics": topics})
     return back, back.enabled

@@ -1,19 +1,16 @@
 """Administrative requests to one cluster. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``."""
 
-# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
-
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import Any, Final, cast, get_args
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, Uuid
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported there, not re-exported by name
-    AdminClient,
+    AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
@@ -23,11 +20,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported th
 )
 from confluent_kafka.admin import ConfigSource as ClientConfigSource  # type: ignore[attr-defined]
 
-from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.clients import REFUSED_CREDENTIALS, ErrorLog, client_config, mirror_error
-from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
+from mirror_ray.kafka.admin_connection import AdminConnection, chunks, error_code
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.model.topics import (
+    REMOTE_TOPIC_REPLICATION_FACTOR,
     ConfigSource,
     ConfigValue,
     NewRemoteTopic,
@@ -37,18 +34,11 @@ from mirror_ray.model.topics import (
 
 __all__ = ["AuthorizedOperations", "ClusterAdmin", "ClusterOverview", "ConfigValue", "NewRemoteTopic", "TopicSummary"]
 
-_T = TypeVar("_T")
-
-#: MM2's ``replication.factor``, for remote topics.
-REMOTE_TOPIC_REPLICATION_FACTOR: Final = 2
 #: MM2's ``heartbeats.topic.replication.factor`` and its like.
 INTERNAL_TOPIC_REPLICATION_FACTOR: Final = 3
 
-#: Topics in one request: keeps requests and answers small where there are ten thousand.
-_CHUNK: Final = 500
-#: One try to list topics: short, so that refused credentials are reported soon, and long enough for many topics.
-_PROBE_S: Final = 3.0
-
+#: An answer has some forty configs for each topic; while the client reads it, no other thread runs.
+_CONFIGS_CHUNK: Final = 100
 #: How long a change of metadata may take to reach the broker that we ask.
 _PROPAGATION_S: Final = 2.0
 
@@ -73,30 +63,8 @@ class ClusterOverview:
     topics: Mapping[str, TopicSummary]
 
 
-class ClusterAdmin:
-    """Administrative client of one cluster. Thread-safe; cheap to keep, so keep one per cluster.
-
-    Every method may raise ClusterUnreachableError, and AdminError where a broker refuses the request as a whole.
-    """
-
-    def __init__(self, cluster: ClusterSettings, client_id: str) -> None:
-        self.cluster = cluster
-        self._timeout_s = cluster.request_timeout_ms / 1000
-        self._last_error: KafkaError | None = None
-        self._log_error = ErrorLog(cluster.alias, client_id)
-        self._client = AdminClient(client_config(cluster, client_id) | {"error_cb": self._on_error})
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._client.poll(0)
-
-    def ping(self, timeout_s: float | None = None) -> None:
-        """Reach any broker within ``timeout_s`` (default: the cluster's connection setup timeout).
-
-        Raises:
-            ClusterUnreachableError: None answered, or it refused us; the text holds the last reason.
-        """
-        self._describe(timeout_s)
+class ClusterAdmin(AdminConnection):
+    """Topics of one cluster, and what is in them. Cheap to keep, so keep one per cluster."""
 
     def overview(self, timeout_s: float | None = None) -> ClusterOverview:
         """What the cluster's metadata says, by one request; ``timeout_s`` as for ``ping``."""
@@ -118,11 +86,11 @@ class ClusterAdmin:
     def describe_topics(self, names: Collection[str]) -> dict[str, TopicSummary | MirrorError]:
         """Topics with their ids; those that don't exist are left out, those that are refused are errors."""
         found: dict[str, TopicSummary | MirrorError] = {}
-        for chunk in _chunks(names):
+        for chunk in chunks(names):
             futures = self._call(self._client.describe_topics, TopicCollection(chunk))
             for name, answer in self._settle(futures, "describe topic {}").items():
                 if isinstance(answer, MirrorError):
-                    if _code(answer) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    if error_code(answer) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         found[name] = answer
                     continue
                 found[name] = TopicSummary(
@@ -149,16 +117,31 @@ class ClusterAdmin:
     def try_describe_topic_configs(self, names: Collection[str]) -> dict[str, dict[str, ConfigValue] | MirrorError]:
         """As describe_topic_configs, with a refused topic's error in its place."""
         found: dict[str, dict[str, ConfigValue] | MirrorError] = {}
-        for chunk in _chunks(names):
+        for chunk in chunks(names, _CONFIGS_CHUNK):
             resources = [ConfigResource(ResourceType.TOPIC, name) for name in chunk]
             futures = self._call(self._client.describe_configs, resources)
             by_name = {resource.name: future for resource, future in futures.items()}
             for name, answer in self._settle(by_name, "describe the configs of topic {}").items():
                 if not isinstance(answer, MirrorError):
                     found[name] = {key: _config_value(entry) for key, entry in answer.items()}
-                elif _code(answer) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                elif error_code(answer) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     found[name] = answer
         return found
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> dict[str, MirrorError | None]:
+        """Set configs of topics, or with None take them away again, so that the brokers' default holds (KIP-339).
+
+        What is not named stays. Of one topic all is done, or nothing; each has its outcome.
+        """
+        outcomes: dict[str, MirrorError | None] = {}
+        for chunk in chunks(changes):
+            resources = [_config_resource(name, changes[name]) for name in chunk]
+            futures = self._call(self._client.incremental_alter_configs, resources, validate_only=validate_only)
+            by_name = {resource.name: future for resource, future in futures.items()}
+            outcomes.update(self._settle(by_name, "alter the configs of topic {}"))
+        return outcomes
 
     def create_topics(
         self, topics: Sequence[NewRemoteTopic], *, validate_only: bool = False
@@ -171,11 +154,11 @@ class ClusterAdmin:
         if not topics:
             return outcomes
         brokers = self.overview().brokers
-        for chunk in _chunks(topics):
+        for chunk in chunks(topics):
             requests = [_new_topic(topic, brokers) for topic in chunk]
             futures = self._call(self._client.create_topics, requests, validate_only=validate_only)
             for name, answer in self._settle(futures, "create topic {}").items():
-                exists = _code(answer) == KafkaError.TOPIC_ALREADY_EXISTS
+                exists = error_code(answer) == KafkaError.TOPIC_ALREADY_EXISTS
                 outcomes[name] = answer if isinstance(answer, MirrorError) and not exists else None
         return outcomes
 
@@ -187,11 +170,11 @@ class ClusterAdmin:
         One that has more is left as it is, and is an error (INVALID_PARTITIONS).
         """
         outcomes: dict[str, MirrorError | None] = {}
-        for chunk in _chunks(list(totals)):
+        for chunk in chunks(list(totals)):
             requests = [NewPartitions(name, totals[name]) for name in chunk]
             futures = self._call(self._client.create_partitions, requests, validate_only=validate_only)
             outcomes.update(self._settle(futures, "add partitions to topic {}"))
-        refused = [name for name, error in outcomes.items() if _code(error) == KafkaError.INVALID_PARTITIONS]
+        refused = [name for name, error in outcomes.items() if error_code(error) == KafkaError.INVALID_PARTITIONS]
         if refused:
             listed = self._wait_for_partitions({name: totals[name] for name in refused})
             outcomes.update({name: None for name in refused if listed.get(name) == totals[name]})
@@ -228,13 +211,24 @@ class ClusterAdmin:
         self._wait_until_listed(name)
         return True
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic of our own; one that is not there counts as deleted.
+
+        Raises:
+            MirrorError: It could not be deleted.
+        """
+        futures = self._call(self._client.delete_topics, [name])
+        answer = self._settle(futures, "delete topic {}")[name]
+        if isinstance(answer, MirrorError) and error_code(answer) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise answer
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records of partitions below these offsets; those that are deleted already are no error.
 
         Raises:
             AdminError: DELETE is not granted on a topic, or it is compacted only and can't be deleted from.
         """
-        for chunk in _chunks(list(before)):
+        for chunk in chunks(list(before)):
             requests = [ClientTopicPartition(each.topic, each.partition, before[each]) for each in chunk]
             futures = self._call(self._client.delete_records, requests)
             by_name = {f"{each.topic}-{each.partition}": future for each, future in futures.items()}
@@ -258,19 +252,19 @@ class ClusterAdmin:
         if isinstance(cluster, MirrorError):
             raise cluster
         granted: dict[str, frozenset[str] | None] = {}
-        for chunk in _chunks(topics):
+        for chunk in chunks(topics):
             collection = TopicCollection(chunk)
             futures = self._call(self._client.describe_topics, collection, include_authorized_operations=True)
             for name, answer in self._settle(futures, "describe topic {}").items():
                 if not isinstance(answer, MirrorError):
                     granted[name] = _operations(answer.authorized_operations)
-                elif _code(answer) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                elif error_code(answer) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     granted[name] = frozenset()
         return AuthorizedOperations(cluster=_operations(cluster.authorized_operations), topics=granted)
 
     def _list_offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        for chunk in _chunks(partitions):
+        for chunk in chunks(partitions):
             requests = {ClientTopicPartition(each.topic, each.partition): spec for each in chunk}
             isolation = IsolationLevel.READ_UNCOMMITTED
             futures = self._call(self._client.list_offsets, requests, isolation_level=isolation)
@@ -279,23 +273,6 @@ class ClusterAdmin:
                 if not isinstance(answer, MirrorError):
                     found[partition] = answer.offset
         return found
-
-    def _describe(self, timeout_s: float | None = None) -> Any:
-        """The cluster's metadata, all topics; tried again until the time is over or our credentials are refused."""
-        limit = self.cluster.connection_setup_timeout_ms / 1000 if timeout_s is None else timeout_s
-        deadline = time.monotonic() + limit
-        self._last_error = None
-        while True:
-            left = deadline - time.monotonic()
-            try:
-                return self._client.list_topics(timeout=max(0.1, min(_PROBE_S, left)))
-            except KafkaException as error:
-                failure = self._error("describe the cluster", error)
-                if left <= _PROBE_S or self._refused() or not isinstance(failure, ClusterUnreachableError):
-                    raise failure from error
-
-    def _refused(self) -> bool:
-        return self._last_error is not None and self._last_error.code() in REFUSED_CREDENTIALS
 
     def _wait_until_listed(self, name: str) -> None:
         """A topic that was created may be unknown to the other brokers for a moment."""
@@ -317,49 +294,17 @@ class ClusterAdmin:
                 return listed
             time.sleep(0.02)
 
-    def _call(self, method: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        self._client.poll(0)
-        return method(*args, request_timeout=self._timeout_s, **kwargs)
 
-    def _settle(self, futures: Mapping[Any, Future[Any]], what: str) -> dict[Any, Any]:
-        """Each future's result, or the MirrorError that its failure means.
-
-        Raises:
-            ClusterUnreachableError: The request did not reach the cluster.
-        """
-        outcomes: dict[Any, Any] = {}
-        for key, future in futures.items():
-            try:
-                outcomes[key] = future.result()
-            except KafkaException as error:
-                outcomes[key] = self._error(what.format(key), error)
-                if isinstance(outcomes[key], ClusterUnreachableError):
-                    raise outcomes[key] from error
-        return outcomes
-
-    def _error(self, what: str, error: KafkaException) -> MirrorError:
-        self._client.poll(0)
-        if self._last_error is None:
-            return mirror_error(self.cluster, what, error)
-        cause = self._last_error.str()
-        return mirror_error(self.cluster, what, KafkaException(self._last_error) if self._refused() else error, cause)
-
-    def _on_error(self, error: KafkaError) -> None:
-        # "All brokers are down" says less than the connection error before it.
-        if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._last_error = error
-        self._log_error(error)
-
-
-def _code(outcome: object) -> int | None:
-    """The broker's error code in an outcome; None where it is none."""
-    return outcome.code if isinstance(outcome, KafkaProtocolError) else None
-
-
-def _chunks(items: Collection[_T]) -> Iterator[list[_T]]:
-    ordered = list(items)
-    for start in range(0, len(ordered), _CHUNK):
-        yield ordered[start : start + _CHUNK]
+def _config_resource(topic: str, configs: Mapping[str, str | None]) -> ConfigResource:
+    entries = [
+        ConfigEntry(
+            key,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for key, value in configs.items()
+    ]
+    return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
 
 
 def _new_topic(topic: NewRemoteTopic, brokers: int) -> NewTopic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mirror_ray.kafka import produce
@@ -52,6 +52,11 @@ class InternalWriter:
         for batch in batches(records, now_ms):
             await self._produce(batch)
 
+    async def append_as_they_are(self, records: Sequence[Record]) -> None:
+        """Append records with timestamps of their own, whatever their offsets. Raises as ``append`` does."""
+        for batch in batches_of((each.timestamp, each.tail) for each in records):
+            await self._produce(batch)
+
     async def _produce(self, batch: memoryview) -> None:
         topic = self._partition.topic
         if self._cluster.metadata.leader(self._partition) < 0:
@@ -85,10 +90,14 @@ class InternalWriter:
 
 def batches(records: Sequence[InternalRecord], timestamp_ms: int) -> Iterator[memoryview]:
     """Yield the batches that records are written as."""
+    return batches_of((timestamp_ms, record_tail(each.key, each.value, each.headers)) for each in records)
+
+
+def batches_of(records: Iterable[tuple[int, bytes]]) -> Iterator[memoryview]:
+    """Yield the batches that records are written as: timestamps, and what else is in them as encoded."""
     group: list[Record] = []
     size = 0
-    for each in records:
-        tail = record_tail(each.key, each.value, each.headers)
+    for timestamp_ms, tail in records:
         if group and size + len(tail) > _BATCH_BYTES:
             yield encode(group, "zstd").view
             group, size = [], 0

@@ -61,7 +61,8 @@ _HOPELESS: Final = frozenset(
 
 def transactional_id(flow: FlowName) -> str:
     """Under which a flow's state is written; without the system's name, so that two systems of one flow fence."""
-    return f"mirror-ray-{flow.source}-to-{flow.target}"
+    own = f"mirror-ray-{flow.source}-to-{flow.target}"
+    return f"{own}-backfill-{flow.backfill}" if flow.backfill else own
 
 
 class StateStore:
@@ -175,8 +176,17 @@ class StateStore:
                     "queue.buffering.max.messages": _QUEUE_RECORDS,
                 }
             )
+            self._await_broker(self._producer)
         self._producer.init_transactions(_CALL_S)
         return self._producer
+
+    def _await_broker(self, producer: Producer) -> None:
+        """Have a broker connected: without one librdkafka looks for the coordinator only after half a second.
+
+        The connection to a bootstrap server ends with its first answer, so one answer is not enough.
+        """
+        for _ in range(2):
+            producer.list_topics(self.topic, _CALL_S)
 
     def _transaction(self, records: Iterable[tuple[bytes, bytes | None]]) -> int:
         """Write the records; returns the first one's offset, -1 where the broker did not say it."""

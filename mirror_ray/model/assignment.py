@@ -9,6 +9,9 @@ from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.trouble import Trouble
 
+#: Beyond every offset.
+NO_END = 2**63 - 1
+
 #: ``establishing``: reading the target's log end. ``copying``: live. ``stopped``: an error, retried later.
 #: ``refused``: the coordinator does not hand it out, ``paused``: an operator's act, ``waiting``: not assigned yet.
 PartitionState = Literal["waiting", "establishing", "copying", "paused", "stopped", "refused"]
@@ -40,8 +43,12 @@ class Assignment:
     foreign_to: int = -1
     #: Source offsets, the end not included, whose records are left out: the target will never take them.
     skip: tuple[tuple[int, int], ...] = ()
+    #: Source offset at which the copy ends: what lies there and behind it is not fetched, and left out by ``skip``.
+    end_offset: int = NO_END
     #: ``compression.type`` to apply to batches that are not compressed on the source; None leaves them as they are.
     compress_with: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
+    #: Which transforms records go through, by ``Chain.identity``; empty: none.
+    transforms: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@
     ├── RecordTooLargeError      4   a record larger than the target takes, however it is packed
     ├── StateFencedError         4   another coordinator has taken over a flow's state
     ├── NoAnswerError            4   a system that runs did not answer in time
-    └── NotRunningError          1   no running system of that name was found
+    ├── NotRunningError          1   no running system of that name was found
+    └── NotReadyError            1   something must be done or waited for first; the text says what
 
 Each text names the thing and the next step. All of them survive pickling between processes.
 """
@@ -97,6 +98,12 @@ class RecordTooLargeError(MirrorError):
 
 class NotRunningError(MirrorError):
     """There is no running mirror-ray of the name that was asked for."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class NotReadyError(MirrorError):
+    """What was asked for must not be done now. Nothing was changed."""
 
     exit_code: ClassVar[int] = 1
 

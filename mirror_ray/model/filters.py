@@ -1,18 +1,16 @@
-"""Which topics, groups and topic configs a flow carries over: MM2's filters and its rule of replication.
+"""Which topics, groups and topic configs a flow carries over: MM2's filters.
 
-Source: ``org.apache.kafka.connect.mirror.{DefaultTopicFilter,DefaultGroupFilter,DefaultConfigPropertyFilter,
-MirrorSourceConnector.shouldReplicateTopic,MirrorSourceConnector.isCycle}``.
+Source: ``org.apache.kafka.connect.mirror.{DefaultTopicFilter,DefaultGroupFilter,DefaultConfigPropertyFilter}``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
-from mirror_ray.model.names import FlowName
-from mirror_ray.model.policy import ReplicationPolicy
+from mirror_ray.model.config_policy import ConfigPolicy
 
 #: The pieces of Java's syntax that Python's ``re`` lacks or reads otherwise, and any other single character.
 _TOKEN = re.compile(
@@ -130,60 +128,30 @@ class GroupFilter(_ListFilter):
 
 
 class ConfigPropertyFilter:
-    """MM2's ``DefaultConfigPropertyFilter``: ``config.properties.exclude`` and ``use.defaults.from``.
+    """MM2's ``DefaultConfigPropertyFilter``: ``config.properties.exclude`` and ``use.defaults.from``; and policies.
 
     Raises:
         ValueError: A pattern can't be used.
     """
 
-    def __init__(self, exclude: Sequence[str], use_defaults_from: Literal["source", "target"] = "target") -> None:
+    def __init__(
+        self,
+        exclude: Sequence[str],
+        use_defaults_from: Literal["source", "target"] = "target",
+        policies: Mapping[str, ConfigPolicy] = MappingProxyType({}),
+    ) -> None:
         self._exclude = compile_patterns(exclude)
         self._use_defaults_from = use_defaults_from
+        self._policies = policies
 
     def should_replicate_config_property(self, key: str) -> bool:
         """Whether a topic config set on the source is set on the remote topic too."""
-        return not _matches(self._exclude, key)
+        return self.policy_for(key) != "target" and not _matches(self._exclude, key)
+
+    def policy_for(self, key: str) -> ConfigPolicy:
+        """Who decides on a config that is not excluded; by default the source."""
+        return self._policies.get(key, "source")
 
     def should_replicate_source_default(self, key: str) -> bool:  # noqa: ARG002 - MM2's signature
         """Whether a value that the source merely defaults to is set on the remote topic."""
         return self._use_defaults_from == "source"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationRules:
-    """MM2's rule for which topics a flow copies, and which topics on the target are its copies."""
-
-    flow: FlowName
-    policy: ReplicationPolicy
-    topic_filter: TopicFilter
-    heartbeats_replication_enabled: bool = True
-
-    def should_replicate_topic(self, topic: str) -> bool:
-        """(let through by the filter, or heartbeats), and not internal, and not a copy that came from the target."""
-        wanted = self.topic_filter.should_replicate_topic(topic) or (
-            self.heartbeats_replication_enabled and self.policy.is_heartbeats_topic(topic)
-        )
-        return wanted and not self.policy.is_internal_topic(topic) and not self.is_cycle(topic)
-
-    def is_cycle(self, topic: str) -> bool:
-        """Whether the topic has passed through the target already, as far as its name tells."""
-        seen: set[str] = set()
-        current: str | None = topic
-        while current is not None and current not in seen:
-            seen.add(current)
-            source = self.policy.topic_source(current)
-            if source is None:
-                return False
-            if source == self.flow.target:
-                return True
-            current = self.policy.upstream_topic(current)
-        return False
-
-    def remote_topic(self, topic: str) -> str:
-        """The name on the target of one of the source's topics."""
-        return self.policy.format_remote_topic(self.flow.source, topic)
-
-    def is_remote_topic(self, topic: str) -> bool:
-        """Whether a topic on the target is known as a copy from this flow's source."""
-        source = self.flow.source
-        return self.policy.topic_source(topic) == source and topic != self.policy.checkpoints_topic(source)

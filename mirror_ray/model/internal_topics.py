@@ -18,6 +18,11 @@ def statistics_topic(source_alias: str) -> str:
     return f"mm2-ray-stats.{source_alias}.internal"
 
 
+def dead_letters_topic(source_alias: str) -> str:
+    """On the target: records of a flow that a transform failed on, where the flow's config names no other topic."""
+    return f"mm2-ray-dead-letters.{source_alias}.internal"
+
+
 def commits_topic(source_alias: str) -> str:
     """On the target: what a flow's groups committed on the source, and when."""
     return f"mm2-ray-commits.{source_alias}.internal"

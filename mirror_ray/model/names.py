@@ -11,10 +11,12 @@ NO_TOPIC_ID = TopicId("")
 
 
 class FlowName(NamedTuple):
-    """One ordered pair of cluster aliases, written ``A->B``."""
+    """One ordered pair of cluster aliases, written ``A->B``; a backfill beside it ``A->B#id``."""
 
     source: str
     target: str
+    #: Id of a backfill; empty: the flow itself.
+    backfill: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -23,13 +25,19 @@ class FlowName(NamedTuple):
         Raises:
             ValueError: The text is not two aliases joined by ``->``.
         """
-        source, arrow, target = text.partition("->")
+        flow, _, backfill = text.partition("#")
+        source, arrow, target = flow.partition("->")
         if not arrow or not source.strip() or not target.strip() or "->" in target:
             raise ValueError(f"{text!r} is not a flow: write SOURCE->TARGET, for example A->B")
-        return cls(source.strip(), target.strip())
+        return cls(source.strip(), target.strip(), backfill.strip())
+
+    @property
+    def live(self) -> FlowName:
+        """The flow itself, for a backfill."""
+        return FlowName(self.source, self.target)
 
     def __str__(self) -> str:
-        return f"{self.source}->{self.target}"
+        return f"{self.source}->{self.target}" + (f"#{self.backfill}" if self.backfill else "")
 
 
 class TopicPartition(NamedTuple):

@@ -46,6 +46,8 @@ class SegmentBlock:
     segments: tuple[Segment, ...]
     #: The source position that was reached: what lies between the last record and it was no record to copy.
     source_next: int
+    #: What the target's records were made by (``Chain.identity``); empty: they are the source's.
+    transforms: str = ""
 
     @property
     def key(self) -> BlockKey:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId
 
 #: Kafka's default of ``message.max.bytes``: what a topic takes that nobody configured, or whose configs can't be read.
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+
+#: MM2's ``replication.factor``, for remote topics.
+REMOTE_TOPIC_REPLICATION_FACTOR: Final = 2
 
 #: Where a config's value comes from, as Kafka's ``ConfigEntry.ConfigSource`` names it.
 ConfigSource = Literal[

@@ -12,7 +12,8 @@ from mirror_ray.model.anchor import Anchor
 #: ``source_recreated``, ``target_recreated``: a topic of that name with another topic id. ``target_missing``: deleted.
 #: ``target_truncated``: acknowledged records are not in the target any more. ``target_foreign``: somebody else wrote
 #: into a topic that this flow alone should write. ``copy_lost``: no place in the source fits what the target holds.
-#: ``record_refused``: the target will never take a record as it is.
+#: ``record_refused``: the target will never take a record as it is. ``transform_failed``: what a transform makes of a
+#: record it does not tell.
 TroubleKind = Literal[
     "source_removed",
     "source_truncated",
@@ -23,6 +24,7 @@ TroubleKind = Literal[
     "target_foreign",
     "copy_lost",
     "record_refused",
+    "transform_failed",
 ]
 TROUBLE_KINDS: tuple[TroubleKind, ...] = get_args(TroubleKind)
 

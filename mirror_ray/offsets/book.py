@@ -25,6 +25,17 @@ class Page:
     blocks: dict[BlockKey, None] = field(default_factory=dict)
     #: Another one after every change, so that what was derived from it can be kept until then.
     version: int = 0
+    #: What the target's records are made by, from source offset ``since`` on; empty: they are the source's.
+    transforms: str = ""
+    since: int = 0
+
+    def copied_by(self, block: SegmentBlock) -> None:
+        """Note by which transforms the records of a block were made."""
+        first = block.segments[0].source
+        if block.transforms != self.transforms:
+            self.transforms, self.since = block.transforms, first
+        else:
+            self.since = min(self.since, first)
 
 
 class SegmentBook:
@@ -65,11 +76,13 @@ class SegmentBook:
             if page is not None:
                 self._superfluous += page.blocks
             page = Page(block.source_topic_id, block.target_topic_id, block.epoch, SegmentMap(self._limit))
+            page.since = block.segments[0].source
             self._pages[block.source] = page
         # Of a block that has grown only what is new, and the segment that may have, is to be looked at.
         known = page.places.last_source if block.key in page.blocks else None
         if known is None:
             self._drop_cut(page, block.segments[0])
+        page.copied_by(block)
         page.epoch = block.epoch
         self._changes += 1
         page.version = self._changes

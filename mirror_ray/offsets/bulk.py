@@ -10,7 +10,7 @@ import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mirror_ray.config.settings import FlowSettings
@@ -22,6 +22,7 @@ from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
 from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.merged_groups import Position, merge_positions
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
 from mirror_ray.offsets.ways import Way, Ways, log_bounds, read_gap
@@ -123,6 +124,7 @@ async def translate_all(
         OSError, MirrorError: A map can't be read.
     """
     ways = Ways(flow, source, target)
+    await ways.prepare()
     routes = {partition: ways.find(partition) for partition in {each for every in commits.values() for each in every}}
     routed = {partition: way for partition, way in routes.items() if way is not None}
     rows = [
@@ -135,7 +137,7 @@ async def translate_all(
     outdated = await _outdated(source, target, ways, routed, answers)
     places = await _walk_gaps(flow, source, target, answers)
     logs = await log_bounds(target, {way.remote for way in routed.values()})
-    return [
+    found = [
         TranslatedOffset(
             group=group,
             source=partition,
@@ -150,6 +152,12 @@ async def translate_all(
         )
         for group, partition, committed, question in rows
     ]
+    positions = [
+        Position(row.group, row.source, row.committed.offset, None if row.back else row.target, row.place)
+        for row in found
+    ]
+    merged = await merge_positions(positions, logs, source, flow.fetch.isolation_level)
+    return [replace(row, place=place) for row, place in zip(found, merged, strict=True)]
 
 
 def _final(outdated: str | None, place: Translation, log: LogBounds | None) -> Translation:

@@ -26,7 +26,6 @@ from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.model.policy import load_policy
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.offsets.group_book import (
     ACTIVE,
@@ -34,12 +33,12 @@ from mirror_ray.offsets.group_book import (
     WRITTEN_HEADER,
     Entry,
     GroupBook,
-    decode_written,
     encode_written,
 )
 from mirror_ray.offsets.group_view import group_statuses
 from mirror_ray.offsets.history_topic import HistoryWriter
 from mirror_ray.offsets.maps import FlowMaps, Route
+from mirror_ray.offsets.merged_groups import MergedGroups
 from mirror_ray.offsets.source_groups import SourceGroups
 from mirror_ray.offsets.translate import Translation, within
 from mirror_ray.offsets.ways import log_bounds
@@ -100,7 +99,8 @@ class GroupCarrier:
         self._flow, self._maps, self._mine, self._history = flow, maps, mine, history
         self._target = target
         self._there, self._here = SourceGroups(flow.groups, source, mine), _TargetGroups(Coordinators(target))
-        topic = load_policy(flow.policy, flow.name.source).checkpoints_topic(flow.name.source)
+        topic = maps.rules.policy.checkpoints_topic(flow.name.source)
+        self._merged = MergedGroups(self.book, maps, source, target, flow.fetch.isolation_level)
         self._reader, self._writer = InternalReader(target, topic), InternalWriter(target, topic)
         self._clock = _Clock()
         self._id = uuid.uuid4().bytes
@@ -141,6 +141,7 @@ class GroupCarrier:
         await self.look()
         self.problems |= self._there.problems
         await self._translate()
+        await self._merged.bring_together()
         now_s = time.monotonic()
         writes: dict[str, dict[TopicPartition, Entry]] = {}
         groups = self._flow.groups
@@ -183,18 +184,18 @@ class GroupCarrier:
                 except CorruptRecordError as error:
                     log.warning("topic %s, offset %d: %s", self._reader.topic, record.offset, error)
                     continue
-                partition = self._maps.source_of(checkpoint.partition)
-                if partition is not None and self._mine(checkpoint.group):
-                    self.book.remember(partition, checkpoint, decode_written(checkpoint, record.headers))
+                if self._mine(checkpoint.group):
+                    self._merged.remember(checkpoint, record.headers)
 
     async def _translate(self) -> None:
+        await self._maps.prepare()
         routes = {
             partition: self._maps.route(partition) for partition in {e.key.partition for e in self.book.untranslated}
         }
         versions = {partition: route.version for partition, route in routes.items() if route is not None}
         pending = list(self.book.to_translate(versions))
         if pending:
-            await self._maps.look({entry.key.partition: routes[entry.key.partition] for entry, _ in pending})
+            await self._maps.look({entry.key.partition for entry, _ in pending})
         until_s, found = time.monotonic() + _READ_WITHIN_S, []
         for entry, offset in pending:
             place = await self._place(routes[entry.key.partition], offset, max(0.0, until_s - time.monotonic()))
@@ -225,8 +226,8 @@ class GroupCarrier:
             self.book.look_again()
         by_group: dict[str, list[Entry]] = defaultdict(list)
         for entry in list(self.book.unsynced):
-            route = self._maps.route(entry.key.partition)
-            if route is None or route.back:
+            route = self._maps.route(entry.key.partition) if entry.merged is None else None
+            if self._merged.remote_of(entry) is None or (route is not None and route.back):
                 self.book.unsynced.discard(entry)
             else:
                 by_group[entry.key.group].append(entry)
@@ -245,9 +246,9 @@ class GroupCarrier:
         for group in by_group.keys() - read.failed.keys():
             there = self._on_target.get(group, {})
             for entry in by_group[group]:
-                route = self._maps.route(entry.key.partition)
-                if route is not None and self.book.compare(entry, there.get(route.remote)):
-                    writes[group][route.remote] = entry
+                remote = self._merged.remote_of(entry)
+                if remote is not None and self.book.compare(entry, there.get(remote)):
+                    writes[group][remote] = entry
         return writes
 
     def _has_members(self, listing: GroupListing, group: str) -> bool:
@@ -259,12 +260,16 @@ class GroupCarrier:
         due: list[tuple[Entry, Checkpoint | None, tuple[int, ...]]] = []
         records = []
         for entry in self.book.unsaid:
-            route, written = self._maps.route(entry.key.partition), entry.written
-            checkpoint = self.book.checkpoint(entry, route.remote) if route is not None else None
+            remote, written = self._merged.remote_of(entry), entry.written
+            checkpoint = self.book.checkpoint(entry, remote) if remote is not None else None
             due.append((entry, checkpoint, written))
             if checkpoint is not None:
                 encoded, value = checkpoint.encode()
-                headers = ((WRITTEN_HEADER, encode_written(written)), (WRITER_HEADER, self._id))
+                headers = (
+                    (WRITTEN_HEADER, encode_written(written)),
+                    (WRITER_HEADER, self._id),
+                    *self._merged.sources_of(entry),
+                )
                 records.append(InternalRecord(encoded, value, headers))
         if records:
             await self._writer.append(records)

@@ -7,20 +7,35 @@ were copied between two pairs. If the source still holds as many there, they are
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.records.batch import Batch
-from mirror_ray.records.decode import records_of
+from mirror_ray.records.decode import Record, records_of
+
+Copied = Callable[[Sequence[Record]], Sequence[Record]]
+
+
+def others_wrote(gap: Between) -> str | None:
+    """Why nothing is to be found by reading a gap of that many records; None: it may be.
+
+    Where a flow has taken over what MM2 copied, the map is made to say so (``takeover.pairs``).
+    """
+    after, before = gap.after, gap.before
+    if before.target - after.target == before.number - after.number:
+        return None
+    return f"others wrote between target offsets {after.target} and {before.target}"
 
 
 class GapReader:
     """Takes the source's batches from ``gap.after.source`` to ``gap.before.source``."""
 
-    def __init__(self, gap: Between, *, read_committed: bool) -> None:
+    def __init__(self, gap: Between, *, read_committed: bool, copied: Copied | None = None) -> None:
+        """``copied``: what is copied of some records, where that is not all of them."""
         self._gap = gap
+        self._copied = copied
         self._read_committed = read_committed
         self._records = 0
         self._places = SegmentMap(sys.maxsize, gap.after)
@@ -34,7 +49,7 @@ class GapReader:
         select = CommittedOnly(aborted if self._read_committed else ())
         for batch in batches:
             if select.copies(batch):
-                for source, count in _runs(batch, self._gap.after.source, self._gap.before.source):
+                for source, count in _runs(batch, self._gap.after.source, self._gap.before.source, self._copied):
                     self._put(source, count)
 
     def finish(self) -> SegmentMap | str:
@@ -42,13 +57,12 @@ class GapReader:
         after, before = self._gap.after, self._gap.before
         copied = before.number - after.number
         if self._records != copied:
+            why = "the source was cleaned" if self._records < copied else "transforms left some out"
             return (
                 f"of {copied} records that were copied between source offsets {after.source} and {before.source}, "
-                f"{self._records} are there: the source was cleaned"
+                f"{self._records} are there: {why}"
             )
-        if before.target - after.target != copied:
-            return f"others wrote between target offsets {after.target} and {before.target}"
-        return self._places
+        return others_wrote(self._gap) or self._places
 
     def _put(self, source: int, count: int) -> None:
         after = self._gap.after
@@ -58,16 +72,16 @@ class GapReader:
         self._records += count
 
 
-def _runs(batch: Batch, start: int, end: int) -> list[tuple[int, int]]:
-    """A batch's records from ``start`` to ``end``, as runs of (first offset, number)."""
-    if batch.magic == 2 and batch.count == batch.last_offset_delta + 1:
+def _runs(batch: Batch, start: int, end: int, copied: Copied | None) -> list[tuple[int, int]]:
+    """A batch's copied records from ``start`` to ``end``, as runs of (first offset, number)."""
+    if copied is None and batch.magic == 2 and batch.count == batch.last_offset_delta + 1:
         first, last = max(batch.base_offset, start), min(batch.next_offset, end)
         return [(first, last - first)] if first < last else []
     runs: list[tuple[int, int]] = []
-    for record in records_of(batch):
-        if start <= record.offset < end:
-            if runs and runs[-1][0] + runs[-1][1] == record.offset:
-                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-            else:
-                runs.append((record.offset, 1))
+    inside = [record for record in records_of(batch) if start <= record.offset < end]
+    for record in inside if copied is None else copied(inside):
+        if runs and runs[-1][0] + runs[-1][1] == record.offset:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((record.offset, 1))
     return runs

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_sync import Keep, Standing, Write, decide
+from mirror_ray.offsets.merged import has_gone_back
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.records.internal import Checkpoint
 
@@ -49,6 +50,13 @@ class Entry:
     went_back: bool = False
     #: Why the group does not stand on the target where it stands on the source.
     reason: str | None = None
+    #: Where several topics are merged: the remote partition for which this entry stands, and the positions there, by
+    #: topic, as they are now and as a checkpoint has told them.
+    merged: TopicPartition | None = None
+    sources: dict[str, int] = field(default_factory=dict)
+    told_sources: dict[str, int] = field(default_factory=dict)
+    #: Of an entry for which such a one stands: what is shown of it.
+    shown: Translation | None = None
 
     @property
     def to_commit(self) -> tuple[int, str]:
@@ -65,6 +73,7 @@ class GroupBook:
         unsynced: What has a place, and is not known to stand there on the target.
         unsaid: What may have a checkpoint to be emitted.
         unrecorded: What has changed on the source since the commit history took it.
+        merged: Entries that stand for several topics of a group, by group and remote partition.
     """
 
     def __init__(self) -> None:
@@ -73,6 +82,7 @@ class GroupBook:
         self.unsynced: set[Entry] = set()
         self.unsaid: set[Entry] = set()
         self.unrecorded: set[Entry] = set()
+        self.merged: dict[str, dict[TopicPartition, Entry]] = {}
 
     def entry(self, group: str, partition: TopicPartition) -> Entry:
         """The entry of a group and a partition, made where there is none."""
@@ -86,6 +96,47 @@ class GroupBook:
         """Take a checkpoint that somebody else emitted: an earlier life of ours, or MM2; by source partition."""
         entry = self.entry(checkpoint.group, partition)
         entry.checkpoint, entry.written, entry.told = checkpoint, written, written
+
+    def merged_entry(self, group: str, remote: TopicPartition) -> Entry:
+        """The entry that stands for a group in a remote partition of several topics, made where there is none."""
+        entries = self.merged.setdefault(group, {})
+        entry = entries.get(remote)
+        if entry is None:
+            entry = entries[remote] = Entry(GroupPartition(group, remote), merged=remote)
+        return entry
+
+    def remember_merged(self, checkpoint: Checkpoint, written: tuple[int, ...], sources: Mapping[str, int]) -> None:
+        """As ``remember``, of a remote partition of several topics."""
+        entry = self.merged_entry(checkpoint.group, checkpoint.partition)
+        entry.checkpoint, entry.written, entry.told = checkpoint, written, written
+        entry.sources = entry.told_sources = dict(sources)
+
+    def merge(
+        self, group: str, remote: TopicPartition, lead: Entry, place: Translation, sources: Mapping[str, int]
+    ) -> None:
+        """Take the one place of a group in a remote partition of several topics.
+
+        ``lead``: the entry whose position it is. ``sources``: the positions in all of them.
+        """
+        entry = self.merged_entry(group, remote)
+        entry.went_back |= has_gone_back(entry.sources, sources)
+        moved = entry.translation is None or entry.translation.offset != place.offset
+        if entry.sources != sources or moved:
+            self.unsaid.add(entry)
+        entry.source, entry.translation, entry.sources = lead.source, place, dict(sources)
+        entry.reason = entry.reason if entry.reason and not moved else place.reason
+        if place.offset is None:
+            self.unsynced.discard(entry)
+        elif moved:
+            self.unsynced.add(entry)
+
+    def drop_merged(self, left: Collection[tuple[str, TopicPartition]]) -> None:
+        """Entries other than these stand for nothing any more; on the target groups stay as they are."""
+        for group, entries in self.merged.items():
+            for remote, entry in entries.items():
+                if entry.source is not None and (group, remote) not in left:
+                    entry.source = entry.translation = None
+                    self.unsynced.discard(entry)
 
     def committed(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Take all offsets that a group has committed on the source. What it has no longer stays on the target."""
@@ -127,7 +178,7 @@ class GroupBook:
 
     def look_again(self) -> None:
         """What was known of the target may be old: every offset is to be compared anew."""
-        for entries in self.groups.values():
+        for entries in (*self.groups.values(), *self.merged.values()):
             for entry in entries.values():
                 if entry.source is not None and entry.translation is not None and entry.translation.offset is not None:
                     self.unsynced.add(entry)
@@ -167,7 +218,7 @@ class GroupBook:
 
     def active(self, group: str) -> None:
         """The group has members on the target: its offsets there are its own business."""
-        for entry in self.groups.get(group, {}).values():
+        for entry in (*self.groups.get(group, {}).values(), *self.merged.get(group, {}).values()):
             if entry in self.unsynced:
                 entry.reason = ACTIVE
 
@@ -182,12 +233,13 @@ class GroupBook:
             downstream_offset=entry.translation.offset,
             metadata=entry.source.metadata,
         )
-        return checkpoint if (checkpoint, entry.written) != (entry.checkpoint, entry.told) else None
+        known = (entry.checkpoint, entry.told, entry.told_sources)
+        return checkpoint if (checkpoint, entry.written, entry.sources) != known else None
 
     def said(self, entry: Entry, checkpoint: Checkpoint | None, written: tuple[int, ...]) -> None:
         """It is in the topic, with that header; None: there was none to be emitted."""
         if checkpoint is not None:
-            entry.checkpoint, entry.told = checkpoint, written
+            entry.checkpoint, entry.told, entry.told_sources = checkpoint, written, entry.sources
         self.unsaid.discard(entry)
 
     def forget(self, groups: Collection[str]) -> None:

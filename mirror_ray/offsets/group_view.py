@@ -8,6 +8,7 @@ from typing import Final
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupState, GroupStatus
 from mirror_ray.offsets.group_book import ACTIVE, Entry, GroupBook
+from mirror_ray.offsets.translate import Translation
 
 #: The first one of a group's partitions' states in this order is the group's.
 _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopied", "translated", "synced")
@@ -62,7 +63,8 @@ def group_statuses(
 def _partition(
     book: GroupBook, entry: Entry, remote: tuple[TopicPartition, bool] | None, *, synced: bool
 ) -> GroupPartitionStatus:
-    found = entry.translation
+    merged = book.merged.get(entry.key.group, {}).get(remote[0]) if remote and entry.shown is not None else None
+    found, standing = (entry.shown, merged) if merged is not None else (entry.translation, entry)
     return GroupPartitionStatus(
         topic=entry.key.partition.topic,
         partition=entry.key.partition.partition,
@@ -70,13 +72,12 @@ def _partition(
         source_offset=entry.source.offset if entry.source else -1,
         target_offset=found.offset if found else None,
         exact=found is None or found.exact,
-        state="uncopied" if remote is None else _state(book, entry, written=synced and not remote[1]),
-        reason=entry.reason,
+        state="uncopied" if remote is None else _state(book, standing, found, written=synced and not remote[1]),
+        reason=(found.reason if found and merged else None) or standing.reason,
     )
 
 
-def _state(book: GroupBook, entry: Entry, *, written: bool) -> GroupState:
-    found = entry.translation
+def _state(book: GroupBook, entry: Entry, found: Translation | None, *, written: bool) -> GroupState:
     if found is None or found.offset is None:
         return "behind"
     if not written:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
@@ -14,10 +15,13 @@ from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.reading import read_between
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.offsets.gap import GapReader
+from mirror_ray.offsets.gap import Copied, GapReader, others_wrote
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import LogBounds
 from mirror_ray.topics.selection import replication_rules
+
+#: A topic that a pattern has renamed may be found so much later.
+_SEEN_AGAIN_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +56,41 @@ class Ways:
     """The ways of one flow."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
-        self._rules = replication_rules(flow)
-        self._target_alias = flow.name.target
+        self.rules = replication_rules(flow)
         self._source, self._target = source, target
+        self._both_sides_write = flow.both_sides_write
+        self._seen_s = float("-inf")
+
+    async def prepare(self) -> None:
+        """See what there is on the target, where topics from there can be told by that alone.
+
+        Raises:
+            ClusterUnreachableError: No broker answers.
+        """
+        if self.rules.names_back.renames and time.monotonic() - self._seen_s > _SEEN_AGAIN_S:
+            await self._target.refresh(None)
+            self._seen_s = time.monotonic()
 
     def find(self, partition: TopicPartition) -> Way | None:
-        """The way of a source partition; None: the flow does not copy it."""
+        """The way of a source partition; None: the flow does not copy it, or it came from several topics."""
+        found = self.find_all(partition)
+        return found[0] if len(found) == 1 else None
+
+    def find_all(self, partition: TopicPartition) -> tuple[Way, ...]:
+        """As ``find``; to each of the topics on the target that were merged into the one on the source.
+
+        None where both sides write a topic under one name: a position in it tells nothing of what the other side wrote.
+        """
         topic, number = partition.topic, partition.partition
-        back = self._rules.policy.topic_source(topic) == self._target_alias
-        upstream = self._rules.policy.upstream_topic(topic) if back else None
-        if upstream is not None and upstream != topic:
-            original = TopicPartition(upstream, number)
-            return Way(remote=original, back=True, key=original)
-        if not self._rules.should_replicate_topic(topic):
-            return None
-        return Way(remote=TopicPartition(self._rules.remote_topic(topic), number), back=False, key=partition)
+        originals = [TopicPartition(name, number) for name in self.rules.originals(topic, self._target.metadata.topics)]
+        if originals:
+            return tuple(Way(remote=each, back=True, key=each) for each in originals)
+        if not self.rules.should_replicate_topic(topic):
+            return ()
+        remote = TopicPartition(self.rules.remote_topic(topic), number)
+        if self._both_sides_write(topic, remote.topic):
+            return ()
+        return (Way(remote=remote, back=False, key=partition),)
 
     def topics(self, partition: TopicPartition, way: Way) -> tuple[NamedTopic, NamedTopic]:
         """The topics that the map should tell of: the one that its records are copied from, and the other."""
@@ -75,14 +99,24 @@ class Ways:
 
 
 async def read_gap(
-    cluster: Cluster, partition: TopicPartition, topic_id: TopicId, gap: Between, *, read_committed: bool
+    cluster: Cluster,
+    partition: TopicPartition,
+    topic_id: TopicId,
+    gap: Between,
+    *,
+    read_committed: bool,
+    copied: Copied | None = None,
 ) -> SegmentMap | str:
     """What lies in a gap of a partition's map, by its records on ``cluster``; or why it can't be told.
+
+    ``copied``: what is copied of some records, where that is not all of them.
 
     Raises:
         OSError, MirrorError: It can't be read now; or its log ends before that, and would be waited for.
     """
-    reader = GapReader(gap, read_committed=read_committed)
+    if (why := others_wrote(gap)) is not None:
+        return why
+    reader = GapReader(gap, read_committed=read_committed, copied=copied)
     if cluster.metadata.leader(partition) < 0:
         await cluster.refresh([partition.topic])
     found = (await cluster.list_offsets({partition: LATEST}, "read_uncommitted"))[partition]

@@ -68,6 +68,17 @@ def repack(
         RecordTooLargeError: A record alone is over ``max_batch_bytes``.
     """
     records = records_from(batch, from_offset, leave_out)
+    return pack(records, batch, max_batch_bytes=max_batch_bytes, codec=codec, singly=singly)
+
+
+def pack(
+    records: Sequence[Record], batch: Batch, *, max_batch_bytes: int, codec: Codec | None = None, singly: bool = False
+) -> list[Repacked]:
+    """As ``repack`` does, of ``records`` that are all that the target is to get of ``batch``, at their source offsets.
+
+    Raises:
+        RecordTooLargeError: A record alone is over ``max_batch_bytes``.
+    """
     if not records:
         return []
     groups = [[record] for record in records] if singly else [records]
@@ -130,7 +141,7 @@ def encode(records: Sequence[Record], codec: Codec) -> Batch:
     return _assemble(header, compress(codec, b"".join(parts)))
 
 
-def _encode_split(records: list[Record], codec: Codec, max_bytes: int) -> list[tuple[list[Record], Batch]]:
+def _encode_split(records: Sequence[Record], codec: Codec, max_bytes: int) -> list[tuple[Sequence[Record], Batch]]:
     """One batch, or as many as it takes: halved until each fits."""
     encoded = encode(records, codec)
     if encoded.size_bytes <= max_bytes:
@@ -152,7 +163,7 @@ def _assemble(header: Batch, payload: bytes) -> Batch:
     return batch
 
 
-def _runs(records: list[Record]) -> tuple[tuple[int, int], ...]:
+def _runs(records: Sequence[Record]) -> tuple[tuple[int, int], ...]:
     first, last = records[0].offset, records[-1].offset
     if last - first + 1 == len(records):
         return ((first, len(records)),)

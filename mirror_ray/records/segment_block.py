@@ -1,6 +1,7 @@
 """The record of a flow's segments topic: one block of one partition's segments.
 
-Integers are columns, so that the producer's compression makes little of them.
+Integers are columns, so that the producer's compression makes little of them. Where transforms made the records the
+value is of version 1, and ends with their identity.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from mirror_ray.model.segment import BlockKey, Segment, SegmentBlock
 from mirror_ray.records.fields import FieldReader, pack, string
 
 _VERSION: Final = 0
+_TRANSFORMED: Final = 1
+_INT16: Final = struct.Struct(">h")
 _KEY_END: Final = struct.Struct(">iqq")
 _VALUE_HEAD: Final = struct.Struct(">qi")
 
@@ -32,9 +35,11 @@ def encode_key(key: BlockKey) -> bytes:
 def encode_value(block: SegmentBlock) -> bytes:
     """The value."""
     count = len(block.segments)
-    head = pack(">hqi", _VERSION, block.source_next, count)
+    version = _TRANSFORMED if block.transforms else _VERSION
+    head = pack(">hqi", version, block.source_next, count)
     columns = zip(*block.segments, strict=True)
-    return head + b"".join(pack(f">{count}q", *column) for column in columns)
+    end = string(block.transforms) if block.transforms else b""
+    return head + b"".join(pack(f">{count}q", *column) for column in columns) + end
 
 
 def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
@@ -49,9 +54,12 @@ def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
     partition, epoch, first = keys.numbers(_KEY_END)
     keys.end()
     values = FieldReader("segment block value", value)
-    values.version(_VERSION)
+    (version,) = values.numbers(_INT16)
+    if version not in (_VERSION, _TRANSFORMED):
+        raise CorruptRecordError(f"segment block value: its version is {version}, only 0 and 1 are known")
     source_next, count = values.numbers(_VALUE_HEAD)
     columns = [values.int64s(count) for _ in Segment._fields]
+    transforms = values.string() if version == _TRANSFORMED else ""
     values.end()
     segments = tuple(map(Segment, *columns))
     if not segments or segments[0].source != first:
@@ -63,4 +71,5 @@ def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
         epoch=epoch,
         segments=segments,
         source_next=source_next,
+        transforms=transforms,
     )

@@ -18,7 +18,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 8, 12, 26
 _Y_TICKS = 4
 _X_TICKS = 6
 _BAR, _BAR_GAP, _LABEL, _VALUE = 18, 8, 190, 140
+#: As wide as a character beside a bar may be.
+_CHARACTER = 7
 _LABEL_LENGTH = 22
+#: That the longest bar has, whatever stands beside it.
+_LEAST_ROOM = 60
 #: Lengths of time between the marks of an axis.
 _TICKS_MS = tuple(
     seconds * 1000
@@ -91,23 +95,25 @@ def line_chart(
     return _svg(title, description, _HEIGHT, "".join(parts)) + _legend(series)
 
 
-def bar_chart(title: str, description: str, bars: Sequence[Bar]) -> str:
-    """Bars from left to right, each with its label and its value in words."""
+def bar_chart(title: str, description: str, bars: Sequence[Bar], label_length: int = _LABEL_LENGTH) -> str:
+    """Bars from left to right, each with its label, cut to ``label_length``, and its value in words."""
     if not bars:
         return f'<p class="empty">{escape(title)}: there is nothing to show.</p>'
     largest = max(each.value for each in bars) or 1.0
-    room = _WIDTH - _LABEL - _VALUE
+    labels = [each.label if len(each.label) <= label_length else f"{each.label[: label_length - 1]}…" for each in bars]
+    left = max(_LABEL, 8 + _CHARACTER * max(map(len, labels)))
+    beside = max(_VALUE, 16 + _CHARACTER * max(len(each.text) for each in bars))
+    room = max(_LEAST_ROOM, _WIDTH - left - beside)
     parts = []
-    for index, each in enumerate(bars):
+    for index, (each, label) in enumerate(zip(bars, labels, strict=True)):
         top = index * (_BAR + _BAR_GAP)
         middle = top + _BAR / 2 + 4
         length = max(1.0, each.value / largest * room)
-        label = each.label if len(each.label) <= _LABEL_LENGTH else f"{each.label[: _LABEL_LENGTH - 1]}…"
         parts.append(
             f"<g><title>{escape(f'{each.label}: {each.text}')}</title>"
-            f'<text x="{_LABEL - 8}" y="{middle}" text-anchor="end">{escape(label)}</text>'
-            f'<rect class="bar" x="{_LABEL}" y="{top}" width="{length:.1f}" height="{_BAR}" rx="2"/>'
-            f'<text class="muted" x="{_LABEL + length + 8:.1f}" y="{middle}">{escape(each.text)}</text></g>'
+            f'<text x="{left - 8}" y="{middle}" text-anchor="end">{escape(label)}</text>'
+            f'<rect class="bar" x="{left}" y="{top}" width="{length:.1f}" height="{_BAR}" rx="2"/>'
+            f'<text class="muted" x="{left + length + 8:.1f}" y="{middle}">{escape(each.text)}</text></g>'
         )
     return _svg(title, description, len(bars) * (_BAR + _BAR_GAP), "".join(parts))
 

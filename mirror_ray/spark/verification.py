@@ -89,10 +89,14 @@ class SparkLooker:
         Raises:
             MirrorError: Spark failed; names its error.
         """
-        small = [each for each in jobs if _offsets(each) < self._small_offsets]
-        large = [each for each in jobs if _offsets(each) >= self._small_offsets]
+        small = [each for each in jobs if not self._is_for_spark(each)]
+        large = [each for each in jobs if self._is_for_spark(each)]
         looks = iter(await self._plain.look(small)), iter(await self._look_at_large(large))
-        return [next(looks[_offsets(each) >= self._small_offsets]) for each in jobs]
+        return [next(looks[self._is_for_spark(each)]) for each in jobs]
+
+    def _is_for_spark(self, job: Job) -> bool:
+        """Whether it is worth a task; transforms are not carried to Spark's executors."""
+        return _offsets(job) >= self._small_offsets and not job.transformed
 
     async def _look_at_large(self, jobs: Sequence[Job]) -> Sequence[Look]:
         if not jobs:

@@ -12,14 +12,16 @@ from typing import Literal
 
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigSource, ConfigValue
-from mirror_ray.topics.remote import Configs, remote_configs
+from mirror_ray.topics.config_sync import config_changes, may_differ
+from mirror_ray.topics.remote import Configs
 
 #: What of a topic a cluster may not tell us.
 Aspect = Literal["topic", "configs", "offsets", "size"]
 
-#: ``differs`` counts; ``excluded`` by ``config.properties.exclude``; ``own``: set by nobody, or by the brokers
-#: themselves; ``unsynced``: it would be drift if ``sync.topic.configs.enabled`` were true.
-ConfigVerdict = Literal["same", "differs", "excluded", "own", "unsynced"]
+#: ``differs`` counts; ``excluded`` by ``config.properties.exclude``; ``allowed`` by ``sync.topic.configs.policy``;
+#: ``own``: set by nobody, or by the brokers themselves; ``unsynced``: it would be drift if
+#: ``sync.topic.configs.enabled`` were true.
+ConfigVerdict = Literal["same", "differs", "excluded", "allowed", "own", "unsynced"]
 
 #: ``extra``: a remote topic whose source the flow does not copy (any more). ``unknown``: not all could be compared.
 TopicState = Literal["equal", "differs", "extra", "unknown"]
@@ -78,6 +80,16 @@ class Pair:
     remote: SideFacts | None
     #: What the running system says of the topic, where it does not copy it.
     reason: str | None = None
+    #: The partitions of the largest one, where other topics are copied into the same remote topic, so that its configs
+    #: are its own; None: it is alone.
+    most_partitions: int | None = None
+
+    @property
+    def partitions(self) -> int:
+        """How many the remote topic should have."""
+        if self.most_partitions is not None:
+            return self.most_partitions
+        return len(self.source.partitions) if self.source is not None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +133,12 @@ def compare_topic(pair: Pair, configs: ConfigPropertyFilter, *, synced: bool) ->
     if source.problems.get("topic") or remote.problems.get("topic"):
         return TopicComparison(pair=pair, state="unknown")
     drift: list[str] = []
-    differ = len(source.partitions) != len(remote.partitions)
+    wanted = pair.partitions
+    differ = wanted != len(remote.partitions)
     if differ:
-        drift.append(f"{len(source.partitions)} partitions on the source, {len(remote.partitions)} on the target")
+        drift.append(f"{wanted} partitions on the source, {len(remote.partitions)} on the target")
     compared: tuple[ConfigPair, ...] = ()
-    if source.configs is not None and remote.configs is not None:
+    if source.configs is not None and remote.configs is not None and pair.most_partitions is None:
         compared = tuple(_compare_configs(source.configs, remote.configs, configs, synced=synced))
         drift += [
             f"{each.key}: {each.source} on the source, {each.remote} on the target"
@@ -140,10 +153,10 @@ def compare_topic(pair: Pair, configs: ConfigPropertyFilter, *, synced: bool) ->
 def _compare_configs(
     source: Configs, remote: Configs, configs: ConfigPropertyFilter, *, synced: bool
 ) -> Iterator[ConfigPair]:
-    carried = remote_configs(source, configs)
+    altered = {each.key for each in config_changes(source, remote, configs)}
     for key in sorted(source.keys() | remote.keys()):
         here, there = source.get(key), remote.get(key)
-        verdict = _verdict(key, here, there, carried, configs)
+        verdict = _verdict(key, here, there, configs, altered=key in altered)
         if verdict == "differs" and not synced:
             verdict = "unsynced"
         if verdict != "same" or _is_set(here) or _is_set(there):
@@ -161,19 +174,20 @@ def _verdict(
     key: str,
     source: ConfigValue | None,
     remote: ConfigValue | None,
-    carried: Mapping[str, str],
     configs: ConfigPropertyFilter,
+    *,
+    altered: bool,
 ) -> ConfigVerdict:
-    """``carried``: what the remote topic should have of its source."""
+    """``altered``: config sync would alter it."""
     if source is None or remote is None:
         return "own"
     if source.value == remote.value:
         return "same"
-    if not configs.should_replicate_config_property(key):
-        return "excluded"
-    # As in MM2, what the source leaves at its default is not to be set on the remote topic either.
-    set_there_alone = source.is_default and remote.source == "DYNAMIC_TOPIC_CONFIG"
-    return "differs" if key in carried or set_there_alone else "own"
+    if altered:
+        return "differs"
+    if may_differ(key, source, remote, configs):
+        return "allowed"
+    return "own" if configs.should_replicate_config_property(key) else "excluded"
 
 
 def _is_set(config: ConfigValue | None) -> bool:

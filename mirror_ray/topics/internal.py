@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.internal_topics import audit_topic, commits_topic, segments_topic, statistics_topic
+from mirror_ray.model.internal_topics import (
+    audit_topic,
+    commits_topic,
+    dead_letters_topic,
+    segments_topic,
+    statistics_topic,
+)
 from mirror_ray.model.policy import load_policy
 from mirror_ray.offsets.history import SNAPSHOT_MS
 
@@ -17,6 +23,8 @@ _SNAPSHOT_LATE_MS: Final = 300_000
 #: Of a topic whose records are deleted, so much more than is asked for stays at most.
 _SEGMENTS_OF_RETENTION: Final = 8
 _LEAST_SEGMENT_MS: Final = 60_000
+#: No record is to be too large to be set aside; a request of a broker's default size still holds it.
+_DEAD_LETTER_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +37,10 @@ class InternalTopic:
     replication_factor: int | None
     #: None: the broker's.
     segment_bytes: int | None = None
-    #: None: compacted.
+    #: None: compacted; -1: nothing is deleted.
     retention_ms: int | None = None
+    #: None: the broker's.
+    max_message_bytes: int | None = None
     #: What it is for, after "to".
     why: str
 
@@ -40,6 +50,10 @@ class InternalTopic:
         sizes = {} if self.segment_bytes is None else {"segment.bytes": str(self.segment_bytes)}
         if self.retention_ms is None:
             return {"cleanup.policy": "compact", **sizes}
+        if self.max_message_bytes is not None:
+            sizes["max.message.bytes"] = str(self.max_message_bytes)
+        if self.retention_ms < 0:
+            return {"cleanup.policy": "delete", "retention.ms": "-1", **sizes}
         # Only closed segments are deleted.
         closed_ms = max(_LEAST_SEGMENT_MS, self.retention_ms // _SEGMENTS_OF_RETENTION)
         return {
@@ -78,6 +92,17 @@ def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
                 replication_factor=None,
                 retention_ms=round(flow.statistics.retention_s * 1000),
                 why="to tell what was copied in each interval",
+            )
+        )
+    if flow.transforms.errors == "dead_letter":
+        topics.append(
+            InternalTopic(
+                name=flow.transforms.dead_letter_topic or dead_letters_topic(name.source),
+                side="target",
+                replication_factor=None,
+                retention_ms=-1,
+                max_message_bytes=_DEAD_LETTER_BYTES,
+                why="to keep records that a transform failed on",
             )
         )
     if syncs.enabled:

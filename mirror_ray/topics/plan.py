@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mirror_ray.model.names import FlowName
@@ -27,6 +28,8 @@ class Right:
     missing: tuple[str, ...] = ()
     #: Whether the brokers could be asked; if not, ``missing`` says nothing.
     checked: bool = True
+    #: Everything is copied without it, too.
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,8 @@ class FlowPlan:
     enabled: bool
     #: Every source topic that the flow copies.
     topics: tuple[RemoteTopicPlan, ...] = ()
+    #: Where topics without progress begin, by source topic.
+    begins: Mapping[str, str] = field(default_factory=dict)
     #: Topics of our own that would be created on the target.
     internal_topics: tuple[NewRemoteTopic, ...] = ()
     #: Topics that would not be copied, one sentence each: filled by others, recreated, or not to be created.
@@ -70,8 +75,8 @@ class Plan:
 
     @property
     def missing_rights(self) -> tuple[Right, ...]:
-        """Rights that are not granted in full, as far as the brokers tell."""
-        return tuple(right for right in self.rights if right.missing)
+        """Rights that are needed to copy and not granted in full, as far as the brokers tell."""
+        return tuple(right for right in self.rights if right.missing and not right.optional)
 
     @property
     def ok(self) -> bool:

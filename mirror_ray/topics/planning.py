@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import (
     LogBounds,
     TopicSide,
-    cluster_refusal,
+    flow_refusal,
     identity_troubles,
     occupied_refusal,
+    provenance_refusal,
     renamed_refusal,
     unaccounted,
 )
 from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
-from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, REMOTE_TOPIC_REPLICATION_FACTOR, ClusterAdmin
+from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, ClusterAdmin
 from mirror_ray.kafka.state import read_state, transactional_id
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
 from mirror_ray.model.filters import compile_patterns
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
-from mirror_ray.model.topics import ConfigValue, NewRemoteTopic, TopicSummary, effective_replication_factor
+from mirror_ray.model.start import Start, out_of_bounds
+from mirror_ray.model.topics import (
+    REMOTE_TOPIC_REPLICATION_FACTOR,
+    ConfigValue,
+    NewRemoteTopic,
+    TopicSummary,
+    effective_replication_factor,
+)
+from mirror_ray.topics import starting
 from mirror_ray.topics.internal import offset_topics
+from mirror_ray.topics.merging import claims_of, conflicts, merge_plans
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, Plan, Right
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_shared, plan_remote_topic
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
@@ -52,6 +62,17 @@ class _Draft:
     topics: FlowTopics
 
 
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """What a flow's state means for its start."""
+
+    refusals: Sequence[str] = ()
+    #: Where topics without progress begin.
+    begins: Mapping[str, str] = field(default_factory=dict)
+    #: A change of the config that has no effect.
+    unheeded: str | None = None
+
+
 def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> Plan:
     """What starting these flows would do: topics created and extended, rights that are missing, what is refused.
 
@@ -63,10 +84,23 @@ def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> P
     used = {alias for flow in flows for alias in (flow.name.source, flow.name.target)}
     sites = _reach([cluster for alias, cluster in settings.clusters.items() if alias in used], client_id)
     names = {flow.name: _remote_names(flow, sites[flow.name.source]) for flow in flows if flow.enabled}
-    shared = find_shared((flow, topic, remote) for flow, each in names.items() for topic, remote in each.items())
+    clashes = _clashes(flows, names)
+    shared = find_shared(
+        (flow, topic, remote)
+        for flow, each in names.items()
+        for topic, remote in each.items()
+        if (flow, topic) not in clashes
+    )
     together = {(each.target, each.remote_topic) for each in shared}
     drafts = [
-        _plan_flow(flow, sites[flow.name.source], sites[flow.name.target], names.get(flow.name, {}), together)
+        _plan_flow(
+            flow,
+            sites[flow.name.source],
+            sites[flow.name.target],
+            names.get(flow.name, {}),
+            together=together,
+            clashes=clashes,
+        )
         for flow in flows
     ]
     return Plan(
@@ -107,17 +141,51 @@ def _remote_names(flow: FlowSettings, source: _Site) -> dict[str, str]:
     return {name: rules.remote_topic(name) for name in sorted(source.topics) if rules.should_replicate_topic(name)}
 
 
+def _clashes(
+    flows: Sequence[FlowSettings], names: Mapping[FlowName, Mapping[str, str]]
+) -> dict[tuple[FlowName, str], str]:
+    """Topics that can't have the names that they would get, or fall together although nobody says so; by flow."""
+    rules = {flow.name: replication_rules(flow) for flow in flows if flow.enabled and flow.all_names}
+    found = {
+        (name, topic): why
+        for name, each in rules.items()
+        for topic in names[name]
+        if (why := each.name_refusal(topic)) is not None
+    }
+    claims = [
+        claim
+        for name, each in rules.items()
+        for claim in claims_of(each, (topic for topic in names[name] if (name, topic) not in found))
+    ]
+    return found | {(claim.flow, claim.topic): why for claim, why in conflicts(claims).items()}
+
+
 def _plan_flow(
     flow: FlowSettings,
     source: _Site,
     target: _Site,
     remote_names: Mapping[str, str],
+    *,
     together: Collection[tuple[str, str]],
+    clashes: Mapping[tuple[FlowName, str], str],
 ) -> _Draft:
-    """``together``: target aliases and remote topics that several source topics are copied into."""
+    """Plan one flow.
+
+    Args:
+        flow: The flow.
+        source: Its source.
+        target: Its target.
+        remote_names: Names of its remote topics by source topic.
+        together: Target aliases and remote topics that several source topics are copied into.
+        clashes: Topics of all flows that can't have their names.
+    """
+    memory = _memory(flow, target) if flow.enabled else FlowMemory()
+    copied = {key.topic for key in memory.partitions}
+    unfit = {topic: why for (name, topic), why in clashes.items() if name == flow.name and topic not in copied}
+    remote_names = {topic: remote for topic, remote in remote_names.items() if topic not in unfit}
     internal = _internal_topics(flow, target)
     if not flow.enabled:
-        return _draft(flow, target, (), internal, [])
+        return _draft(flow, target, (), internal, _Outlook())
     try:
         configs = config_filter(flow)
         declared = compile_patterns(flow.topics.shared_remote)
@@ -125,14 +193,16 @@ def _plan_flow(
         raise ConfigError(f"{flow.name}: {error}") from error
     shared = {
         remote
-        for remote in remote_names.values()
-        if (flow.name.target, remote) in together or (declared is not None and declared.fullmatch(remote))
+        for topic, remote in remote_names.items()
+        if (flow.name.target, remote) in together
+        or (declared is not None and declared.fullmatch(remote))
+        or flow.both_sides_write(topic, remote)
     }
     names = list(remote_names)
-    existing = [remote for remote in remote_names.values() if remote in target.topics]
+    existing = list(dict.fromkeys(remote for remote in remote_names.values() if remote in target.topics))
     source_configs = source.admin.try_describe_topic_configs(names)
     target_configs = target.admin.try_describe_topic_configs(existing)
-    topics = tuple(
+    plans = [
         plan_remote_topic(
             _facts(source.topics[name], source_configs),
             _facts(target.topics[remote], target_configs) if remote in target.topics else None,
@@ -141,10 +211,34 @@ def _plan_flow(
                 flow.topics.replication_factor, REMOTE_TOPIC_REPLICATION_FACTOR, target.brokers
             ),
             configs=configs,
+            alone=(flow.name.target, remote) not in together,
         )
         for name, remote in remote_names.items()
+    ]
+    starts = starting.begins(flow, memory, remote_names)
+    refusals = [f"{topic}: {why}" for topic, why in unfit.items()]
+    refusals += _refusals(flow, source, target, remote_names, shared=shared, memory=memory)
+    refusals += _misplaced(source, starts)
+    outlook = _Outlook(refusals, starting.told(starts), starting.unheeded(flow, memory, remote_names))
+    return _draft(flow, target, tuple(merge_plans(plans)), internal, outlook)
+
+
+def _misplaced(source: _Site, starts: Mapping[str, Start]) -> list[str]:
+    """Topics that can't begin at the offsets that the config names."""
+    named = {topic: start for topic, start in starts.items() if start.kind == "offsets"}
+    partitions = {topic: range(source.topics[topic].partitions) for topic in named}
+    asked = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
+    bounds = source.admin.log_bounds(asked) if asked else {}
+    reasons = (
+        out_of_bounds(
+            topic,
+            start,
+            partitions[topic],
+            {each.partition: pair for each, pair in bounds.items() if each.topic == topic},
+        )
+        for topic, start in named.items()
     )
-    return _draft(flow, target, topics, internal, _refusals(flow, source, target, remote_names, shared))
+    return [reason for reason in reasons if reason is not None]
 
 
 def _facts(topic: TopicSummary, configs: Mapping[str, dict[str, ConfigValue] | MirrorError]) -> TopicFacts:
@@ -182,11 +276,17 @@ def _heartbeats_topic(flow: FlowSettings) -> str:
 
 
 def _refusals(
-    flow: FlowSettings, source: _Site, target: _Site, remote_names: Mapping[str, str], shared: Collection[str]
+    flow: FlowSettings,
+    source: _Site,
+    target: _Site,
+    remote_names: Mapping[str, str],
+    *,
+    shared: Collection[str],
+    memory: FlowMemory,
 ) -> list[str]:
     """Topics that the flow would not touch, by what its state and the target's logs say."""
-    memory = _memory(flow, target)
-    refusal = cluster_refusal(flow.name, memory.flow, source.cluster_id, target.cluster_id)
+    ids = source.cluster_id, target.cluster_id
+    refusal = flow_refusal(flow.name, memory, *ids) or provenance_refusal(flow, *ids)
     if refusal is not None:
         return [refusal]
     sources = _sides(source.admin, remote_names)
@@ -243,7 +343,7 @@ def _draft(
     target: _Site,
     topics: tuple[RemoteTopicPlan, ...],
     internal: tuple[NewRemoteTopic, ...],
-    refusals: list[str],
+    outlook: _Outlook,
 ) -> _Draft:
     """Ask the target whether it would do what is planned, and put the flow's plan together."""
     create = [*internal, *(topic.create for topic in topics if topic.create is not None)]
@@ -257,8 +357,12 @@ def _draft(
         enabled=flow.enabled,
         topics=topics,
         internal_topics=internal,
-        refused=(*refusals, *blocked, *map(str, failures)),
-        warnings=(_NOTHING_TO_COPY.format(flow=flow.name),) if flow.enabled and not topics else (),
+        refused=(*outlook.refusals, *blocked, *map(str, failures)),
+        begins=outlook.begins,
+        warnings=(
+            *((_NOTHING_TO_COPY.format(flow=flow.name),) if flow.enabled and not topics else ()),
+            *((outlook.unheeded,) if outlook.unheeded else ()),
+        ),
     )
     touched = FlowTopics(
         flow=flow.name,
@@ -268,6 +372,7 @@ def _draft(
         offsets=offset_topics(flow),
         transactional_id=transactional_id(flow.name) if flow.enabled else None,
         heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,
+        acls=flow.enabled and flow.topics.sync_acls_enabled,
         creation_refused=any(
             isinstance(error, KafkaProtocolError) and error.name in _AUTHORIZATION_FAILED for error in failures
         ),
@@ -283,4 +388,4 @@ def _rights(draft: _Draft, sites: Mapping[str, _Site]) -> tuple[Right, ...]:
     there = [each.name for each in topics.offsets if each.side == "source" and each.name in source.topics]
     on_source = source.admin.authorized_operations([*topics.source, *there])
     on_target = target.admin.authorized_operations([name for name in (*topics.remote, *own) if name in target.topics])
-    return flow_rights(topics, on_source.topics, on_target.topics, on_target.cluster)
+    return flow_rights(topics, on_source.topics, on_target.topics, on_target.cluster, on_source.cluster)

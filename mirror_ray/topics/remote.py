@@ -64,7 +64,7 @@ class SharedRemote:
         writers = " and ".join(f"{flow} (topic {topic})" for flow, topic in self.sources)
         return (
             f"remote topic {self.remote_topic} on cluster {self.target} is shared: {writers} write to it; to keep them "
-            f"apart choose another replication policy, or exclude the topic from all but one"
+            f"apart give them names in topics.map, choose another replication policy, or exclude all but one"
         )
 
 
@@ -75,17 +75,19 @@ def plan_remote_topic(
     *,
     replication_factor: int | None,
     configs: ConfigPropertyFilter,
+    alone: bool = True,
 ) -> RemoteTopicPlan:
     """Compare a source topic with its remote topic (None: it does not exist yet).
 
-    A remote topic is never shrunk, deleted, or created with configs that could not be read.
+    ``alone``: no other topic is copied into it, of which it could have more partitions. A remote topic is never shrunk,
+    deleted, or created with configs that could not be read.
     """
     if target is None:
         return _plan_creation(source, remote_name, replication_factor, configs)
     extend = None
     if target.partitions < source.partitions:
         extend = Extension(topic=remote_name, from_partitions=target.partitions, to_partitions=source.partitions)
-    warnings = tuple(_partition_warnings(source, target)) + tuple(_config_warnings(source, target))
+    warnings = (tuple(_partition_warnings(source, target)) if alone else ()) + tuple(_config_warnings(source, target))
     return RemoteTopicPlan(
         source_topic=source.name,
         remote_topic=remote_name,

@@ -43,12 +43,18 @@ class FlowTopics:
     offsets: tuple[InternalTopic, ...] = ()
     #: None where the flow emits no heartbeats.
     heartbeats: str | None = None
+    #: Whether the flow keeps ACLs in step.
+    acls: bool = False
     #: Whether the target refused to create one of them for want of a right.
     creation_refused: bool = False
 
 
 def flow_rights(
-    topics: FlowTopics, source: Granted, target: Granted, target_cluster: frozenset[str] | None
+    topics: FlowTopics,
+    source: Granted,
+    target: Granted,
+    target_cluster: frozenset[str] | None,
+    source_cluster: frozenset[str] | None = None,
 ) -> tuple[Right, ...]:
     """All rights that a flow needs, with those that its clusters don't grant."""
     flow = topics.flow
@@ -83,6 +89,9 @@ def flow_rights(
         name = topics.heartbeats
         rights.append(_topic_right(flow.target, name, (name,), HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
     rights.append(_cluster_right(topics, target, target_cluster))
+    if topics.acls:
+        rights.append(_acl_right(flow.source, ("DESCRIBE",), source_cluster, "to see the ACLs that are kept in step"))
+        rights.append(_acl_right(flow.target, ("DESCRIBE", "ALTER"), target_cluster, "to keep ACLs in step"))
     return tuple(rights)
 
 
@@ -139,6 +148,20 @@ def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] 
         why="to create topics (or CREATE on each of them) and to write idempotently (or WRITE on any topic)",
         missing=tuple(missing),
         checked=granted is not None,
+    )
+
+
+def _acl_right(cluster: str, operations: tuple[str, ...], granted: frozenset[str] | None, why: str) -> Right:
+    missing = () if granted is None else missing_operations(granted, operations)
+    return Right(
+        cluster=cluster,
+        resource_type="CLUSTER",
+        resource="kafka-cluster",
+        operations=operations,
+        why=f"{why}; where they are not, turn sync.topic.acls.enabled off",
+        missing=tuple(f"kafka-cluster: {each}" for each in missing),
+        checked=granted is not None,
+        optional=True,
     )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.filters import ConfigPropertyFilter, ReplicationRules, TopicFilter
+from collections.abc import Iterable, Mapping
+
+from mirror_ray.config.settings import FlowSettings, RenamePattern
+from mirror_ray.model.filters import ConfigPropertyFilter, TopicFilter, compile_patterns
+from mirror_ray.model.naming import FlowNames, Rename, TopicNames
 from mirror_ray.model.policy import load_policy
+from mirror_ray.model.rules import ReplicationRules
+from mirror_ray.topics.acl_sync import AclRules
 
 
 def replication_rules(flow: FlowSettings) -> ReplicationRules:
@@ -18,7 +23,29 @@ def replication_rules(flow: FlowSettings) -> ReplicationRules:
         policy=load_policy(flow.policy, flow.name.source),
         topic_filter=TopicFilter(flow.topics.include, flow.topics.exclude),
         heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
+        names=topic_names(flow.topics.map, flow.topics.rename),
+        all_names=tuple(
+            FlowNames(each.flow.source, each.flow.target, topic_names(each.map, each.rename)) for each in flow.all_names
+        ),
+        shared_remote=compile_patterns(flow.topics.shared_remote),
     )
+
+
+def acl_rules(flow: FlowSettings) -> AclRules:
+    """What the flow carries over of ACLs."""
+    topics = flow.topics
+    return AclRules(
+        patterns=topics.sync_acls_patterns, groups=topics.sync_acls_groups, revocations=topics.sync_acls_revocations
+    )
+
+
+def topic_names(mapped: Mapping[str, str], renames: Iterable[RenamePattern]) -> TopicNames:
+    """A flow's map and rename patterns.
+
+    Raises:
+        ValueError: A pattern can't be used; ``validate`` tells it earlier.
+    """
+    return TopicNames(mapped, [Rename(each.match, each.to) for each in renames])
 
 
 def config_filter(flow: FlowSettings) -> ConfigPropertyFilter:
@@ -27,4 +54,5 @@ def config_filter(flow: FlowSettings) -> ConfigPropertyFilter:
     Raises:
         ValueError: A pattern can't be used; ``validate`` tells it earlier.
     """
-    return ConfigPropertyFilter(flow.topics.config_properties_exclude, flow.topics.use_defaults_from)
+    topics = flow.topics
+    return ConfigPropertyFilter(topics.config_properties_exclude, topics.use_defaults_from, topics.sync_configs_policy)

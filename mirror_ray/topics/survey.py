@@ -19,8 +19,8 @@ from mirror_ray.kafka.log_dirs import SizeAnswer
 from mirror_ray.kafka.metadata import PartitionMetadata
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror_ray.model.errors import ConfigError, KafkaProtocolError, MirrorError
-from mirror_ray.model.filters import ReplicationRules
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.topics.comparing import Aspect, Pair, PartitionFacts, SideFacts
 from mirror_ray.topics.remote import Configs
 from mirror_ray.topics.selection import replication_rules
@@ -55,7 +55,9 @@ async def survey(
         source, target = sides
         remotes = _remote_names(flow, rules, source.topics, only)
         extra = [] if only else _extra(rules, target.topics, remotes)
-        of_source, of_target = await asyncio.gather(source.read(remotes), target.read({*remotes.values(), *extra}))
+        together = _together(rules, source.topics, remotes)
+        sources = {topic for each in together.values() for topic in each}
+        of_source, of_target = await asyncio.gather(source.read(sources), target.read({*remotes.values(), *extra}))
     return [
         Pair(
             topic=topic,
@@ -63,6 +65,7 @@ async def survey(
             source=of_source.get(topic),
             remote=of_target.get(remote),
             reason=reasons.get(topic),
+            most_partitions=_most_partitions(together[remote], of_source),
         )
         for topic, remote in remotes.items()
     ] + [Pair(topic=None, remote_topic=name, source=None, remote=of_target.get(name)) for name in extra]
@@ -79,6 +82,21 @@ def _remote_names(
             "topics and topics.exclude"
         )
     return {topic: remote for topic, remote in names.items() if not only or topic in only}
+
+
+def _together(rules: ReplicationRules, topics: Collection[str], remotes: Mapping[str, str]) -> dict[str, list[str]]:
+    """By remote topic, all that the flow copies into it, also where only some of them are asked for."""
+    together: dict[str, list[str]] = {remote: [] for remote in remotes.values()}
+    for topic in topics:
+        if rules.should_replicate_topic(topic) and (remote := rules.remote_topic(topic)) in together:
+            together[remote].append(topic)
+    return together
+
+
+def _most_partitions(topics: Collection[str], facts: Mapping[str, SideFacts]) -> int | None:
+    """Of the largest topic, where there are several."""
+    counts = [len(facts[each].partitions) for each in topics if each in facts]
+    return max(counts) if len(counts) > 1 else None
 
 
 def _extra(rules: ReplicationRules, on_target: Collection[str], remotes: Mapping[str, str]) -> list[str]:

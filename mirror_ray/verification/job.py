@@ -24,6 +24,8 @@ class Job:
     target_topic_id: TopicId = NO_TOPIC_ID
     #: Whether the last record of each key counts, and not every record.
     compacted: bool = False
+    #: Whether the source's records are compared as transforms make them.
+    transformed: bool = False
     #: Whether timestamps are compared: a target with LogAppendTime sets its own.
     timestamps: bool = True
     begin: Pair = _NONE

@@ -3,7 +3,8 @@
 =======================  ==========================================================================================
 gap, answered by skip    what differs for it
 =======================  ==========================================================================================
-``record_refused``       its source offsets are missing
+``record_refused``,      its source offsets are missing
+``transform_failed``
 ``target_foreign``       what is at its target offsets is extra, or there once more
 ``target_truncated``     at the place where the target ended, so many are missing as it lost
 ``source_truncated``     before the first record of the new log, so many are extra as the source lost
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mirror_ray.coordination.remedy import TOPIC_KINDS
+from mirror_ray.coordination.remedy import LEFT_OUT_KINDS, TOPIC_KINDS
 from mirror_ray.coordination.state import Gap
 from mirror_ray.model.trouble import TroubleKind
 from mirror_ray.verification.finding import Finding, Kind
@@ -67,7 +68,7 @@ class Known:
         gap, kind = account.gap, finding.kind
         source, target = finding.source_offset, finding.target_offset
         match gap.kind:
-            case "record_refused":
+            case "record_refused" | "transform_failed":
                 kinds = _OF_KEYS if self._compacted else _LEFT_OUT
                 return kind in kinds and gap.source_from <= source < gap.source_to
             case "target_foreign":
@@ -114,7 +115,7 @@ def large_gaps(gaps: Iterable[Gap], least: int) -> list[Pair]:
     found: list[Pair] = []
     refused: list[Gap] = []
     for gap in in_force(gaps):
-        if gap.kind == "record_refused":
+        if gap.kind in LEFT_OUT_KINDS:
             refused.append(gap)
         elif gap.kind == "source_truncated" and gap.source_to - gap.source_from >= least:
             found.append(Pair(gap.source_from, -1))
@@ -141,7 +142,7 @@ def _account(gap: Gap) -> _Account:
 
 def _up_to(gap: Gap, end: Pair) -> Gap:
     match gap.kind:
-        case "record_refused":
+        case "record_refused" | "transform_failed":
             return replace(gap, source_to=min(gap.source_to, end.source))
         case "target_foreign":
             return replace(gap, target_to=min(gap.target_to, end.target))
@@ -157,7 +158,7 @@ def _target_lost_its_end(gap: Gap, at: int) -> Gap:
 
 
 def _source_lost_its_end(gap: Gap, at: int) -> Gap:
-    if gap.kind == "record_refused":
+    if gap.kind in LEFT_OUT_KINDS:
         return replace(gap, source_to=min(gap.source_to, at))
     if gap.kind == "source_truncated" and gap.source_from > at:
         return replace(gap, source_from=at, source_to=at + gap.source_to - gap.source_from)

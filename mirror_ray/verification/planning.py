@@ -18,6 +18,8 @@ from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.book import Page
 from mirror_ray.offsets.maps import FollowedMap
 from mirror_ray.topics.selection import replication_rules
+from mirror_ray.transforms.loading import Chains
+from mirror_ray.verification import transformed
 from mirror_ray.verification.asking import Logs, Policy, ask_logs, ask_policies
 from mirror_ray.verification.begin import begin_of
 from mirror_ray.verification.between import Begin, Bounds, NotKnown, between, until_of, within
@@ -52,8 +54,11 @@ class Wanted:
 class Planner:
     """Plans for one flow. ``own_map`` is followed by somebody else, and was read to its end."""
 
-    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, own_map: FollowedMap) -> None:
+    def __init__(
+        self, flow: FlowSettings, source: Cluster, target: Cluster, own_map: FollowedMap, chains: Chains
+    ) -> None:
         self._flow = flow
+        self._chains = chains
         self._rules = replication_rules(flow)
         self._source, self._target = source, target
         self._map = own_map
@@ -154,7 +159,7 @@ class Planner:
             refused = theirs if isinstance(mine, Policy) else mine
             return replace(job, reason=f"the topic's configs can't be read: {refused or 'it was deleted'}")
         notes = ("the remote topic has LogAppendTime: timestamps were not compared",) if theirs.append_time else ()
-        return replace(
+        job = replace(
             job,
             source_topic_id=self._source.metadata.topics[source.topic].topic_id,
             target_topic_id=self._target.metadata.topics[target.topic].topic_id,
@@ -162,6 +167,16 @@ class Planner:
             timestamps=not theirs.append_time,
             notes=notes,
         )
+        return self._transformed(job)
+
+    def _transformed(self, job: Job) -> Job:
+        """With what its transforms mean for comparing."""
+        chain = self._chains.chain(job.source.topic)
+        reason = transformed.why_not(chain, self._record(job), compacted=job.compacted)
+        if chain is None or reason is not None:
+            return replace(job, reason=reason)
+        note = f"the source's records were compared as they come out of {chain.identity}"
+        return replace(job, transformed=True, notes=(*job.notes, note))
 
     async def _bounded(self, job: Job, reached: Pair | None, logs: tuple[Logs, Logs], wanted: Wanted) -> Job:
         since = self._since.get(job.source, _NO_TIME)
@@ -178,8 +193,10 @@ class Planner:
         if until.lost and self._is_shared(job):
             return replace(job, reason=until.short)
         first = max(mine.start, until.reached.source if since.offset < 0 else since.offset)
-        begin = await self._begin_of(job, (first, theirs.start), until.reached)
-        found = between(job, begin, until, first)
+        starts, note = transformed.starts_of(self._record(job), (first, theirs.start))
+        begin = await self._begin_of(job, starts, until.reached)
+        job = replace(job, notes=(*job.notes, note)) if note else job
+        found = between(job, begin, until, starts[0])
         return found if found.reason is not None or found.begin == found.end else self._with_ranges(found, wanted)
 
     async def _begin_of(self, job: Job, starts: tuple[int, int], reached: Pair) -> Begin | NotKnown:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from mirror_ray.copying.select import CommittedOnly
@@ -46,6 +46,8 @@ class Log:
     read_committed: bool = True
     #: Readers of different purposes do not wait for each other.
     purpose: str = "verify"
+    #: What is copied of records, where that is not all of them as they are.
+    copied: Callable[[Sequence[Record]], Sequence[Record]] | None = None
 
     async def start(self) -> int:
         """Where it begins now.
@@ -98,7 +100,7 @@ class Log:
                     found = records_of(batch)
                     if batch.base_offset < offset or batch.next_offset > end or batch.magic != 2:
                         found = [record for record in found if offset <= record.offset < end]
-                    yield found
+                    yield found if self.copied is None else list(self.copied(found))
             offset = max(offset, batches[-1].next_offset) if batches else end
 
     async def _holds_no_more(self, fetched: FetchedPartition, end: int, empty: int) -> bool:

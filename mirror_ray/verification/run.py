@@ -7,13 +7,17 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
-from mirror_ray.model.names import FlowName
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.maps import FollowedMap
+from mirror_ray.records.decode import Record
+from mirror_ray.transforms.chain import Chain
+from mirror_ray.transforms.of_flow import flow_chains
 from mirror_ray.verification.job import Job, Looker
 from mirror_ray.verification.judging import Judge
 from mirror_ray.verification.looking import AT_ONCE, PlainLooker
@@ -55,15 +59,21 @@ class Verification:
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, own_map: FollowedMap) -> None:
         self._flow = flow
         self.source, self.target = source, target
-        self.planner = Planner(flow, source, target, own_map)
+        try:
+            self._chains = flow_chains(flow, lambda: (source.metadata.cluster_id, target.metadata.cluster_id))
+        except ValueError as error:
+            raise ConfigError(f"flow {flow.name}: transforms: {error}") from error
+        self.planner = Planner(flow, source, target, own_map, self._chains)
         self.progress = Progress()
 
     def logs(self, job: Job) -> tuple[Log, Log]:
         """Both sides of a job. So many connections to a broker as partitions are read at once."""
         purpose = f"verify {hash(job.source) % AT_ONCE}"
         committed = self._flow.fetch.isolation_level == "read_committed"
+        chain = self._chains.chain(job.source.topic)
+        copied = None if chain is None else partial(_kept, chain, job.source)
         return (
-            Log(self.source, job.source, job.source_topic_id, committed, purpose),
+            Log(self.source, job.source, job.source_topic_id, committed, purpose, copied),
             Log(self.target, job.target, job.target_topic_id, True, purpose),
         )
 
@@ -93,6 +103,10 @@ class Verification:
         self.progress.records += records
 
 
+def _kept(chain: Chain, source: TopicPartition, records: Sequence[Record]) -> list[Record]:
+    return chain.apply(source, records).kept
+
+
 def _can_be_compared(job: Job) -> bool:
     return job.reason is None and bool(job.ranges)
 
@@ -115,7 +129,14 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
         # Whoever does not answer is named at once.
         await source.refresh([])
         await target.refresh([])
-        own_map = FollowedMap(flow.source, source, target, read_committed=committed, on_problem=_log.warning)
+        own_map = FollowedMap(
+            flow.source,
+            source,
+            target,
+            read_committed=committed,
+            on_problem=_log.warning,
+            transforms_of=found,
+        )
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await own_map.ready.wait()

@@ -80,7 +80,7 @@ class Coordinator:
                 target_cluster_id="b",
                 selection="",
             )
-            at_once(self.ledger.begin(record, []))
+            at_once(self.ledger.begin(record, {}))
         for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True)):
             partition = TopicPartition("t", number)
             if self.ledger.record(partition) is not None:

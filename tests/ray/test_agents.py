@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 import ray
@@ -32,10 +33,11 @@ def begin(port: int, *command: str) -> subprocess.Popen[str]:
 
 
 def connect(port: int, process: subprocess.Popen[str]) -> None:
-    """Ask once, as soon as it listens."""
+    """Ask once, as soon as it listens; what becomes another program at once may reset the connection."""
     while process.poll() is None:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
+            with suppress(ConnectionResetError):
+                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
         except ConnectionRefusedError:
             continue
         return

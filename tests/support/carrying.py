@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from mirror_ray.config.settings import FlowSettings, GroupSettings
+from mirror_ray.config.settings import FlowSettings, GroupSettings, TransformSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
@@ -29,9 +29,14 @@ CHECKPOINTS = "A.checkpoints.internal"
 
 
 @asynccontextmanager
-async def _opened(clusters: Clusters, groups: str) -> AsyncIterator[tuple[FlowSettings, Cluster, Cluster, FlowMaps]]:
+async def _opened(
+    clusters: Clusters, groups: str, transforms: TransformSettings | None = None
+) -> AsyncIterator[tuple[FlowSettings, Cluster, Cluster, FlowMaps]]:
     flow = FlowSettings(
-        name=FlowName("A", "B"), enabled=True, groups=EVERY_ROUND.model_copy(update={"include": (groups,)})
+        name=FlowName("A", "B"),
+        enabled=True,
+        groups=EVERY_ROUND.model_copy(update={"include": (groups,)}),
+        transforms=transforms or TransformSettings(),
     )
     source, target = Cluster(cluster_settings("A", clusters.a), "c"), Cluster(cluster_settings("B", clusters.b), "c")
     maps = FlowMaps(flow, source, target, on_problem=lambda text: None)
@@ -45,10 +50,14 @@ async def _opened(clusters: Clusters, groups: str) -> AsyncIterator[tuple[FlowSe
 
 @asynccontextmanager
 async def carrier(
-    clusters: Clusters, groups: str, *, history_problems: list[str] | None = None
+    clusters: Clusters,
+    groups: str,
+    *,
+    history_problems: list[str] | None = None,
+    transforms: TransformSettings | None = None,
 ) -> AsyncIterator[GroupCarrier]:
     """Carries the groups that match from A to B; begun. With ``history_problems`` it writes the history down, too."""
-    async with _opened(clusters, groups) as opened:
+    async with _opened(clusters, groups, transforms) as opened:
         told = history_problems
         history = HistoryWriter("A", opened[2], told.append) if told is not None else None
         carrying = GroupCarrier(*opened, history=history)

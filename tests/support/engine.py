@@ -22,6 +22,7 @@ from mirror_ray.config.settings import (
     SaslSettings,
     SecuritySettings,
     StatisticsSettings,
+    TransformSettings,
 )
 from mirror_ray.coordination.state import GrantRecord, encode, grant_key, state_topic
 from mirror_ray.copying.engine import CopyEngine
@@ -160,6 +161,7 @@ class Replicated:
         fetch: FetchSettings | None = None,
         produce: ProduceSettings | None = None,
         statistics: StatisticsSettings | None = None,
+        transforms: TransformSettings | None = None,
         request_timeout_ms: int = 30_000,
     ) -> MirrorSettings:
         """Settings of the flow alone."""
@@ -169,6 +171,7 @@ class Replicated:
             fetch=fetch or FetchSettings(),
             produce=produce or ProduceSettings(),
             statistics=statistics or StatisticsSettings(),
+            transforms=transforms or TransformSettings(),
         )
         clusters = {
             alias: settings.model_copy(update={"request_timeout_ms": request_timeout_ms})
@@ -304,6 +307,7 @@ class Engine:
                 *flow._sources._tasks,
                 flow._lease._task,
                 flow._telling._task,
+                *((flow._transforms._task,) if flow._transforms._task is not None else ()),
                 *(flow._publishing._tasks if flow._publishing is not None else ()),
                 *(f._task for f in flow._workers._fetchers.values()),
                 *(s._task for s in flow._workers._senders.values()),

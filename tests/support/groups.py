@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, TopicPartition
 
 from mirror_ray.devcluster import DevCluster
+
+#: KafkaError.retriable() is false for them: librdkafka says so of a transaction's errors alone.
+_NOT_YET = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+)
 
 
 def commit(cluster: DevCluster, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -29,6 +35,29 @@ def committed(cluster: DevCluster, group: str, topic: str, partitions: int) -> d
         consumer.close()
 
 
+def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
+    """As a member-less consumer: read on from what is committed, to the end or ``most`` records, and commit."""
+    config = {**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer({**config, "auto.offset.reset": "error", "enable.partition.eof": True})
+    values: list[bytes] = []
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_STORED) for number in range(partitions)])
+        ended: set[Any] = set()
+        while len(values) < most and len(ended) < partitions:
+            message = consumer.poll(10)
+            assert message is not None, "nothing came"
+            if (error := message.error()) is not None:
+                assert error.name() == "_PARTITION_EOF", error
+                ended.add(message.partition())
+                continue
+            values.append(message.value() or b"")
+        if values:
+            consumer.commit(offsets=consumer.position(consumer.assignment()), asynchronous=False)
+    finally:
+        consumer.close()
+    return values
+
+
 def _ask(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
     """The first one to ask a new cluster about a group has its offsets topic made, and is refused meanwhile."""
     deadline_s = time.monotonic() + 30
@@ -36,6 +65,6 @@ def _ask(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
         try:
             return ask()
         except KafkaException as error:
-            if time.monotonic() > deadline_s or not error.args[0].retriable():
+            if time.monotonic() > deadline_s or error.args[0].code() not in _NOT_YET:
                 raise
             time.sleep(0.1)

@@ -82,8 +82,8 @@ def create_topic(
     return topic
 
 
-def alter_topic(config: ConfluentConfig, topic: str, configs: Mapping[str, str]) -> None:
-    """Change some of a topic's configs."""
+def alter_topic(config: ConfluentConfig, topic: str, configs: Mapping[str, str | None]) -> None:
+    """Change some of a topic's configs; None takes one away."""
     _alter(config, ResourceType.TOPIC, topic, configs)
 
 
@@ -242,8 +242,13 @@ def assert_equal_copies(
                 )
 
 
-def _alter(config: ConfluentConfig, kind: ResourceType, name: str, configs: Mapping[str, str]) -> None:
-    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()]
+def _alter(config: ConfluentConfig, kind: ResourceType, name: str, configs: Mapping[str, str | None]) -> None:
+    entries = [
+        ConfigEntry(
+            key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        )
+        for key, value in configs.items()
+    ]
     resource = ConfigResource(kind, name, incremental_configs=entries)
     admin = AdminClient(dict(config))
     admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)

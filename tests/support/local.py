@@ -17,6 +17,7 @@ from mirror_ray.copying.engine import CopyEngine
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.observe.status import GapStatus, PartitionStatus
 from mirror_ray.offsets.translate import Translation
+from mirror_ray.topics.port import KafkaTopicPort
 from tests.support.waiting import wait_until_async
 
 #: On a machine that is busy otherwise.
@@ -115,6 +116,7 @@ class LocalSystem:
             Outside(
                 spawner=LocalSpawner(),
                 flow_port=KafkaFlowPort,
+                topic_port=KafkaTopicPort,
                 heartbeat=lambda _settings: Silence(),
                 checkpoint=LocalCheckpoint if groups else lambda _settings: NoCheckpoint(),
                 memory=Silence(),

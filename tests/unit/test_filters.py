@@ -7,12 +7,12 @@ import pytest
 from mirror_ray.model.filters import (
     ConfigPropertyFilter,
     GroupFilter,
-    ReplicationRules,
     TopicFilter,
     compile_patterns,
 )
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mirror_ray.model.rules import ReplicationRules
 
 
 def _rules(

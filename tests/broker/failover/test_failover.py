@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_STORED, Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.devcluster import DevCluster
@@ -22,7 +22,7 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import Translator
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.groups import commit, committed
+from tests.support.groups import commit, committed, process
 from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
@@ -67,28 +67,6 @@ def new_names(topic: str) -> Names:
     """For one test."""
     unique = uuid.uuid4().hex[:8]
     return Names(FlowName(f"A{unique}", f"B{unique}"), topic, f"g-{unique}")
-
-
-def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
-    """As a member-less consumer: read on from what is committed, to the end or ``most`` records, and commit."""
-    config = {**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False}
-    consumer = Consumer({**config, "auto.offset.reset": "error", "enable.partition.eof": True})
-    values: list[bytes] = []
-    try:
-        consumer.assign([TopicPartition(topic, number, OFFSET_STORED) for number in range(partitions)])
-        ended: set[Any] = set()
-        while len(values) < most and len(ended) < partitions:
-            message = consumer.poll(10)
-            assert message is not None, "nothing came"
-            if (error := message.error()) is not None:
-                assert error.name() == "_PARTITION_EOF", error
-                ended.add(message.partition())
-                continue
-            values.append(message.value() or b"")
-        consumer.commit(offsets=consumer.position(consumer.assignment()), asynchronous=False)
-    finally:
-        consumer.close()
-    return values
 
 
 async def caught_up(system: LocalSystem, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,17 +18,22 @@ from actors.ports import (
     TargetLimits,
     Timing,
 )
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.config.settings import BackfillSettings, ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.state import Document
+from mirror_ray.model.acls import Acl
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
-from mirror_ray.model.errors import ClusterUnreachableError, StateFencedError
+from mirror_ray.model.change import Change
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.topics import ConfigValue
 from mirror_ray.model.trouble import Trouble
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.offsets.translate import Translation
+from mirror_ray.topics.acl_sync import AclChanges
+from mirror_ray.topics.remote import Configs
 
 FLOW = FlowName("A", "B")
 #: Shorter than settings allow.
@@ -57,6 +63,7 @@ class FakeKafka:
     sources: dict[str, dict[str, TopicSide]] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     source_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    source_times: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     source_starts: dict[TopicPartition, int] = field(default_factory=dict)
     states: dict[FlowName, dict[str, Document]] = field(default_factory=dict)
@@ -97,8 +104,10 @@ class FakeKafka:
 class FakeFlowPort:
     """A flow's Kafka. Remote topics are named ``<source>.<topic>``, or as ``naming`` says."""
 
-    def __init__(self, kafka: FakeKafka, name: FlowName, naming: Callable[[str], str]) -> None:
-        self.kafka, self.name, self.naming = kafka, name, naming
+    def __init__(
+        self, kafka: FakeKafka, name: FlowName, naming: Callable[[str], str], backfill: BackfillSettings | None = None
+    ) -> None:
+        self.kafka, self.name, self.naming, self.backfill = kafka, name, naming, backfill
 
     def _reach(self) -> None:
         for alias in (self.name.source, self.name.target):
@@ -115,6 +124,8 @@ class FakeFlowPort:
         return self.kafka.seen(self.name.source), self.kafka.seen(self.name.target)
 
     def select(self, source: Cluster) -> Mapping[str, str]:
+        if self.backfill is not None:
+            return {self.backfill.topic: self.backfill.into} if self.backfill.topic in source.topics else {}
         self.kafka.selected += 1
         return {topic: self.naming(topic) for topic in source.topics if "." not in topic}
 
@@ -146,6 +157,12 @@ class FakeFlowPort:
     ) -> Mapping[TopicPartition, int]:
         offsets = self.kafka.source_ends if latest else self.kafka.source_starts
         return {each: offsets.get(each, 0) for each in partitions}
+
+    async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return {each: self.kafka.source_times.get((each, time_ms), 0) for each, time_ms in times_ms.items()}
+
+    async def forget(self, backfill: str) -> None:
+        self.kafka.states.pop(self.name._replace(backfill=backfill), None)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self._reach()
@@ -322,6 +339,59 @@ class FakeRay:
         return {number: each for number, each in self.replicators.items() if each.alive and not each.lost}
 
 
+@dataclass
+class FakeTopicPort:
+    """Configs and ACLs of both clusters; what is asked to be changed is done, and counted."""
+
+    source: dict[str, Configs] = field(default_factory=dict)
+    target: dict[str, Configs] = field(default_factory=dict)
+    #: None: no authorizer.
+    source_acls: set[Acl] | None = None
+    target_acls: set[Acl] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    rounds: Counter[str] = field(default_factory=Counter)
+    altered: list[Mapping[str, Mapping[str, str | None]]] = field(default_factory=list)
+    changed: list[AclChanges] = field(default_factory=list)
+    audited: list[Change] = field(default_factory=list)
+
+    async def configs(self, remotes: Mapping[str, str]) -> tuple[Mapping[str, Configs], Mapping[str, Configs]]:
+        self.rounds["configs"] += 1
+        return (
+            {topic: self.source[topic] for topic in remotes if topic in self.source},
+            {remote: self.target[remote] for remote in remotes.values() if remote in self.target},
+        )
+
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, MirrorError | None]:
+        self.altered.append(changes)
+        outcomes: dict[str, MirrorError | None] = {}
+        for topic, values in changes.items():
+            outcomes[topic] = MirrorError(f"{topic} is refused") if topic in self.refused else None
+            if topic not in self.refused:
+                default = ConfigValue(value="default", source="DEFAULT_CONFIG")
+                set_ = {key: default if value is None else ConfigValue(value=value) for key, value in values.items()}
+                self.target[topic] = {**self.target[topic], **set_}
+        return outcomes
+
+    async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
+        self.rounds["ACLs"] += 1
+        return None if self.source_acls is None else frozenset(self.source_acls), frozenset(self.target_acls)
+
+    async def source_groups(self) -> set[str]:
+        return self.groups
+
+    async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
+        self.changed.append(changes)
+        refused = {each for each in changes.create if each.name in self.refused}
+        self.target_acls |= set(changes.create) - refused
+        self.target_acls -= set(changes.delete)
+        every = (*changes.create, *changes.delete)
+        return {each: MirrorError(f"{each} is refused") if each in refused else None for each in every}
+
+    async def audit(self, changes: Sequence[Change]) -> None:
+        self.audited += changes
+
+
 class FakeHeartbeat:
     """Always one second old."""
 
@@ -378,6 +448,7 @@ class World:
     memory: FakeMemory = field(default_factory=FakeMemory)
     naming: Callable[[FlowName, str], str] = lambda flow, topic: f"{flow.source}.{topic}"
     timing: Timing = QUICK
+    topics: FakeTopicPort = field(default_factory=FakeTopicPort)
     ray: FakeRay = field(init=False)
     coordinators: list[Coordinator] = field(default_factory=list)
 
@@ -391,8 +462,9 @@ class World:
             Outside(
                 spawner=self.ray,
                 flow_port=lambda settings, flow: FakeFlowPort(
-                    self.kafka, flow.name, lambda topic: self.naming(flow.name, topic)
+                    self.kafka, flow.name, lambda topic: self.naming(flow.name, topic), flow.backfill
                 ),
+                topic_port=lambda settings, flow: self.topics,
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
                 checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
                 memory=self.memory,

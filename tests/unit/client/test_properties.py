@@ -109,3 +109,25 @@ def test_a_policy_that_cannot_be_used_is_named() -> None:
     assert said.startswith("replication.policy.class: com.example.Policy is a Java class")
     (said,) = problems(SERVERS | {"replication.policy.separator": ""})
     assert said.startswith("replication.policy.separator: replication.policy.separator is empty")
+
+
+def test_names_that_a_flow_gives() -> None:
+    """A map and patterns make their copies known; heartbeats stay the policy's."""
+    named = SERVERS | {"topics.map": "orders:dr-orders, a:all, b:all", "topics.rename": "x-(.*):y-$1"}
+    _, policy = client_settings(named | {"source.cluster.alias": "A"}, {})
+    assert {topic: policy.topic_source(topic) for topic in ("dr-orders", "y-1", "B.t", "t", "A.heartbeats")} == {
+        "dr-orders": "A",
+        "y-1": "A",
+        "B.t": "B",
+        "t": None,
+        "A.heartbeats": "A",
+    }
+    upstream = {topic: policy.upstream_topic(topic) for topic in ("dr-orders", "all", "y-1", "B.t")}
+    assert upstream == {"dr-orders": "orders", "all": None, "y-1": None, "B.t": "t"}
+    assert policy.format_remote_topic("A", "orders") == "dr-orders"
+    assert policy.format_remote_topic("B", "orders") == "B.orders"
+    assert policy.checkpoints_topic("A") == "A.checkpoints.internal"
+    (said,) = problems(named)
+    assert said.startswith("source.cluster.alias: missing; topics.map and topics.rename are those of a flow from there")
+    (said,) = problems(named | {"source.cluster.alias": "A", "topics.rename": "x:$1"})
+    assert said.startswith("topics.rename: '$1' refers to group 1")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from mirror_ray.config.loaded import Loaded
 from mirror_ray.config.settings import FlowSettings, GroupSettings, TopicSettings
 from mirror_ray.model.names import FlowName
@@ -222,29 +220,6 @@ def test_silence_gives_our_defaults_and_says_so(load: Load) -> None:
     assert not {"replication.factor", "sync.group.offsets.enabled"} & defaults
 
 
-_SILENT = "config sync, ACL sync"
-
-
-@pytest.mark.parametrize(
-    ("text", "keys"),
-    [
-        ("", [_SILENT]),
-        ("sync.topic.acls.enabled = true", ["sync.topic.acls.enabled", _SILENT.removesuffix(", ACL sync")]),
-        ("sync.topic.acls.enabled = false", [_SILENT.removesuffix(", ACL sync")]),
-        (
-            """
-sync.topic.configs.enabled = false
-A->B.sync.topic.acls.interval.seconds = 60
-""",
-            ["A->B.sync.topic.acls.interval.seconds"],
-        ),
-    ],
-)
-def test_what_this_version_does_not_do_yet_is_said(load: Load, text: str, keys: list[str]) -> None:
-    """One note for each feature that the file has on, one for those that it is silent about, none for what is off."""
-    assert [note.key for note in load(text).notes if note.kind == "not yet"] == keys
-
-
 def test_values_come_from_providers(load: Load, tmp_path: Path) -> None:
     """testConfigsWithProviders, testEncryptedConfigs: at the top, in clusters and in flows."""
     secrets = tmp_path / "secrets.properties"
@@ -297,3 +272,38 @@ def test_delivery_guarantee_and_shared_topics(load: Load) -> None:
     assert flow.produce.delivery_guarantee == "at_least_once"
     assert flow.topics.shared_remote == ("merged.*", "all")
     assert _flow(load("")).produce.delivery_guarantee == "exactly_once"
+
+
+def test_policies_of_configs_and_opt_ins_of_acls(load: Load) -> None:
+    """By config, for all flows or one; what MM2 leaves out is off."""
+    flow = _flow(load("sync.topic.configs.policy = retention.ms:FLOOR, cleanup.policy : target"))
+    assert flow.topics.sync_configs_policy == {"retention.ms": "floor", "cleanup.policy": "target"}
+    assert not flow.topics.sync_acls_patterns
+    assert _flow(load("A->B.sync.topic.acls.revocations.enabled = true")).topics.sync_acls_revocations
+
+
+def test_transforms_are_written_as_connects(load: Load) -> None:
+    """Listed by name; a flow's own list replaces the one at the top, and its keys those at the top."""
+    loaded = load(
+        """
+        A->B.enabled = true
+        B->A.enabled = true
+        transforms = mask, eu
+        transforms.mask.type = mirror_ray.transforms:MaskJsonFields
+        transforms.mask.fields = a.b, c
+        transforms.mask.topics = orders, users
+        transforms.eu.type = mirror_ray.transforms:FilterByKey
+        transforms.eu.pattern = eu-.*
+        A->B.transforms.eu.pattern = us-.*
+        B->A.transforms =
+        transform.errors = Dead_Letter
+        transform.dead.letter.topic = lost
+        """
+    )
+    transforms = _flow(loaded).transforms
+    assert [(each.type.partition(":")[2], each.options, each.topics) for each in transforms.steps] == [
+        ("MaskJsonFields", {"fields": "a.b, c"}, ("orders", "users")),
+        ("FilterByKey", {"pattern": "us-.*"}, (".*",)),
+    ]
+    assert (transforms.errors, transforms.dead_letter_topic) == ("dead_letter", "lost")
+    assert not _flow(loaded, "B->A").transforms.steps

@@ -38,14 +38,30 @@ _IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.Identity
         ("replication.factor = two", "replication.factor: 'two' is not a whole number"),
         ("A->B.enabled = yes", "A->B.enabled: 'yes' is not true or false"),
         ("refresh.topics.interval.seconds = 0", "refresh.topics.interval.seconds: 0 is no interval"),
+        ("sync.topic.configs.policy = retention.ms", "sync.topic.configs.policy: 'retention.ms' is not name:value"),
+        ("sync.topic.configs.policy = retention.ms:top", "should be 'source', 'target', 'floor' or 'ceiling'"),
+        (
+            "sync.topic.configs.policy = cleanup.policy:floor",
+            "floor is for numbers, and cleanup.policy is none of those",
+        ),
         ("refresh.groups.interval.seconds = -1", "refresh.groups.interval.seconds: -1 is not above 0"),
         ("A.consumer.isolation.level = dirty", "A.consumer.isolation.level: should be 'read_committed' or"),
         ("A.consumer.fetch.min.bytes = 0", "A.consumer.fetch.min.bytes: should be greater than or equal to 1"),
         ("offset-syncs.topic.location = here", "offset-syncs.topic.location: should be 'source' or 'target'"),
         ("A.security.protocol = TLS", "A.security.protocol: should be 'PLAINTEXT', 'SSL'"),
         ("A.metadata.max.age.ms = ${env:X}", "names the config provider 'env'; declared are: none"),
-        ("transforms = route", "transforms: Connect's transformations are Java classes"),
-        ("A->B.transforms.route.type = X", "A->B.transforms.route.type: Connect's transformations"),
+        ("transforms = route", "transforms: Field required"),
+        ("A->B.transforms.route.type = X", "A->B.transforms.route.type: 'route' is not listed in transforms"),
+        (
+            "transforms = a\ntransforms.a.type = org.apache.kafka.connect.transforms.MaskField$Value",
+            "transforms.a.type: 'org.apache.kafka.connect.transforms.MaskField$Value' is not of the form",
+        ),
+        (
+            "transforms = a\nA->B.transforms.a.type = mirror_ray.transforms:FilterByKey",
+            "A->B.transforms.a.type: mirror_ray.transforms:FilterByKey can't be built from its options",
+        ),
+        ("transform.errors = ignore", "transform.errors: should be 'stop', 'skip' or 'dead_letter'"),
+        ("transform.dead.letter.topic = A.lost", "transform.dead.letter.topic: A.lost is what a copy"),
         ("predicates = p", "predicates: predicates are Java classes"),
         ("topic.filter.class = com.example.F", "topic.filter.class: use topics and topics.exclude"),
         ("forwarding.admin.class = com.example.F", "forwarding.admin.class: topics are created through Kafka's own"),
@@ -114,6 +130,20 @@ def test_longer_rings_are_refused(problems: Problems) -> None:
     """Three clusters in a ring copy round and round as two do."""
     text = "clusters = A, B, C\nB->C.enabled = true\nC->A.enabled = true\nC.bootstrap.servers = c:1\n" + _IDENTITY
     assert problems(text)[0].startswith("A->B and B->C and C->A: ")
+
+
+def test_records_that_say_where_they_are_from_make_rings_possible(load: Load, problems: Problems) -> None:
+    """All flows of the ring must have it; where a record would come to a cluster on two ways, hops must be bounded."""
+    pair = _IDENTITY + "B->A.enabled = true\n"
+    assert load(pair + "provenance.headers.enabled = true").settings.flows[0].provenance.enabled
+    assert problems(pair + "A->B.provenance.headers.enabled = true")[0].startswith("A->B and B->A: ")
+    mesh = pair + "clusters = A, B, C\nC.bootstrap.servers = c:1\nprovenance.headers.enabled = true\n"
+    mesh += "".join(f"{flow}.enabled = true\n" for flow in ("B->C", "C->B", "A->C", "C->A"))
+    told = problems(mesh)
+    assert "records written on A would come to B by A->B and by A->C C->B, and stand there twice" in told[0]
+    assert "C->B.provenance.max.hops = 1" in told[0]
+    assert len(told) == 6
+    assert load(mesh + "provenance.max.hops = 1").settings.flows[0].provenance.max_hops == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import mirror_ray.config
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.loaded import Loaded
 from mirror_ray.config.native import json_schema
-from mirror_ray.config.settings import TopicSettings
+from mirror_ray.config.settings import TopicSettings, TransformSettings, TransformStep
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 
@@ -54,6 +54,30 @@ def test_offset_reset_that_the_file_gives_skips_removed_records(load: Callable[.
     assert policy(f"flows:\n  A->B: {{{reset}}}\n") == "skip"
     assert policy(f"defaults: {{{reset}}}\nflows:\n  A->B: {{}}\n") == "skip"
     assert policy(f"defaults: {{trouble: {{policy: stop}}}}\nflows:\n  A->B: {{{reset}}}\n") == "stop"
+
+
+_STEPS = """
+defaults:
+  transforms: {errors: skip, steps: [{type: "tests.support.transforms:Suffix"}]}
+flows:
+  A->B:
+    transforms: {steps: [{type: "%s", options: {suffix: x}, topics: [orders]}]}
+"""
+
+
+def test_transforms(load: Callable[..., Loaded]) -> None:
+    """A flow's steps replace those of defaults; one that is not pure is noted, one that is not there is a mistake."""
+    loaded = load(_STEPS % "tests.support.transforms:Suffix", _BASE, ".yaml")
+    transforms = loaded.settings.flows[0].transforms
+    assert transforms == TransformSettings(
+        steps=(TransformStep(type="tests.support.transforms:Suffix", options={"suffix": "x"}, topics=("orders",)),),
+        errors="skip",
+    )
+    assert not [note for note in loaded.notes if note.kind == "guarantee"]
+    (note,) = load(_STEPS % "tests.support.transforms:Impure", _BASE, ".yaml").notes
+    assert "Impure is not declared pure: the topics that it is for (orders) are copied at least once" in note.text
+    with pytest.raises(ConfigError, match=r"flows\.A->B\.transforms\.steps\[0\]: .*Missing can't be imported"):
+        load(_STEPS % "tests.support.transforms:Missing", _BASE, ".yaml")
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".conf", ""])
@@ -129,15 +153,6 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
     assert "hunter2" not in str(error.value)
     path.write_text(_FLOWS.replace("[b:1]", f"b:1, {sasl % 'PLAIN'}"))
     assert "hunter2" not in repr(load_settings(path))
-
-
-def test_what_this_version_does_not_do_yet_is_said(tmp_path: Path) -> None:
-    """By the place in the document; what is off is no request."""
-    path = tmp_path / "c.yaml"
-    path.write_text(_FLOWS.replace("version: 1", "version: 1\ndefaults: {topics: {sync_acls_enabled: true}}"))
-    notes = {note.key: note for note in load_settings(path).notes}
-    assert notes["defaults.topics.sync_acls_enabled"].kind == "not yet"
-    assert len(notes) == 2
 
 
 def test_schema_is_current() -> None:

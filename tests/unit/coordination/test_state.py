@@ -11,15 +11,25 @@ from mirror_ray.coordination.discovery import (
     LogBounds,
     TopicSide,
     cluster_refusal,
+    flow_refusal,
     identity_troubles,
     occupied_refusal,
     renamed_refusal,
     unaccounted,
 )
 from mirror_ray.coordination.naming import replicator_name, replicator_number
-from mirror_ray.coordination.state import FlowRecord, GrantRecord, PartitionRecord, Pause, Repair
+from mirror_ray.coordination.state import (
+    HANDED_BACK_KEY,
+    FlowRecord,
+    GrantRecord,
+    PartitionRecord,
+    Pause,
+    Repair,
+    decode,
+)
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
+from mirror_ray.model.start import LATEST, Start
 from mirror_ray.model.trouble import Trouble, TroubleKind
 
 RECORD = PartitionRecord(
@@ -44,6 +54,7 @@ def test_documents_survive_json() -> None:
         time_ms=5,
     )
     gap = repair.gap()
+    starts = {"t": LATEST, "u": Start("timestamp", 1_700_000_000_123), "v": Start("offsets", offsets=((0, 7), (2, 9)))}
     where = TopicPartition("my.topic-1", 12)
     written = {
         state.repair_key(where): state.encode(repair),
@@ -51,14 +62,15 @@ def test_documents_survive_json() -> None:
         state.FLOW_KEY: state.encode(FLOW_RECORD),
         state.partition_key(TopicPartition("my.topic-1", 12)): state.encode(RECORD),
         state.grant_key(TopicPartition("my.topic-1", 12)): state.encode(GrantRecord(epoch=2, lease_ms=4000)),
-        state.latest_key("t"): {},
+        **dict(state.start_mark(topic, start) for topic, start in starts.items()),
         **{state.pause_key(pause): {} for pause in pauses},
     }
     memory = state.decode(json.loads(json.dumps(written)))
     assert memory.flow == FLOW_RECORD
     assert memory.partitions == {TopicPartition("my.topic-1", 12): RECORD}
     assert memory.grants == {TopicPartition("my.topic-1", 12): GrantRecord(epoch=2, lease_ms=4000)}
-    assert memory.latest == {"t"}
+    assert memory.starts == starts
+    assert state.start_mark("t", LATEST) == ("latest/t", {})
     assert memory.repairs == {where: repair}
     assert memory.gaps == {(where, 5): gap}
     assert memory.paused == pauses
@@ -138,3 +150,13 @@ def test_replicator_names_are_parsed_back() -> None:
     assert replicator_number("m", replicator_name("m", 12)) == 12
     assert replicator_number("m", "m:coordinator") is None
     assert replicator_number("m", "other:replicator:1") is None
+
+
+def test_handed_back_flow_is_refused() -> None:
+    """MM2 copies it again: nothing of it is ours until it is taken over."""
+    memory = decode({HANDED_BACK_KEY: {"time_ms": 7}})
+    assert memory.handed_back_ms == 7
+    reason = flow_refusal(FlowName("A", "B"), memory, "a", "b")
+    assert reason is not None
+    assert "mirror-ray takeover CONFIG 'A->B'" in reason
+    assert flow_refusal(FlowName("A", "B"), decode({}), "a", "b") is None

@@ -13,7 +13,7 @@ from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.statistics import Interval, Tally
 from mirror_ray.model.anchor import Anchor
-from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.records.batch import iter_batches
 from mirror_ray.records.decode import records_of
@@ -36,6 +36,8 @@ class Source:
     aborted: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
     skip: tuple[tuple[int, int], ...] = ()
+    #: Where a backfill ends.
+    copied_to: int = NO_END
 
     def add(self, kind: str, size: int) -> None:
         """Append one batch or transaction."""
@@ -132,6 +134,7 @@ class World:
             epoch=1,
             max_message_bytes=max_message_bytes,
             skip=self.source.skip,
+            end_offset=self.source.copied_to,
         )
         return PartitionCopy(assignment, Budget(1 << 30), 1 << 30, tally=Tally(60_000, lambda: self.now_ms))
 
@@ -253,6 +256,29 @@ def test_nothing_lost_nothing_doubled(
     assert world.copy.acknowledged == Anchor(source.end, len(source.committed))
     assert world.copy.pipeline.size_bytes == 0
     _check_statistics(world)
+
+
+@settings(max_examples=300, deadline=None)
+@given(sources, actions, skips, st.integers(0, 120))
+def test_a_backfill_ends_where_it_should(
+    contents: list[tuple[str, int]],
+    happenings: list[tuple[str, int]],
+    skip: tuple[tuple[int, int], ...],
+    copied_to: int,
+) -> None:
+    """Nothing of the source at its end or behind it is copied, everything before it is, and then it stands there."""
+    source = Source(skip=(*skip, (copied_to, NO_END)), copied_to=copied_to)
+    for kind, size in contents:
+        source.add(kind, size)
+    world = World(source)
+    for action, number in happenings:
+        world.step(action, number)
+        assert world.target.values == source.committed[: len(world.target.values)]
+    world.finish()
+    assert world.target.values == source.committed
+    assert world.copy.acknowledged.source_offset >= min(copied_to, source.end)
+    assert world.copy.fetched_all == (source.end >= copied_to)
+    assert world.copy.pipeline.size_bytes == 0
 
 
 def _check_statistics(world: World) -> None:

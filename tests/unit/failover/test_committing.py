@@ -12,7 +12,7 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.failover import bulk, sides
 from mirror_ray.failover.bulk import BulkOrder, carry_out
-from mirror_ray.failover.committing import commit
+from mirror_ray.failover.committing import commit, not_before_it_left
 from mirror_ray.failover.places import Place
 from mirror_ray.failover.plan import Options
 from mirror_ray.failover.sides import Sides
@@ -24,6 +24,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.bulk import TranslatedOffset
 from mirror_ray.offsets.group_book import ACTIVE
 from mirror_ray.offsets.translate import Translation
+from mirror_ray.topics.selection import replication_rules
 from tests.unit.kafka.group_brokers import Fetched, FetchedState, GroupBrokers
 
 REMOTE, OTHER = TopicPartition("A.orders", 0), TopicPartition("A.bills", 0)
@@ -52,6 +53,7 @@ class FakeSides:
     kind = "failover"
     source = target = destination = SimpleNamespace(settings=SimpleNamespace(alias="B"))
     flow = SimpleNamespace(name=FlowName("A", "B"))
+    rules = replication_rules(FlowSettings(name=FlowName("A", "B"), enabled=True))
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,3 +160,23 @@ async def test_any_number_of_groups_is_asked_in_portions(monkeypatch: pytest.Mon
         name: number for number, name in enumerate(names)
     }
     assert at_once == [10, 10, 5]
+
+
+def test_a_group_that_comes_back_from_a_merged_topic() -> None:
+    """Where it began before its own place in one of the topics, it is not set behind what it had read when it left."""
+
+    def place(origin: str, destination: str, offset: int, *, exact: bool = True, stood: int = 0) -> Place:
+        return Place(
+            group="g",
+            origin=TopicPartition(origin, 0),
+            origin_offset=stood,
+            destination=TopicPartition(destination, 0),
+            offset=offset,
+            exact=exact,
+        )
+
+    moved = [place("a", "all", 30, stood=7), place("b", "all", 30, exact=False, stood=20)]
+    back = [place("all", "a", 9), place("all", "b", 12), place("A.c", "c", 1)]
+    found = not_before_it_left(back, moved)
+    assert [each.offset for each in found] == [9, 20, 1]
+    assert [each.offset for each in not_before_it_left(back, [])] == [9, 12, 1]

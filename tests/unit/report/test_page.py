@@ -199,12 +199,18 @@ def test_line_charts_are_well_formed(name: str, values: list[float | None], loga
             assert 0 <= y <= 210
 
 
-@given(st.lists(st.tuples(st.text(max_size=60), st.floats(min_value=0, max_value=1e15)), max_size=10))
-def test_bar_charts_are_well_formed(bars: list[tuple[str, float]]) -> None:
-    """Also where all are 0."""
-    shown = [Bar(label="".join(filter(str.isprintable, label)), value=value, text="x") for label, value in bars]
+@given(
+    st.lists(st.tuples(st.text(max_size=60), st.floats(min_value=0, max_value=1e15), st.integers(1, 40)), max_size=10)
+)
+def test_bar_charts_are_well_formed(bars: list[tuple[str, float, int]]) -> None:
+    """Also where all are 0; the words behind a bar are within the picture."""
+    shown = [
+        Bar(label="".join(filter(str.isprintable, label)), value=value, text="8" * length)
+        for label, value, length in bars
+    ]
     root = ET.fromstring(f"<div>{bar_chart('b', 'b', shown)}</div>")
     assert all(float(bar.attrib["width"]) <= 560 for bar in root.iter("rect"))
+    assert all(float(text.attrib["x"]) + 7 * len(text.text or "") <= 560 for text in root.iterfind(".//text[@class]"))
 
 
 @pytest.mark.parametrize("largest", [0.0, 0.3, 1.0, 7.0, 999.0, 1e12])

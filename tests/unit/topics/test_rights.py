@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from mirror_ray.model.names import FlowName
-from mirror_ray.topics.plan import Right
+from mirror_ray.topics.plan import Plan, Right
 from mirror_ray.topics.rights import FlowTopics, flow_rights, missing_operations
 
 ALL = frozenset({"READ", "WRITE", "CREATE", "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
@@ -81,3 +81,15 @@ def test_describe_comes_with_other_operations() -> None:
 def test_rights_become_json() -> None:
     """Rights are plain values."""
     assert json.dumps([asdict(right) for right in flow_rights(FLOW, {}, {}, None)])
+
+
+def test_rights_to_keep_acls_in_step_are_optional() -> None:
+    """Everything is copied without them."""
+    keeping = replace(FLOW, acls=True)
+    rights = flow_rights(keeping, {}, {}, frozenset({"DESCRIBE"}), frozenset())
+    assert [(each.cluster, each.missing) for each in rights if each.optional] == [
+        ("A", ("kafka-cluster: DESCRIBE",)),
+        ("B", ("kafka-cluster: ALTER",)),
+    ]
+    assert not Plan(clusters=(), flows=(), rights=tuple(each for each in rights if each.optional)).missing_rights
+    assert not [each for each in flow_rights(FLOW, {}, {}, None) if each.optional]

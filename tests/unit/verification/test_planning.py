@@ -20,6 +20,7 @@ from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.segments import Between, Position
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.offsets.ways import read_gap
+from mirror_ray.transforms.loading import Chains
 from mirror_ray.verification import planning
 from mirror_ray.verification.asking import Policy
 from mirror_ray.verification.job import Job
@@ -115,7 +116,7 @@ def _plan_of(
     async def run() -> list[Job]:
         own_map: Any = SimpleNamespace(book=book, translator=Translator(book, read))
         flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
-        planner = Planner(flow, *clusters, own_map)  # type: ignore[arg-type]
+        planner = Planner(flow, *clusters, own_map, Chains(()))  # type: ignore[arg-type]
         return await planner.plan(wanted or Wanted())
 
     return asyncio.run(run())

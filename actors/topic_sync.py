@@ -1,0 +1,184 @@
+"""Keeps the configs and ACLs of a flow's remote topics in step with their sources, round by round.
+
+What is to be changed is decided by ``mirror_ray.topics.config_sync`` and ``acl_sync``; here it is carried out, told as
+events, and written into the audit topic. A round in which nothing differs sends no request that changes anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from actors.flow import FlowController
+from actors.ports import Emit
+from mirror_ray.model.acls import Acl
+from mirror_ray.model.change import Change
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.topics.acl_sync import acl_changes, flow_acls
+from mirror_ray.topics.config_sync import ConfigChange, planned_changes
+from mirror_ray.topics.port import TopicPort, carried_source_groups
+from mirror_ray.topics.selection import acl_rules, config_filter, replication_rules
+
+_log = logging.getLogger(__name__)
+
+#: How often it is looked whether there are other topics than in the last round.
+_LOOK_S: Final = 1.0
+#: Events of one round; the audit topic has all.
+_MOST_EVENTS: Final = 20
+
+
+class TopicSync:
+    """One flow's rounds. A paused flow's target is left alone.
+
+    Guarantees: an ACL that the flow gives is in its state before it is on the target; one that somebody else gave is
+    never deleted. An error here stays here, is told once, and the next round tries again.
+    """
+
+    def __init__(self, flow: FlowController, port: TopicPort, *, emit: Emit, wall_ms: Callable[[], int]) -> None:
+        self._flow = flow
+        self._port = port
+        self._emit = emit
+        self._wall_ms = wall_ms
+        self._topics = flow.settings.topics
+        self._configs = config_filter(flow.settings)
+        self._rules = replication_rules(flow.settings)
+        self._acl_rules = acl_rules(flow.settings)
+        #: What was told of each topic, or of a round as a whole, while it lasts.
+        self._told: dict[str, str] = {}
+
+    async def run(self, ready: Awaitable[None]) -> None:
+        """Round after round from ``ready`` on, until another coordinator takes the flow over."""
+        await ready
+        rounds = []
+        if self._topics.sync_configs_enabled:
+            rounds.append(self._repeat("configs", self.sync_configs, self._topics.sync_configs_interval_s))
+        if self._topics.sync_acls_enabled:
+            rounds.append(self._repeat("ACLs", self.sync_acls, self._topics.sync_acls_interval_s))
+        await asyncio.gather(*rounds)
+
+    async def _repeat(self, what: str, act: Callable[[], Awaitable[None]], interval_s: float) -> None:
+        """New topics don't wait for the interval: they bring ACLs with them, and configs that were set meanwhile."""
+        seen: Mapping[str, str] | None = None
+        waited_s = 0.0
+        while not self._flow.ledger.fenced:
+            remotes = self._remotes()
+            due = remotes != seen or waited_s >= interval_s
+            if due and self._flow.discovered and not self._flow.ledger.paused:
+                seen, waited_s = remotes, 0.0
+                await self._guard(what, act)
+            pause_s = min(_LOOK_S, interval_s)
+            await asyncio.sleep(pause_s)
+            waited_s += pause_s
+
+    async def _guard(self, what: str, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except Exception as error:  # noqa: BLE001 - whatever it is, copying goes on
+            if not isinstance(error, (MirrorError, OSError)):
+                _log.exception("flow %s: %s can't be kept in step", self._flow.name, what)
+            self._tell(what, f"{what} can't be kept in step: {error}")
+        else:
+            self._told.pop(what, None)
+
+    def _tell(self, subject: str, text: str) -> None:
+        if self._told.get(subject) != text:
+            self._told[subject] = text
+            self._emit("warning", str(self._flow.name), text)
+
+    def _remotes(self) -> dict[str, str]:
+        """Topics that the flow copies, with the names of their remote topics."""
+        return {topic: view.remote_topic for topic, view in self._flow.topics.items() if view.refused is None}
+
+    async def sync_configs(self) -> None:
+        """One round of configs. A remote topic that others write, too, has no one source, and is left alone.
+
+        Raises:
+            OSError, MirrorError: A cluster can't be reached or refuses.
+        """
+        remotes = {topic: remote for topic, remote in self._remotes().items() if not self._flow.topics[topic].shared}
+        source, target = await self._port.configs(remotes)
+        planned, problems = planned_changes(remotes, source, target, self._configs)
+        if planned:
+            requests = {remote: {each.key: each.after for each in changes} for remote, changes in planned.items()}
+            outcomes = await self._port.alter_configs(requests)
+            problems |= {remote: str(error) for remote, error in outcomes.items() if error is not None}
+            done = {remote: changes for remote, changes in planned.items() if outcomes.get(remote) is None}
+            self._say(
+                f"{remote}: altered {'; '.join(str(each) for each in changes)}" for remote, changes in done.items()
+            )
+            await self._audit(
+                [self._config_change(remote, each) for remote, changes in done.items() for each in changes]
+            )
+        self._settle_problems("configs of ", problems)
+
+    async def sync_acls(self) -> None:
+        """One round of ACLs.
+
+        Raises:
+            OSError, MirrorError: A cluster can't be reached or refuses.
+        """
+        source, target = await self._port.acls()
+        if source is None or target is None:
+            side = self._flow.name.source if source is None else self._flow.name.target
+            self._tell("authorizer", f"cluster {side} has no authorizer: there are no ACLs to keep in step")
+            return
+        groups = await carried_source_groups(self._port, self._flow.settings, source)
+        wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)
+        changes = acl_changes(wanted, target, self._flow.ledger.given_acls, self._acl_rules)
+        if not changes:
+            self._settle_problems("ACL ", {})
+            return
+        await self._flow.ledger.note_acls(changes.create, ())
+        outcomes = await self._port.change_acls(changes)
+        created = [each for each in changes.create if outcomes.get(each) is None]
+        deleted = [each for each in changes.delete if outcomes.get(each) is None]
+        await self._flow.ledger.note_acls((), deleted)
+        self._say([*(f"created ACL {each}" for each in created), *(f"deleted ACL {each}" for each in deleted)])
+        self._settle_problems("ACL ", {str(acl): str(error) for acl, error in outcomes.items() if error is not None})
+        await self._audit(
+            [
+                *(self._acl_change(each, None, str(each), "on the source") for each in created),
+                *(self._acl_change(each, str(each), None, "no longer on the source") for each in deleted),
+            ]
+        )
+
+    def _say(self, texts: Iterable[str]) -> None:
+        every = list(texts)
+        for text in every[:_MOST_EVENTS]:
+            self._emit("info", str(self._flow.name), text)
+        if len(every) > _MOST_EVENTS:
+            self._emit("info", str(self._flow.name), f"and {len(every) - _MOST_EVENTS} more: the audit topic has all")
+
+    def _settle_problems(self, prefix: str, problems: Mapping[str, str]) -> None:
+        """Tell what is new of what could not be done; forget what is over."""
+        for subject in [each for each in self._told if each.startswith(prefix)]:
+            if subject.removeprefix(prefix) not in problems:
+                del self._told[subject]
+        for subject, text in list(problems.items())[:_MOST_EVENTS]:
+            self._tell(f"{prefix}{subject}", text)
+
+    async def _audit(self, changes: Sequence[Change]) -> None:
+        if changes:
+            await self._port.audit(changes)
+
+    def _config_change(self, remote: str, change: ConfigChange) -> Change:
+        values = change.before, change.after
+        return self._change("config sync", f"topic {remote}", change.key, values, change.why)
+
+    def _acl_change(self, acl: Acl, before: str | None, after: str | None, why: str) -> Change:
+        return self._change("ACL sync", f"{acl.resource.lower()} {acl.name}", "ACL", (before, after), why)
+
+    def _change(self, by: str, subject: str, what: str, values: tuple[str | None, str | None], why: str) -> Change:
+        """``values``: before and after."""
+        return Change(
+            time_ms=self._wall_ms(),
+            by=f"{by} of {self._flow.name}",
+            cluster=self._flow.name.target,
+            subject=subject,
+            what=what,
+            before=values[0],
+            after=values[1],
+            why=why,
+        )

@@ -1,0 +1,249 @@
+"""The command that copies a range of a topic beside the live copy: backfill."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mirror_ray.attach import attach
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.output import Columns, count, duration, emit, err, out, say, size, table
+from mirror_ray.cli.times import TIME_FORMS, parse_time
+from mirror_ray.model.errors import ConfigError, MirrorError
+
+if TYPE_CHECKING:
+    from mirror_ray.mirror import Mirror
+    from mirror_ray.model.backfill import BackfillRequest
+    from mirror_ray.model.start import Start
+    from mirror_ray.observe.backfills import BackfillStatus
+
+_LOOK_EVERY_S = 1.0
+#: What stands still for so long is told as failed; it is tried again all the same.
+_STANDSTILL_S = 30.0
+_ASKED_ELSEWHERE = {"refused", "stopped", "paused"}
+_OFFSETS = re.compile(r"\d+@\d+([,\s]+\d+@\d+)*", re.ASCII)
+
+_COLUMNS: Columns = (
+    ("BACKFILL", lambda row: row["name"]),
+    ("TOPIC", lambda row: row["topic"]),
+    ("INTO", lambda row: row["into"]),
+    ("STATE", lambda row: row["state"]),
+    ("COPIED", lambda row: f"{count(row['copied'])} of {count(row['offsets'])}"),
+    ("RECORDS/S", lambda row: count(row["records_per_s"])),
+    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
+    ("ETA", lambda row: duration(row["eta_seconds"])),
+    ("ASKED", lambda row: row["asked"]),
+    ("REASON", lambda row: row["reason"] or ""),
+)
+_RANGES: Columns = (
+    ("PARTITION", lambda row: str(row["partition"])),
+    ("FROM", lambda row: count(row["start"])),
+    ("TO", lambda row: count(row["end"])),
+    ("OFFSETS", lambda row: count(row["end"] - row["start"])),
+)
+
+
+def backfill(
+    flow: Annotated[
+        str | None, typer.Argument(metavar="[FLOW]", help="For example 'A->B'.", show_default=False)
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="The source's. Without it: list backfills.", show_default=False),
+    ] = None,
+    *,
+    start: Annotated[
+        str, typer.Option("--from", metavar="WHERE", help=f"earliest; {TIME_FORMS}; or offsets (0@1500,1@2000).")
+    ] = "earliest",
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="WHERE",
+            help="As --from; what lies there is not copied any more. Without it: up to now, or without --into to where"
+            " the live copy began.",
+            show_default=False,
+        ),
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option(metavar="OTHER", help="A new or empty topic on the target.", show_default=False)
+    ] = None,
+    partitions: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="Only these partitions.", show_default=False)
+    ] = None,
+    behind: Annotated[
+        bool, typer.Option("--behind", help="Without --into: older records may follow newer ones in the remote topic.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be copied; change nothing.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Don't wait for it.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Stop it. What is copied stays; the same command goes on with it.")
+    ] = False,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Copy a range of a topic again, or what the live copy left out, beside a running flow; exactly once.
+
+    Exit 1 when it was cancelled, 4 when it stands still.
+    """
+    with attach(name, address) as system:
+        if flow is None or topic is None:
+            show(list(system.backfills(flow)), output)
+            return
+        if cancel:
+            found = system.cancel_backfill(flow, topic, into)
+            say(f"{found.name} is cancelled: {found.copied:,} of {found.offsets:,} are copied and stay in {found.into}")
+            return
+        request = read_request(topic, start, end, into=into, partitions=partitions, behind=behind)
+        found = system.backfill(flow, request, dry_run=dry_run)
+        if dry_run:
+            show_plan(found, output)
+            return
+        if not detach and found.state != "done":
+            found = follow(system, found)
+        _end(found, output, detach=detach)
+
+
+def read_request(
+    topic: str,
+    start: str,
+    end: str | None,
+    *,
+    into: str | None = None,
+    partitions: str | None = None,
+    behind: bool = False,
+) -> BackfillRequest:
+    """What the options ask for.
+
+    Raises:
+        ConfigError: One of them can't be read.
+    """
+    from mirror_ray.model.backfill import BackfillRequest
+
+    now_ms = int(time.time() * 1000)
+    words = [f"from {start}", f"to {end}" if end else "", f"partitions {partitions}" if partitions else ""]
+    return BackfillRequest(
+        topic=topic,
+        start=read_point(start, now_ms),
+        end=read_point(end, now_ms) if end is not None else None,
+        into=into,
+        partitions=_numbers(partitions),
+        behind=behind,
+        said=" ".join(word for word in words if word),
+    )
+
+
+def read_point(text: str, now_ms: int) -> Start:
+    """A place in a topic: a word, offsets, or a point in time.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
+    from mirror_ray.model.start import Start, parse_start
+
+    said = text.strip()
+    if said in ("earliest", "latest"):
+        return parse_start(said)
+    if _OFFSETS.fullmatch(said):
+        try:
+            return parse_start(said.replace(",", " "))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+    return Start("timestamp", parse_time(said, now_ms))
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words):
+        raise ConfigError(f"--partitions {text!r}: write numbers with commas between them, for example 0,3")
+    return tuple(sorted({int(word) for word in words}))
+
+
+def follow(system: Mirror, found: BackfillStatus) -> BackfillStatus:
+    """Show progress until it is over.
+
+    Raises:
+        MirrorError: It stands still.
+        KeyboardInterrupt: Ctrl-C; the backfill goes on.
+    """
+    console = err()
+    moved_s = time.monotonic()
+    try:
+        with console.status(_line(found)) as line:
+            while found.state not in ("done", "cancelled"):
+                time.sleep(_LOOK_EVERY_S)
+                before = found.copied
+                # A coordinator that has just restarted knows of none yet.
+                found = next((each for each in system.backfills() if each.name == found.name), found)
+                line.update(_line(found))
+                if found.copied != before or found.state not in _ASKED_ELSEWHERE:
+                    moved_s = time.monotonic()
+                if time.monotonic() - moved_s > _STANDSTILL_S:
+                    raise MirrorError(
+                        f"{found.name} stands still: {found.state}: {found.reason or 'until it is resumed'}"
+                    )
+    except KeyboardInterrupt:
+        say(f"{found.name} goes on; `mirror-ray backfill` lists it, --cancel ends it")
+        raise
+    return found
+
+
+def _line(found: BackfillStatus) -> str:
+    rate = f"{found.records_per_s:,.0f} records/s, {size(found.bytes_per_s)}/s, {duration(found.eta_seconds)} left"
+    return f"{found}" if found.state != "copying" else f"{found}  {rate}"
+
+
+def _end(found: BackfillStatus, output: Format, *, detach: bool) -> None:
+    emit(plain(found), output, lambda: out().print(str(found), soft_wrap=True))
+    if detach and found.state not in ("done", "cancelled"):
+        say("`mirror-ray backfill` shows how far it is")
+    elif found.state == "cancelled":
+        raise typer.Exit(1)
+
+
+def show(found: list[BackfillStatus], output: Format) -> None:
+    """List backfills."""
+    rows = [plain(each) for each in found]
+    emit(rows, output, lambda: out().print(table(rows, _COLUMNS) if rows else "no backfills"))
+
+
+def show_plan(found: BackfillStatus, output: Format) -> None:
+    """What a backfill would copy, partition by partition."""
+
+    def tell() -> None:
+        out().print(
+            f"{found.flow}: {found.topic} into {found.into}, {found.offsets:,} offsets; nothing has been changed"
+        )
+        out().print(table(plain(found)["partitions"], _RANGES))
+
+    emit(plain(found), output, tell)
+
+
+def plain(found: BackfillStatus) -> dict[str, Any]:
+    """A backfill as JSON."""
+    return {
+        "name": found.name,
+        "flow": found.flow,
+        "topic": found.topic,
+        "into": found.into,
+        "asked": found.asked,
+        "behind": found.behind,
+        "state": found.state,
+        "reason": found.reason,
+        "started_ms": found.started_ms,
+        "offsets": found.offsets,
+        "copied": found.copied,
+        "records_per_s": found.records_per_s,
+        "bytes_per_s": found.bytes_per_s,
+        "eta_seconds": found.eta_seconds,
+        "partitions": [
+            {"partition": each.partition, "start": each.start, "end": each.end, "position": each.position}
+            for each in found.partitions
+        ],
+    }

@@ -1,0 +1,110 @@
+"""The command drift."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirror_ray.cli.acting import confirm
+from mirror_ray.cli.compare import reasons
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.output import Columns, emit, out, say, table
+from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import FlowSettings, MirrorSettings
+    from mirror_ray.topics.drift import Drift, Remedies
+
+
+class Kind(StrEnum):
+    """What may have drifted."""
+
+    missing = "missing"
+    extra = "extra"
+    name = "name"
+    partitions = "partitions"
+    replication = "replication"
+    config = "config"
+    acl = "acl"
+    unknown = "unknown"
+
+
+_COLUMNS: Columns = (
+    ("DRIFT", lambda row: row["kind"]),
+    ("REMOTE TOPIC", lambda row: row["remote_topic"]),
+    ("WHAT", lambda row: row["what"]),
+    ("EXPECTED", lambda row: row["expected"] or "-"),
+    ("FOUND", lambda row: row["found"] or "-"),
+    ("RECONCILE", lambda row: row["remedy"] or "-"),
+    ("NOTE", lambda row: row["advice"] or ""),
+)
+
+
+def drift(
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.", show_default=False)
+    ] = None,
+    reconcile: Annotated[
+        bool, typer.Option("--reconcile", help="Show what would be done, ask, and bring the target back.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --reconcile: show it, and do nothing.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Count configs and ACLs although the flow does not keep them in step.")
+    ] = False,
+    ignore: Annotated[
+        list[Kind] | None, typer.Option("--ignore", metavar="KIND", help="Leave this kind out; may be given again.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Show what of a flow's target is not as source and configuration say. Exit 1 when there is something.
+
+    With --reconcile, exit 0 when everything that could be brought back was, and nothing else is left.
+    """
+    flow_name = parse_flow(flow)
+    with find_system(config, name, address, flow_name) as (settings, mirror):
+        chosen = settings.flow(flow_name)
+        told = reasons(mirror, flow_name)
+
+    def look() -> Drift:
+        from mirror_ray.topics.reconciling import find
+
+        found = asyncio.run(find(settings, chosen, topics or (), told, every=every))
+        return found.without({str(kind) for kind in ignore or ()})
+
+    found, failed = look(), list[str]()
+    if reconcile and not dry_run and found.remedies:
+        if output is Format.table:
+            _print(found)
+        confirm(f"{flow}: do what RECONCILE says. Go on?", yes=yes)
+        failed = _reconcile(settings, chosen, found.remedies)
+        found = look()
+    rows = [asdict(each) for each in found.findings]
+    emit({"flow": flow, "drifted": bool(rows), "findings": rows, "failed": failed}, output, lambda: _print(found))
+    for text in failed:
+        say(f"failed: {text}", "red")
+    if rows or failed:
+        raise typer.Exit(1)
+
+
+def _reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies) -> list[str]:
+    from mirror_ray.topics.reconciling import reconcile
+
+    return asyncio.run(reconcile(settings, flow, remedies))
+
+
+def _print(drift: Drift) -> None:
+    console = out()
+    if drift.findings:
+        console.print(table([asdict(each) for each in drift.findings], _COLUMNS))
+    kinds = Counter(each.kind for each in drift.findings)
+    console.print(f"drift: {', '.join(f'{number} {kind}' for kind, number in kinds.items()) or 'none'}")

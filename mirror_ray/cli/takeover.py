@@ -1,0 +1,228 @@
+"""The commands takeover and handback: from MirrorMaker 2 and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mirror_ray.cli import foreground
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, Format, FormatOption, NameOption
+from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
+from mirror_ray.cli.systems import find_system, parse_flow
+from mirror_ray.model.errors import ConfigError, NotReadyError
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.model.names import FlowName
+    from mirror_ray.takeover.handing_back import HandedBack
+    from mirror_ray.takeover.taking import Taken
+    from mirror_ray.takeover.traces import Mm2
+
+_FlowsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FLOW...]", help="For example 'A->B'; all enabled ones without it.", show_default=False),
+]
+_DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; nothing is written.")]
+_QuietOption = Annotated[
+    float, typer.Option("--quiet-for", metavar="SECONDS", min=0, help="How long nothing must be written by MM2.")
+]
+_TopicOption = Annotated[
+    str | None,
+    typer.Option(
+        "--offsets-topic",
+        metavar="TOPIC",
+        help="offset.storage.topic of the Connect cluster that MM2 runs in; without it, dedicated mode's.",
+        show_default=False,
+    ),
+]
+_ConnectorOption = Annotated[
+    str | None,
+    typer.Option("--connector", metavar="NAME", help="MM2's source connector in that cluster.", show_default=False),
+]
+_GroupOption = Annotated[
+    str | None,
+    typer.Option(
+        "--connect-group",
+        metavar="GROUP",
+        help="group.id of MM2's workers, which must have no members; in dedicated mode it is known.",
+        show_default=False,
+    ),
+]
+_TAKEN: Columns = (
+    ("TOPIC", lambda row: row["topic"]),
+    ("PARTITION", lambda row: str(row["partition"])),
+    ("OUTCOME", lambda row: row["outcome"]),
+    ("MM2 NOTED", lambda row: count(row["noted"])),
+    ("BEGINS AT", lambda row: count(row["begin"])),
+    ("TARGET END", lambda row: count(row["target_end"])),
+    ("COPIED SINCE", lambda row: count(row["found"])),
+    ("MAY BE DOUBLED", lambda row: count(row["doubtful"])),
+    ("REMARK", lambda row: "; ".join(row["remarks"])),
+)
+_HANDED: Columns = (
+    ("TOPIC", lambda row: row["topic"]),
+    ("PARTITION", lambda row: str(row["partition"])),
+    ("MM2 HAD NOTED", lambda row: count(row["before"])),
+    ("MM2 NOTES NOW", lambda row: count(row["noted"])),
+    ("TARGET END", lambda row: count(row["target_end"])),
+    ("REMARK", lambda row: row["remark"] or ""),
+)
+
+
+def takeover(
+    config: ConfigArgument,
+    flows: _FlowsArgument = None,
+    *,
+    dry_run: _DryOption = False,
+    offsets_topic: _TopicOption = None,
+    connector: _ConnectorOption = None,
+    connect_group: _GroupOption = None,
+    quiet_s: _QuietOption = 3.0,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Take over what a stopped MirrorMaker 2 has copied; `up` goes on from there.
+
+    Exit 0: all is taken over; 1: a topic is refused, or MM2 or mirror-ray still runs, and the text says what to do.
+    """
+    from mirror_ray.takeover.taking import take_over
+
+    done: list[Taken] = []
+    with foreground.interruptible():
+        for settings, flow in _stopped(config, flows, name, address):
+            mm2 = _mm2(flow, offsets_topic, connector, connect_group)
+            done.append(asyncio.run(take_over(settings, flow, mm2, quiet_s=quiet_s, dry=dry_run)))
+    emit([_plain_taken(each) for each in done], output, lambda: _print_taken(done))
+    if not all(each.ok for each in done):
+        raise typer.Exit(1)
+
+
+def handback(
+    config: ConfigArgument,
+    flows: _FlowsArgument = None,
+    *,
+    dry_run: _DryOption = False,
+    offsets_topic: _TopicOption = None,
+    connector: _ConnectorOption = None,
+    connect_group: _GroupOption = None,
+    quiet_s: _QuietOption = 3.0,
+    output: FormatOption = Format.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Hand flows back to MirrorMaker 2, after `down`: it goes on behind the last record that was copied.
+
+    From then on `up` refuses these flows, until `takeover` has taken them over again. Exit codes as of `takeover`.
+    """
+    from mirror_ray.takeover.handing_back import hand_back
+
+    done: list[HandedBack] = []
+    with foreground.interruptible():
+        for settings, flow in _stopped(config, flows, name, address):
+            mm2 = _mm2(flow, offsets_topic, connector, connect_group)
+            done.append(asyncio.run(hand_back(settings, flow, mm2, quiet_s=quiet_s, dry=dry_run)))
+    emit([_plain_handed(each) for each in done], output, lambda: _print_handed(done))
+
+
+def _stopped(
+    config: Path, flows: list[str] | None, name: str, address: str | None
+) -> Iterator[tuple[MirrorSettings, FlowName]]:
+    """Each flow that is asked for.
+
+    Raises:
+        ConfigError: There is no such flow.
+        NotReadyError: It runs.
+    """
+    from mirror_ray.config.load import load_settings
+
+    settings = load_settings(config).settings
+    asked = [parse_flow(each) for each in flows or ()] or [each.name for each in settings.flows if each.enabled]
+    if not asked:
+        raise ConfigError("no flow is enabled: set A->B.enabled = true, with the aliases of your clusters")
+    for flow in asked:
+        settings.flow(flow)
+        with find_system(config, name, address, flow, must_answer=True) as (_, mirror):
+            if mirror is not None:
+                raise NotReadyError(f"{flow} runs in the system {name!r}: `mirror-ray down` first")
+        yield settings, flow
+
+
+def _mm2(flow: FlowName, topic: str | None, connector: str | None, group: str | None) -> Mm2:
+    from mirror_ray.takeover.traces import which_mm2
+
+    return which_mm2(flow, topic, connector, group)
+
+
+def _plain_taken(taken: Taken) -> dict[str, Any]:
+    return {
+        "flow": str(taken.flow),
+        "dry_run": taken.dry,
+        "ok": taken.ok,
+        "partitions": [
+            {
+                "topic": row.source.topic,
+                "partition": row.source.partition,
+                "remote_topic": row.remote,
+                "outcome": row.outcome,
+                "noted": row.noted,
+                "begin": row.begin,
+                "target_end": row.target_end,
+                "found": row.found,
+                "doubtful": row.doubtful,
+                "remarks": list(row.remarks),
+            }
+            for row in taken.rows
+        ],
+        "other_topics": list(taken.others),
+    }
+
+
+def _plain_handed(handed: HandedBack) -> dict[str, Any]:
+    return {
+        "flow": str(handed.flow),
+        "dry_run": handed.dry,
+        "partitions": [
+            {
+                "topic": note.source.topic,
+                "partition": note.source.partition,
+                "remote_topic": note.remote,
+                "before": note.before,
+                "noted": note.noted,
+                "target_end": note.target_end,
+                "remark": note.remark,
+            }
+            for note in handed.notes
+        ],
+    }
+
+
+def _print_taken(done: list[Taken]) -> None:
+    for taken in done:
+        plain = _plain_taken(taken)
+        _print(plain, plain["partitions"], _TAKEN)
+        found, doubtful = (sum(row[key] for row in plain["partitions"]) for key in ("found", "doubtful"))
+        say(f"{found} records that MM2 copied after its last note were found; at most {doubtful} may be doubled")
+        if taken.others:
+            say(f"not selected by {taken.flow}, though MM2 copied them: {', '.join(taken.others)}", "yellow")
+        if not taken.dry:
+            say(f"{taken.flow}: `mirror-ray up` goes on from there")
+        refused = sorted({row.source.topic for row in taken.rows if row.outcome == "refused"})
+        if refused:
+            say(f"refused, and left as they are: {', '.join(refused)}", "red")
+
+
+def _print_handed(done: list[HandedBack]) -> None:
+    for handed in done:
+        plain = _plain_handed(handed)
+        _print(plain, plain["partitions"], _HANDED)
+
+
+def _print(plain: dict[str, Any], rows: list[Row], columns: Columns) -> None:
+    console = out()
+    console.print(f"{plain['flow']}{'  dry run, nothing was changed' if plain['dry_run'] else ''}\n")
+    console.print(table(rows, columns))

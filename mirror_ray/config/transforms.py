@@ -1,0 +1,94 @@
+"""Transforms in ``mm2.properties``, written as Connect's are, and what is to be said of those that a flow has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mirror_ray.config.fields import FieldValues, Given, parse_value
+from mirror_ray.config.keys import Kind
+from mirror_ray.config.loaded import Note
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.model.policy import load_policy
+from mirror_ray.transforms.loading import Chains, load_step
+
+_LIST = "transforms"
+_PREFIX = "transforms."
+
+
+def unlisted(properties: Mapping[str, Given]) -> Iterator[str]:
+    """Yield a sentence for each key of a transform that no list names, so that it would do nothing."""
+    listed = {
+        name.strip() for key, given in properties.items() if _own_key(key) == _LIST for name in given.text.split(",")
+    }
+    for key in properties:
+        own = _own_key(key)
+        name = own.removeprefix(_PREFIX).partition(".")[0]
+        if own.startswith(_PREFIX) and name not in listed:
+            yield f"{key}: {name!r} is not listed in transforms, so it would do nothing"
+
+
+def _own_key(key: str) -> str:
+    """A transform's key without the flow that it is for; aliases may hold dots."""
+    _, of_flow, rest = key.partition("->")
+    if not of_flow:
+        return key
+    _, found, option = rest.partition(f".{_LIST}")
+    return f"{_LIST}{option}" if found else ""
+
+
+def take_steps(fields: FieldValues, flow: Mapping[str, Given]) -> None:
+    """Set ``transforms.steps`` by a flow's ``transforms = NAME, …`` and ``transforms.NAME.…``."""
+    listed = flow.get(_LIST)
+    names = listed.text.split(",") if listed is not None else []
+    steps: dict[str, dict[str, object]] = {name.strip(): {} for name in names if name.strip()}
+    keys = dict.fromkeys(steps, listed.key if listed is not None else _LIST)
+    for key, given in flow.items():
+        if not key.startswith(_PREFIX):
+            continue
+        name, _, option = key.removeprefix(_PREFIX).partition(".")
+        if name not in steps:
+            continue
+        if option == "type":
+            steps[name]["type"], keys[name] = given.text.strip(), given.key
+        elif option == "topics":
+            steps[name]["topics"] = parse_value(Kind.LIST, given.text)
+        else:
+            options = steps[name].setdefault("options", {})
+            assert isinstance(options, dict)  # noqa: S101 - set in the line before
+            options[option] = given.text
+    fields.put("transforms.steps", tuple(steps.values()), _LIST)
+    for number, key in enumerate(keys.values()):
+        fields.origins[f"transforms.steps.{number}"] = fields.origins[_step(number)] = key
+
+
+def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
+    """Yield the field, and what is wrong with it, for each transform that can't be used."""
+    transforms = flow.transforms
+    for number, step in enumerate(transforms.steps):
+        try:
+            load_step(step)
+            Chains([step])
+        except ValueError as error:
+            yield _step(number), str(error)
+    topic = transforms.dead_letter_topic
+    if topic is not None and load_policy(flow.policy, None).topic_source(topic) == flow.name.source:
+        yield (
+            "transforms.dead_letter_topic",
+            f"{topic} is what a copy of a topic of {flow.name.source} is named: choose another name",
+        )
+
+
+def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[Note]:
+    """Yield what a flow promises less for its transforms, and which of them is to blame."""
+    for flow in flows:
+        for step in flow.transforms.steps if flow.enabled else ():
+            if not load_step(step).transform.pure:
+                text = (
+                    f"{step.type} is not declared pure: the topics that it is for ({', '.join(step.topics)}) are "
+                    "copied at least once, records may be there twice after a failure (docs/transforms.md)"
+                )
+                yield Note(kind="guarantee", key=f"{flow.name}: transforms", text=text)
+
+
+def _step(number: int) -> str:
+    return f"transforms.steps[{number}]"

@@ -1,0 +1,112 @@
+"""What every administrative client has in common: its connection, its calls, and what their failures mean."""
+
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.clients import REFUSED_CREDENTIALS, ErrorLog, client_config, mirror_error
+from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
+
+_T = TypeVar("_T")
+
+#: Resources in one request: keeps requests and answers small where there are ten thousand.
+_CHUNK: Final = 500
+#: One try to list topics: short, so that refused credentials are reported soon, and long enough for many topics.
+_PROBE_S: Final = 3.0
+
+
+class AdminConnection:
+    """An administrative client of one cluster. Thread-safe.
+
+    Every method may raise ClusterUnreachableError, and AdminError where a broker refuses the request as a whole.
+    """
+
+    def __init__(self, cluster: ClusterSettings, client_id: str) -> None:
+        self.cluster = cluster
+        self._timeout_s = cluster.request_timeout_ms / 1000
+        self._last_error: KafkaError | None = None
+        self._log_error = ErrorLog(cluster.alias, client_id)
+        self._client = AdminClient(client_config(cluster, client_id) | {"error_cb": self._on_error})
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.poll(0)
+
+    def ping(self, timeout_s: float | None = None) -> None:
+        """Reach any broker within ``timeout_s`` (default: the cluster's connection setup timeout).
+
+        Raises:
+            ClusterUnreachableError: None answered, or it refused us; the text holds the last reason.
+        """
+        self._describe(timeout_s)
+
+    def _describe(self, timeout_s: float | None = None) -> Any:
+        """The cluster's metadata, all topics; tried again until the time is over or our credentials are refused."""
+        limit = self.cluster.connection_setup_timeout_ms / 1000 if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit
+        self._last_error = None
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return self._client.list_topics(timeout=max(0.1, min(_PROBE_S, left)))
+            except KafkaException as error:
+                failure = self._error("describe the cluster", error)
+                if left <= _PROBE_S or self._refused() or not isinstance(failure, ClusterUnreachableError):
+                    raise failure from error
+
+    def _refused(self) -> bool:
+        return self._last_error is not None and self._last_error.code() in REFUSED_CREDENTIALS
+
+    def _call(self, method: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        self._client.poll(0)
+        return method(*args, request_timeout=self._timeout_s, **kwargs)
+
+    def _settle(self, futures: Mapping[Any, Future[Any]], what: str) -> dict[Any, Any]:
+        """Each future's result, or the MirrorError that its failure means.
+
+        Raises:
+            ClusterUnreachableError: The request did not reach the cluster.
+        """
+        outcomes: dict[Any, Any] = {}
+        for key, future in futures.items():
+            try:
+                outcomes[key] = future.result()
+            except KafkaException as error:
+                outcomes[key] = self._error(what.format(key), error)
+                if isinstance(outcomes[key], ClusterUnreachableError):
+                    raise outcomes[key] from error
+        return outcomes
+
+    def _error(self, what: str, error: KafkaException) -> MirrorError:
+        self._client.poll(0)
+        if self._last_error is None:
+            return mirror_error(self.cluster, what, error)
+        cause = self._last_error.str()
+        return mirror_error(self.cluster, what, KafkaException(self._last_error) if self._refused() else error, cause)
+
+    def _on_error(self, error: KafkaError) -> None:
+        # "All brokers are down" says less than the connection error before it.
+        if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._last_error = error
+        self._log_error(error)
+
+
+def error_code(outcome: object) -> int | None:
+    """The broker's error code in an outcome; None where it is none."""
+    return outcome.code if isinstance(outcome, KafkaProtocolError) else None
+
+
+def chunks(items: Collection[_T], most: int = _CHUNK) -> Iterator[list[_T]]:
+    """``items`` in order, as many at a time as one request may name."""
+    ordered = list(items)
+    for start in range(0, len(ordered), most):
+        yield ordered[start : start + most]

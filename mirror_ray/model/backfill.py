@@ -1,0 +1,207 @@
+"""A range of a topic that is copied beside the live copy: what it is, and whether it may be. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
+
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.start import EARLIEST, Start
+
+#: ``running``: wanted, whatever its partitions do. ``cancelled``: may be taken up again.
+BackfillPhase = Literal["running", "done", "cancelled"]
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets of one source partition, the end not included."""
+
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return self.start >= self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillRequest:
+    """What somebody asks for."""
+
+    topic: str
+    start: Start = EARLIEST
+    #: None: up to now, or where the live copy began.
+    end: Start | None = None
+    #: None: into the live copy's own remote topic, behind what is there.
+    into: str | None = None
+    #: None: all, or those that ``start`` and ``end`` name.
+    partitions: tuple[int, ...] | None = None
+    #: Older records may follow newer ones.
+    behind: bool = False
+    #: As it was typed; tells whether the same is asked again.
+    said: str = ""
+
+    @property
+    def text(self) -> str:
+        """What tells two requests for one target apart."""
+        return self.said or f"from {self.start} to {self.end} of {self.partitions or 'all partitions'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillRecord:
+    """A backfill as the flow's state keeps it, under its id."""
+
+    topic: str
+    into: str
+    ranges: tuple[Range, ...]
+    said: str
+    time_ms: int
+    #: Whether it writes behind the live copy, into the same remote topic.
+    behind: bool = False
+    phase: BackfillPhase = "running"
+    #: Of ``into``, once it is known to be there: another topic of that name is another topic.
+    target_topic_id: str = ""
+    #: Partition and the next source offset to copy, as of when it ended.
+    positions: tuple[tuple[int, int], ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return asdict(self) | {"ranges": [[each.partition, each.start, each.end] for each in self.ranges]}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """What ``document`` wrote; fields of a newer version are ignored."""
+        known = {key: value for key, value in document.items() if key in cls.__dataclass_fields__}
+        known["ranges"] = tuple(Range(*each) for each in document["ranges"])
+        known["positions"] = tuple((partition, offset) for partition, offset in document.get("positions", ()))
+        return cls(**known)
+
+
+def backfill_id(topic: str, into: str, time_ms: int) -> str:
+    """A short name, of its own for each backfill."""
+    return hashlib.sha256(f"{topic} {into} {time_ms}".encode()).hexdigest()[:8]
+
+
+def chosen_partitions(request: BackfillRequest, count: int) -> list[int]:
+    """The partitions that are meant, of ``count``.
+
+    Raises:
+        ConfigError: One is named that the topic does not have.
+    """
+    named = {partition for point in (request.start, request.end) if point for partition, _ in point.offsets}
+    wanted = set(request.partitions) if request.partitions is not None else named or set(range(count))
+    missing = sorted((wanted | named) - set(range(count)))
+    if missing:
+        raise ConfigError(f"topic {request.topic} has the partitions 0 to {count - 1}, and not {missing[0]}")
+    return sorted(wanted)
+
+
+def check_range(topic: str, asked: Range, bounds: tuple[int, int]) -> None:
+    """See to it that nothing is left out silently.
+
+    Raises:
+        ConfigError: The range reaches out of what the source has, or ends before it begins.
+    """
+    first, end = bounds
+    if not first <= asked.start <= end or not first <= asked.end <= end:
+        raise ConfigError(
+            f"{topic}-{asked.partition} goes from {first} to {end}: a backfill from {asked.start} to {asked.end} does"
+            " not lie within; choose other offsets"
+        )
+    if asked.start > asked.end:
+        raise ConfigError(
+            f"{topic}-{asked.partition}: the backfill would end at {asked.end}, before its start {asked.start}"
+        )
+
+
+def live_start(topic: str, partition: int, origin: Anchor | None, gaps: int) -> int:
+    """The source offset at which the live copy of a partition began, where it is known for sure.
+
+    Args:
+        topic: The source's.
+        partition: Its number.
+        origin: The first pair of the live copy.
+        gaps: How often it went on without something since.
+
+    Raises:
+        ConfigError: It is not known; so what was copied already can't be told.
+    """
+    if origin is not None and origin.target_offset == 0 and not gaps:
+        return origin.source_offset
+    why = "it is not copied yet" if origin is None else "it was taken over, or has been repaired (`mirror-ray gaps`)"
+    raise ConfigError(
+        f"where the live copy of {topic}-{partition} began is not known, for {why}: name another topic with --into"
+    )
+
+
+def check_behind(request: BackfillRequest, ranges: Collection[Range], begun: Mapping[int, int], remote: str) -> None:
+    """Whether the live remote topic may be written to.
+
+    Args:
+        request: What is asked for.
+        ranges: What it comes to.
+        begun: By partition, where the live copy began.
+        remote: The live remote topic.
+
+    Raises:
+        ConfigError: It was copied already, there is nothing, or nobody said that the order does not matter.
+    """
+    for each in ranges:
+        if not each.empty and each.end > begun[each.partition]:
+            raise ConfigError(
+                f"{request.topic}-{each.partition}: offsets from {begun[each.partition]} on are the live copy's, in"
+                f" {remote}: a backfill from {each.start} to {each.end} would double records there. End it before, with"
+                " --to, or copy into another topic with --into"
+            )
+    if all(each.empty for each in ranges):
+        raise ConfigError(
+            f"the live copy of {request.topic} began at its first record: nothing is missing in {remote}. To copy a"
+            " range once more, name another topic with --into"
+        )
+    if not request.behind:
+        count = sum(each.end - each.start for each in ranges)
+        raise ConfigError(
+            f"{count} older records would be appended to {remote}, behind the newer ones that are there and among those"
+            " that come: whoever reads it sees them out of order, and the order of a key is lost. Say --behind if that"
+            " is right, or name another topic with --into"
+        )
+
+
+def check_into(into: str, live: Collection[str]) -> None:
+    """Whether a topic may be the target at all.
+
+    Raises:
+        ConfigError: No name for a topic, an internal one, or one that a flow writes.
+    """
+    if not _TOPIC.fullmatch(into) or into in {".", ".."}:
+        raise ConfigError(f"{into!r} is no topic's name")
+    if into.startswith(("mm2", "__")) or into.endswith(".internal"):
+        raise ConfigError(f"{into} is named as internal topics are: choose another name")
+    if into in live:
+        raise ConfigError(
+            f"{into} is a remote topic that a flow writes: leave --into away to append to the live copy's own, or"
+            " choose another name"
+        )
+
+
+def same_again(found: BackfillRecord, request: BackfillRequest, identity: str) -> BackfillRecord:
+    """The backfill that is there already, to be gone on with.
+
+    Raises:
+        ConfigError: It is another one, into the same topic.
+    """
+    if found.said == request.text and found.topic == request.topic:
+        return replace(found, phase="running") if found.phase == "cancelled" else found
+    state = {"running": "under way", "done": "done", "cancelled": "cancelled, and can be gone on with"}[found.phase]
+    raise ConfigError(
+        f"backfill {identity} of {found.topic} ({found.said}) into {found.into} is {state}: a second one would write"
+        f" the same topic. Choose another topic with --into, or delete {found.into} first to begin anew"
+    )

@@ -1,0 +1,99 @@
+"""A backfill as ``mirror-ray backfill`` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mirror_ray.model.backfill import BackfillRecord
+
+BackfillState = Literal["planned", "starting", "copying", "paused", "stopped", "refused", "done", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillPartition:
+    """One partition's range, the end not included, and the next source offset to be copied."""
+
+    partition: int
+    start: int
+    end: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillStatus:
+    """One backfill. ``name`` is what `pause`, `resume`, `resolve` and `lag` know it by."""
+
+    name: str
+    flow: str
+    topic: str
+    into: str
+    #: As it was asked for.
+    asked: str
+    behind: bool
+    state: BackfillState
+    reason: str | None
+    started_ms: int
+    partitions: tuple[BackfillPartition, ...]
+    records_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+
+    @property
+    def offsets(self) -> int:
+        """How many source offsets it covers: records, and the holes that markers, aborts and cleaning left."""
+        return sum(each.end - each.start for each in self.partitions)
+
+    @property
+    def copied(self) -> int:
+        """How many of them are copied, for sure."""
+        return sum(each.position - each.start for each in self.partitions)
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """How long the rest takes at this rate; None where that can't be said."""
+        if self.state == "done":
+            return 0.0
+        return (self.offsets - self.copied) / self.records_per_s if self.records_per_s >= 1 else None
+
+    def __str__(self) -> str:
+        share = self.copied / self.offsets if self.offsets else 1.0
+        state = f"{self.state}: {self.reason}" if self.reason else self.state
+        return f"{self.name}  {self.topic} into {self.into}  {self.copied:,} of {self.offsets:,} ({share:.0%})  {state}"
+
+
+def backfill_status(
+    name: str,
+    record: BackfillRecord,
+    *,
+    state: BackfillState,
+    reason: str | None = None,
+    positions: Mapping[int, int] | None = None,
+    rates: tuple[float, float] = (0.0, 0.0),
+) -> BackfillStatus:
+    """A backfill's line; ``positions``: where its partitions are, of those that have begun."""
+    known = dict(record.positions) | dict(positions or {})
+    return BackfillStatus(
+        name=name,
+        flow=name.partition("#")[0],
+        topic=record.topic,
+        into=record.into,
+        asked=record.said,
+        behind=record.behind,
+        state=state,
+        reason=reason,
+        started_ms=record.time_ms,
+        partitions=tuple(
+            BackfillPartition(
+                partition=each.partition,
+                start=each.start,
+                end=each.end,
+                position=each.end
+                if record.phase == "done"
+                else min(each.end, max(each.start, known.get(each.partition, each.start))),
+            )
+            for each in record.ranges
+        ),
+        records_per_s=rates[0],
+        bytes_per_s=rates[1],
+    )

@@ -1,0 +1,40 @@
+"""What was copied of the records in a gap of the map, where a flow has transforms. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.book import Page
+from mirror_ray.offsets.gap import Copied
+from mirror_ray.offsets.segments import Between
+from mirror_ray.records.decode import Record
+from mirror_ray.transforms.loading import Chains
+
+
+class MadeBy:
+    """Applies the transforms of a flow to records that were copied by them, and to no others.
+
+    Without the right ones a gap is counted by all of its records. That is never wrong: transforms leave out records and
+    add none, so if as many were copied as there are, they are the same ones; else the place is told as not exact.
+    """
+
+    def __init__(self, load: Callable[[], Chains], on_problem: Callable[[str], None]) -> None:
+        """``load`` may raise a ValueError."""
+        self._chains = Chains(())
+        try:
+            self._chains = load()
+        except ValueError as error:
+            on_problem(f"offsets may be translated less exactly: transforms can't be loaded: {error}")
+
+    def of(self, source: TopicPartition, page: Page, gap: Between) -> Copied | None:
+        """What tells which records of a gap were copied; None: all of them are counted."""
+        chain = self._chains.chain(source.topic) if page.transforms else None
+        if chain is None or not chain.pure or chain.identity != page.transforms or gap.after.source < page.since:
+            return None
+        applied = chain.apply
+
+        def copied(records: Sequence[Record]) -> Sequence[Record]:
+            return applied(source, records).kept
+
+        return copied

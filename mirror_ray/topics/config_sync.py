@@ -1,0 +1,103 @@
+"""Which configs of a remote topic are altered, so that they stay as on its source. Pure.
+
+MM2 sends every config of every topic in every round; here only what differs is altered, to the same end. Source:
+``org.apache.kafka.connect.mirror.MirrorSourceConnector`` (syncTopicConfigs, targetConfig, incrementalAlterConfigs).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mirror_ray.model.config_policy import UNLIMITED
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.filters import ConfigPropertyFilter
+from mirror_ray.model.topics import ConfigValue
+from mirror_ray.topics.remote import Configs, remote_configs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """One config to be altered. Values are those set on the remote topic itself; None: the target's default holds."""
+
+    key: str
+    before: str | None
+    after: str | None
+    why: str
+
+    def __str__(self) -> str:
+        before, after = ("the target's default" if each is None else each for each in (self.before, self.after))
+        return f"{self.key}: {before} -> {after} ({self.why})"
+
+
+def planned_changes(
+    remotes: Mapping[str, str],
+    source: Mapping[str, Configs | MirrorError],
+    target: Mapping[str, Configs | MirrorError],
+    configs: ConfigPropertyFilter,
+) -> tuple[dict[str, tuple[ConfigChange, ...]], dict[str, str]]:
+    """What is to be altered, by remote topic, and why a topic's configs can't be compared, by topic.
+
+    Args:
+        remotes: Topics, with the names of their remote topics: of each remote topic one.
+        source: Their configs; one that does not exist (any more) is missing.
+        target: The remote topics'.
+        configs: Which of them are carried over, and how far they may differ.
+    """
+    changes: dict[str, tuple[ConfigChange, ...]] = {}
+    problems: dict[str, str] = {}
+    for topic, remote in remotes.items():
+        here, there = source.get(topic), target.get(remote)
+        refused = next((each for each in (here, there) if isinstance(each, MirrorError)), None)
+        if refused is not None:
+            problems[topic] = str(refused)
+        elif isinstance(here, Mapping) and isinstance(there, Mapping):
+            altered = config_changes(here, there, configs)
+            if altered:
+                changes[remote] = altered
+    return changes, problems
+
+
+def config_changes(source: Configs, remote: Configs, configs: ConfigPropertyFilter) -> tuple[ConfigChange, ...]:
+    """What is to be altered, in the order of the keys; nothing where the remote topic is as it should be.
+
+    Args:
+        source: All configs of the source topic, defaults included.
+        remote: The same of the remote topic.
+        configs: Which of them are carried over, and how far they may differ.
+    """
+    return tuple(_changes(source, remote, configs))
+
+
+def _changes(source: Configs, remote: Configs, configs: ConfigPropertyFilter) -> Iterator[ConfigChange]:
+    carried = remote_configs(source, configs)
+    for key, config in sorted(source.items()):
+        there = remote.get(key)
+        # What its brokers don't know they refuse, and with it the topic's other changes.
+        if there is None or there.read_only:
+            continue
+        after = carried.get(key)
+        if after is None and not (config.is_default and configs.should_replicate_config_property(key)):
+            continue
+        before = there.value if there.source == "DYNAMIC_TOPIC_CONFIG" else None
+        if before != after and not may_differ(key, config, there, configs):
+            why = "set on the source" if after is not None else "the source leaves it at its default"
+            yield ConfigChange(key=key, before=before, after=after, why=why)
+
+
+def may_differ(key: str, source: ConfigValue, remote: ConfigValue, configs: ConfigPropertyFilter) -> bool:
+    """Whether a policy lets the remote topic have its value although the source has another one."""
+    policy = configs.policy_for(key)
+    here, there = _number(key, source.value), _number(key, remote.value)
+    if policy == "source" or here is None or there is None:
+        return policy == "target"
+    return there >= here if policy == "floor" else there <= here
+
+
+def _number(key: str, value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return math.inf if number == -1 and key in UNLIMITED else number

@@ -1,0 +1,213 @@
+"""How a flow's target has drifted from what its source and its configuration say, and what brings it back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mirror_ray.model.acls import Acl
+from mirror_ray.model.filters import ConfigPropertyFilter
+from mirror_ray.model.topics import REMOTE_TOPIC_REPLICATION_FACTOR, NewRemoteTopic, effective_replication_factor
+from mirror_ray.topics.acl_sync import AclChanges
+from mirror_ray.topics.comparing import Pair, SideFacts
+from mirror_ray.topics.config_sync import ConfigChange, config_changes
+from mirror_ray.topics.remote import TopicFacts, plan_remote_topic
+
+#: ``missing``: a remote topic that does not exist; ``extra``: one whose source the flow does not copy (any more);
+#: ``name``: a topic was copied into another remote topic than it would be now; ``unknown``: it can't be compared.
+DriftKind = Literal["missing", "extra", "name", "partitions", "replication", "config", "acl", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not as it should be. ``remedy``: what reconciling does; where it can't, ``advice`` helps."""
+
+    kind: DriftKind
+    remote_topic: str
+    what: str
+    expected: str | None = None
+    found: str | None = None
+    remedy: str | None = None
+    advice: str | None = None
+
+
+@dataclass(slots=True)
+class Remedies:
+    """What reconciling does, by the requests that do it."""
+
+    create: list[NewRemoteTopic] = field(default_factory=list)
+    #: Numbers of partitions.
+    extend: dict[str, int] = field(default_factory=dict)
+    alter: dict[str, tuple[ConfigChange, ...]] = field(default_factory=dict)
+    acls: list[Acl] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.create or self.extend or self.alter or self.acls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """What was found, and what brings the target back."""
+
+    findings: tuple[Finding, ...]
+    remedies: Remedies
+
+    def without(self, kinds: Collection[str]) -> Drift:
+        """The rest, where some kinds are left out."""
+        remedies = self.remedies
+        return Drift(
+            findings=tuple(each for each in self.findings if each.kind not in kinds),
+            remedies=Remedies(
+                create=[] if "missing" in kinds else remedies.create,
+                extend={} if "partitions" in kinds else remedies.extend,
+                alter={} if "config" in kinds else remedies.alter,
+                acls=[] if "acl" in kinds else remedies.acls,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the flow's configuration says of its remote topics."""
+
+    configs: ConfigPropertyFilter
+    #: None: the file is silent.
+    replication_factor: int | None
+    brokers: int
+    #: Remote topics that others write to, too: their configs are their own.
+    shared: Collection[str] = ()
+    #: Source topics that were copied before, with the names of their remote topics then.
+    copied_into: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_drift(pairs: Iterable[Pair], expected: Expected) -> tuple[tuple[Finding, ...], Remedies]:
+    """All that has drifted of the flow's topics, in their order, and what brings it back."""
+    remedies = Remedies()
+    return tuple(finding for pair in pairs for finding in _of_topic(pair, expected, remedies)), remedies
+
+
+def find_acl_drift(changes: AclChanges, remedies: Remedies) -> tuple[Finding, ...]:
+    """ACLs that are missing on the target, added to ``remedies``, and those that the source no longer gives."""
+    remedies.acls += changes.create
+    missing = [
+        Finding(kind="acl", remote_topic=each.name, what=str(each), expected="there", remedy="create it")
+        for each in changes.create
+    ]
+    stale = [
+        Finding(
+            kind="acl",
+            remote_topic=each.name,
+            what=str(each),
+            found="there",
+            advice="the running flow takes it back with sync.topic.acls.revocations.enabled = true",
+        )
+        for each in changes.delete
+    ]
+    return (*missing, *stale)
+
+
+def unknown(remote_topic: str, what: str, why: str) -> Finding:
+    """What can't be compared."""
+    return Finding(kind="unknown", remote_topic=remote_topic, what=what, advice=f"can't be compared: {why}")
+
+
+def _of_topic(pair: Pair, expected: Expected, remedies: Remedies) -> Iterator[Finding]:
+    before = expected.copied_into.get(pair.topic or "")
+    if before is not None and before != pair.remote_topic:
+        yield Finding(
+            kind="name",
+            remote_topic=pair.remote_topic,
+            what="name",
+            expected=pair.remote_topic,
+            found=before,
+            advice="restore the naming, or clear the flow's state of the topic: it is not copied meanwhile",
+        )
+        return
+    if pair.source is None:
+        advice = "delete it when nobody reads it any more; mirror-ray deletes no topic"
+        yield Finding(kind="extra", remote_topic=pair.remote_topic, what="topic", found="there", advice=advice)
+    elif pair.remote is None:
+        yield _missing(pair, pair.source, expected, remedies)
+    else:
+        yield from _unknown(pair, pair.source, pair.remote)
+        yield from _partitions(pair, pair.remote, remedies)
+        yield from _replication(pair, pair.remote, expected)
+        yield from _configs(pair, pair.source, pair.remote, expected, remedies)
+
+
+def _missing(pair: Pair, source: SideFacts, expected: Expected, remedies: Remedies) -> Finding:
+    facts = TopicFacts(name=source.topic, partitions=pair.partitions, configs=source.configs)
+    factor = _factor(expected)
+    plan = plan_remote_topic(facts, None, pair.remote_topic, replication_factor=factor, configs=expected.configs)
+    if plan.create is not None and pair.remote_topic not in {each.name for each in remedies.create}:
+        remedies.create.append(plan.create)
+    return Finding(
+        kind="missing",
+        remote_topic=pair.remote_topic,
+        what="topic",
+        expected="there",
+        remedy=f"create it with {plan.partitions} partitions" if plan.create is not None else None,
+        advice=pair.reason if plan.create is not None else plan.blocked,
+    )
+
+
+def _unknown(pair: Pair, *sides: SideFacts) -> Iterator[Finding]:
+    for side in sides:
+        for aspect, why in side.problems.items():
+            if aspect in ("topic", "configs"):
+                yield unknown(pair.remote_topic, f"{aspect} of {side.topic}", why)
+
+
+def _partitions(pair: Pair, remote: SideFacts, remedies: Remedies) -> Iterator[Finding]:
+    here, there = pair.partitions, len(remote.partitions)
+    if here == there or not here or not there:
+        return
+    if there < here:
+        remedies.extend[pair.remote_topic] = here
+    yield Finding(
+        kind="partitions",
+        remote_topic=pair.remote_topic,
+        what="partitions",
+        expected=str(here),
+        found=str(there),
+        remedy=f"add {here - there}" if there < here else None,
+        advice=None if there < here else "partitions can't be taken away; the source's can be added to",
+    )
+
+
+def _replication(pair: Pair, remote: SideFacts, expected: Expected) -> Iterator[Finding]:
+    wanted, found = _factor(expected), remote.replication_factor
+    if found is not None and found < wanted:
+        yield Finding(
+            kind="replication",
+            remote_topic=pair.remote_topic,
+            what="replication factor",
+            expected=str(wanted),
+            found=str(found),
+            advice="kafka-reassign-partitions.sh gives a topic more replicas",
+        )
+
+
+def _configs(
+    pair: Pair, source: SideFacts, remote: SideFacts, expected: Expected, remedies: Remedies
+) -> Iterator[Finding]:
+    if source.configs is None or remote.configs is None or pair.remote_topic in expected.shared:
+        return
+    changes = config_changes(source.configs, remote.configs, expected.configs)
+    if changes:
+        remedies.alter[pair.remote_topic] = changes
+    for each in changes:
+        after = each.after if each.after is not None else "the target's default"
+        yield Finding(
+            kind="config",
+            remote_topic=pair.remote_topic,
+            what=each.key,
+            expected=after,
+            found=each.before if each.before is not None else "the target's default",
+            remedy=f"set {each.after}" if each.after is not None else "take it away",
+        )
+
+
+def _factor(expected: Expected) -> int:
+    return effective_replication_factor(expected.replication_factor, REMOTE_TOPIC_REPLICATION_FACTOR, expected.brokers)

@@ -1,0 +1,135 @@
+"""What keeping topics in step needs of a flow's clusters. Clients live for one round: rounds are minutes apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import Protocol, TypeVar
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.acls import AclAdmin
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.audit import append_changes
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.groups import list_groups
+from mirror_ray.model.acls import Acl
+from mirror_ray.model.change import Change
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.filters import GroupFilter
+from mirror_ray.topics.acl_sync import AclChanges, carried_groups
+from mirror_ray.topics.remote import Configs
+from mirror_ray.topics.selection import acl_rules
+
+_T = TypeVar("_T")
+_C = TypeVar("_C", ClusterAdmin, AclAdmin)
+
+ConfigAnswers = Mapping[str, Configs | MirrorError]
+
+
+class TopicPort(Protocol):
+    """Both clusters' administration. Every method may raise a MirrorError; none blocks the event loop."""
+
+    async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
+        """All configs of source topics, and of their remote topics; those that don't exist are left out."""
+        ...
+
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, MirrorError | None]:
+        """Set configs of remote topics, or with None take them away; of one topic all or nothing."""
+        ...
+
+    async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
+        """Every ACL on topics and groups of the source, and of the target; None: it has no authorizer."""
+        ...
+
+    async def source_groups(self) -> Collection[str]:
+        """Every consumer group of the source."""
+        ...
+
+    async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
+        """Create ACLs on the target in their order, then delete."""
+        ...
+
+    async def audit(self, changes: Sequence[Change]) -> None:
+        """Write changes into the flow's audit topic."""
+        ...
+
+
+async def carried_source_groups(port: TopicPort, flow: FlowSettings, source: Iterable[Acl]) -> list[str]:
+    """Groups whose ACLs the flow carries over; those that only patterns name are looked for on the source."""
+    rules = acl_rules(flow)
+    if not rules.groups:
+        return []
+    listed = await port.source_groups() if rules.patterns else ()
+    return carried_groups(source, listed, GroupFilter(flow.groups.include, flow.groups.exclude))
+
+
+class KafkaTopicPort:
+    """The real ``TopicPort``."""
+
+    def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        """Nothing is sent yet."""
+        self._flow = flow.name
+        self.source, self.target = settings.clusters[flow.name.source], settings.clusters[flow.name.target]
+        self._client_id = f"{flow.name}|mirror-ray|topics"
+
+    async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
+        """See ``TopicPort``."""
+
+        def ask() -> tuple[ConfigAnswers, ConfigAnswers]:
+            with self._both(ClusterAdmin) as (source, target):
+                return (
+                    source.try_describe_topic_configs(list(remotes)),
+                    target.try_describe_topic_configs(sorted(set(remotes.values()))),
+                )
+
+        return await asyncio.to_thread(ask)
+
+    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, MirrorError | None]:
+        """See ``TopicPort``."""
+        return await self._on_target(ClusterAdmin, lambda admin: admin.alter_topic_configs(changes))
+
+    async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
+        """See ``TopicPort``."""
+
+        def ask() -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
+            with self._both(AclAdmin) as (source, target):
+                found = source.describe()
+                return found, None if found is None else target.describe()
+
+        return await asyncio.to_thread(ask)
+
+    async def source_groups(self) -> Collection[str]:
+        """See ``TopicPort``."""
+        cluster = Cluster(self.source, self._client_id)
+        try:
+            await cluster.refresh(())
+            return (await list_groups(Coordinators(cluster))).groups
+        finally:
+            await cluster.close()
+
+    async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
+        """See ``TopicPort``."""
+        return await self._on_target(
+            AclAdmin, lambda admin: {**admin.create(changes.create), **admin.delete(changes.delete)}
+        )
+
+    async def audit(self, changes: Sequence[Change]) -> None:
+        """See ``TopicPort``."""
+        await append_changes(self.target, self._flow.source, changes)
+
+    async def _on_target(self, kind: type[_C], act: Callable[[_C], _T]) -> _T:
+        def run() -> _T:
+            with closing(kind(self.target, self._client_id)) as admin:
+                return act(admin)
+
+        return await asyncio.to_thread(run)
+
+    @contextmanager
+    def _both(self, kind: type[_C]) -> Iterator[tuple[_C, _C]]:
+        with ExitStack() as stack:
+            source, target = (
+                stack.enter_context(closing(kind(cluster, self._client_id))) for cluster in (self.source, self.target)
+            )
+            yield source, target

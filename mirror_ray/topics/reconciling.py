@@ -1,0 +1,152 @@
+"""Looks at both clusters of a flow for drift, and brings the target back where it is asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordination.state import FlowMemory, decode, state_topic
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.state import read_state
+from mirror_ray.model.change import Change
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.topics.acl_sync import AclChanges, acl_changes, flow_acls
+from mirror_ray.topics.comparing import Pair
+from mirror_ray.topics.drift import Drift, Expected, Finding, Remedies, find_acl_drift, find_drift, unknown
+from mirror_ray.topics.port import KafkaTopicPort, carried_source_groups
+from mirror_ray.topics.selection import acl_rules, config_filter, replication_rules
+from mirror_ray.topics.survey import survey
+
+_CLIENT_ID = "mirror-ray-drift"
+
+
+async def find(
+    settings: MirrorSettings, flow: FlowSettings, only: Collection[str], reasons: Mapping[str, str], *, every: bool
+) -> Drift:
+    """All drift of a flow; nothing is changed.
+
+    Args:
+        settings: With the flow's clusters.
+        flow: Whose topics.
+        only: These source topics alone; empty: all.
+        reasons: What a running system says of topics that it does not copy.
+        every: Configs and ACLs count although the flow does not keep them in step.
+
+    Raises:
+        MirrorError: A cluster can't be reached, or the flow does not copy one of ``only``.
+    """
+    pairs, (brokers, memory) = await asyncio.gather(
+        survey(settings, flow, only, reasons), asyncio.to_thread(_target, settings, flow)
+    )
+    remotes = Counter(pair.remote_topic for pair in pairs if pair.topic is not None)
+    partitions = memory.partitions.items()
+    shared = {record.target_topic for _, record in partitions if record.shared}
+    expected = Expected(
+        configs=config_filter(flow),
+        replication_factor=flow.topics.replication_factor,
+        brokers=brokers,
+        shared=shared | {remote for remote, sources in remotes.items() if sources > 1},
+        copied_into={partition.topic: record.target_topic for partition, record in partitions},
+    )
+    findings, remedies = find_drift(pairs, expected)
+    if every or flow.topics.sync_acls_enabled:
+        findings += await _acl_findings(settings, flow, pairs, memory, remedies, restricted=bool(only))
+    drift = Drift(findings=findings, remedies=remedies)
+    return drift if every or flow.topics.sync_configs_enabled else drift.without({"config"})
+
+
+async def _acl_findings(
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    pairs: Sequence[Pair],
+    memory: FlowMemory,
+    remedies: Remedies,
+    *,
+    restricted: bool,
+) -> tuple[Finding, ...]:
+    port = KafkaTopicPort(settings, flow)
+    try:
+        source, target = await port.acls()
+        if source is None or target is None:
+            return ()
+        groups = await carried_source_groups(port, flow, source)
+    except MirrorError as error:
+        return (unknown("-", "ACLs", str(error)),)
+    remotes = {pair.topic: pair.remote_topic for pair in pairs if pair.topic is not None}
+    rules = acl_rules(flow)
+    wanted = flow_acls(source, replication_rules(flow), remotes, groups, rules)
+    changes = acl_changes(wanted, target, memory.acls, rules)
+    if restricted:
+        named = set(remotes.values())
+        changes = AclChanges(
+            create=tuple(each for each in changes.create if each.name in named),
+            delete=tuple(each for each in changes.delete if each.name in named),
+        )
+    return find_acl_drift(changes, remedies)
+
+
+def _target(settings: MirrorSettings, flow: FlowSettings) -> tuple[int, FlowMemory]:
+    """How many brokers the target has, and the flow's state."""
+    cluster, topic = settings.clusters[flow.name.target], state_topic(flow.name.source)
+    with closing(ClusterAdmin(cluster, _CLIENT_ID)) as admin:
+        seen = admin.overview()
+    return seen.brokers, decode(read_state(cluster, topic)) if topic in seen.topics else FlowMemory()
+
+
+async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies) -> list[str]:
+    """Carry out remedies, and write them into the audit topic; why, of each that could not be.
+
+    Raises:
+        OSError, MirrorError: The target can't be reached: what was not done is found again by ``find``.
+    """
+    port = KafkaTopicPort(settings, flow)
+    outcomes: dict[str, MirrorError | None] = {}
+
+    def topics() -> dict[str, MirrorError | None]:
+        with closing(ClusterAdmin(settings.clusters[flow.name.target], _CLIENT_ID)) as admin:
+            return admin.create_topics(remedies.create) | admin.create_partitions(remedies.extend)
+
+    outcomes |= await asyncio.to_thread(topics)
+    if remedies.alter:
+        outcomes |= await port.alter_configs(
+            {remote: {each.key: each.after for each in changes} for remote, changes in remedies.alter.items()}
+        )
+    if remedies.acls:
+        acls = await port.change_acls(AclChanges(create=tuple(remedies.acls)))
+        outcomes |= {str(acl): error for acl, error in acls.items()}
+    done = list(_changes(flow, remedies, {name for name, error in outcomes.items() if error is None}))
+    if done:
+        await port.audit(done)
+    return [f"{name}: {error}" for name, error in outcomes.items() if error is not None]
+
+
+def _changes(flow: FlowSettings, remedies: Remedies, done: Collection[str]) -> Iterator[Change]:
+    def change(subject: str, what: str, before: str | None, after: str | None, why: str) -> Change:
+        return Change(
+            time_ms=now_ms,
+            by=f"drift --reconcile of {flow.name}",
+            cluster=flow.name.target,
+            subject=subject,
+            what=what,
+            before=before,
+            after=after,
+            why=why,
+        )
+
+    now_ms = int(time.time() * 1000)
+    for topic in remedies.create:
+        if topic.name in done:
+            yield change(f"topic {topic.name}", "topic", None, f"{topic.partitions} partitions", "missing")
+    for name, partitions in remedies.extend.items():
+        if name in done:
+            yield change(f"topic {name}", "partitions", None, str(partitions), "the source has more")
+    for remote, configs in remedies.alter.items():
+        if remote in done:
+            yield from (change(f"topic {remote}", each.key, each.before, each.after, each.why) for each in configs)
+    for acl in remedies.acls:
+        if str(acl) in done:
+            yield change(f"{acl.resource.lower()} {acl.name}", "ACL", None, str(acl), "on the source")

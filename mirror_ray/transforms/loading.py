@@ -1,0 +1,117 @@
+"""From the configuration to transforms: ``package.module:name`` and options."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from mirror_ray.model.filters import compile_patterns
+from mirror_ray.transforms.chain import Chain, Step
+
+_ADVICE = (
+    "name a class of yours as package.module:Class, importable where mirror-ray and its actors run, or one of "
+    "mirror_ray.transforms:MaskJsonFields, FilterByKey, InsertHeader (docs/transforms.md)"
+)
+
+
+class StepValues(Protocol):
+    """What is loaded; ``TransformStep`` of the settings has it."""
+
+    @property
+    def type(self) -> str:
+        """``package.module:name``."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Keyword arguments of the class."""
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Patterns of the source topics that it is for."""
+
+
+First = Callable[[str], tuple[Step, str] | None]
+
+
+class Chains:
+    """The chains of a flow's topics; each transform is built once."""
+
+    def __init__(
+        self,
+        steps: Sequence[StepValues],
+        first: First | None = None,
+        exempt: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Load all of them. ``first``: what a topic's records go through before them, with what tells it apart.
+
+        ``exempt``: topics that none of all these is for, whatever patterns say.
+
+        Raises:
+            ValueError: One can't be loaded; the text says what to do.
+        """
+        self._exempt = exempt
+        self._steps = [(compile_patterns(each.topics), load_step(each), _identity(each)) for each in steps]
+        self._first = first
+        self._known: dict[str, Chain | None] = {}
+
+    def chain(self, topic: str) -> Chain | None:
+        """The transforms of a source topic; None: its records stay as they are."""
+        if topic not in self._known:
+            self._known[topic] = None if self._exempt(topic) else self._find(topic)
+        return self._known[topic]
+
+    def identity(self, topic: str) -> str:
+        """Tells what comes out of a topic's records; empty: what goes in."""
+        chain = self.chain(topic)
+        return "" if chain is None else chain.identity
+
+    def _find(self, topic: str) -> Chain | None:
+        first = self._first(topic) if self._first is not None else None
+        found: list[tuple[Step, object]] = [] if first is None else [first]
+        found += [
+            (step, options)
+            for pattern, step, options in self._steps
+            if pattern is not None and pattern.fullmatch(topic)
+        ]
+        if not found:
+            return None
+        named = " + ".join(f"{step.name} {step.transform.version}" for step, _ in found)
+        purity = "" if all(step.transform.pure for step, _ in found) else ", not pure"
+        digest = hashlib.sha256(json.dumps([options for _, options in found]).encode()).hexdigest()[:12]
+        return Chain(tuple(step for step, _ in found), f"{named} ({digest}{purity})")
+
+
+def load_step(values: StepValues) -> Step:
+    """Import and build one transform.
+
+    Raises:
+        ValueError: It can't be imported, does not take the options, or does not say its version and whether it is pure.
+    """
+    module_name, _, name = values.type.partition(":")
+    if not module_name or not name:
+        raise ValueError(f"{values.type!r} is not of the form package.module:name; {_ADVICE}")
+    try:
+        found = getattr(importlib.import_module(module_name), name)
+    except Exception as error:
+        raise ValueError(f"{values.type} can't be imported ({type(error).__name__}: {error}); {_ADVICE}") from error
+    try:
+        built = found(**values.options)
+    except Exception as error:
+        raise ValueError(f"{values.type} can't be built from its options: {error}") from error
+    if not callable(built):
+        raise ValueError(f"{values.type} gives nothing to call with records; {_ADVICE}")  # noqa: TRY004
+    version, pure = getattr(built, "version", None), getattr(built, "pure", None)
+    if not isinstance(version, str) or not version or not isinstance(pure, bool):
+        raise ValueError(
+            f"{values.type} must say version (a text that changes whenever its results do) and pure (True or False: "
+            "whether a record's result depends on that record alone)"
+        )
+    return Step(values.type, built)
+
+
+def _identity(values: StepValues) -> tuple[str, str]:
+    options = json.dumps(dict(values.options), sort_keys=True, default=str)
+    return values.type, options

@@ -1,0 +1,151 @@
+"""Transforms that are there already. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from mirror_ray.transforms.record import Headers, Record
+from mirror_ray.transforms.transform import Result, Transform
+
+
+class MaskJsonFields(Transform):
+    """Replaces fields of JSON values.
+
+    Options:
+        fields: Their paths, as a list or separated by commas: ``user.email`` is the ``email`` in the object ``user``.
+            In a list every element is looked into.
+        replacement: What to put there; by default ``***``.
+
+    A value that is no JSON, or no UTF-8, is an error of its record. Where no field is found the value stays as it is,
+    byte by byte; else it is written anew, without blanks, each number in Python's notation. Tombstones pass.
+    """
+
+    version = "1"
+    pure = True
+
+    def __init__(self, fields: str | Sequence[str], replacement: object = "***") -> None:
+        """See the class.
+
+        Raises:
+            ValueError: A path is empty.
+        """
+        listed = fields.split(",") if isinstance(fields, str) else fields
+        self._paths = [path.strip().split(".") for path in listed]
+        if not self._paths or not all(all(path) for path in self._paths):
+            raise ValueError(f"fields: {fields!r} holds no path, or an empty one")
+        self._replacement = replacement
+        self._decode = json.JSONDecoder().decode
+        self._encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+    def __call__(self, records: Sequence[Record]) -> list[Result]:
+        """Mask each value."""
+        return [self._masked(record) for record in records]
+
+    def _masked(self, record: Record) -> Result:
+        value = record.value
+        if value is None:
+            return record
+        try:
+            document = self._decode(str(value, "utf-8"))
+            found = False
+            for path in self._paths:
+                found |= self._replace(document, path, 0)
+            return record._replace(value=self._encode(document).encode()) if found else record
+        except (ValueError, RecursionError) as error:
+            return error
+
+    def _replace(self, node: object, path: list[str], at: int) -> bool:
+        """Whether there was something to replace."""
+        if isinstance(node, list):
+            # All of them, not only up to the first that has the field.
+            found = [self._replace(each, path, at) for each in node]
+            return any(found)
+        name = path[at]
+        if not isinstance(node, dict) or name not in node:
+            return False
+        if at + 1 < len(path):
+            return self._replace(node[name], path, at + 1)
+        node[name] = self._replacement
+        return True
+
+
+class FilterByKey(Transform):
+    """Keeps the records whose key matches a regular expression as a whole, and leaves out the others.
+
+    Options:
+        pattern: The expression, as Python has them; keys are read as UTF-8.
+        drop: ``true`` leaves out the records that match, and keeps the others.
+
+    A record without a key matches nothing.
+    """
+
+    version = "1"
+    pure = True
+
+    def __init__(self, pattern: str, drop: bool | str = False) -> None:
+        """See the class.
+
+        Raises:
+            ValueError: The pattern is none, or ``drop`` is neither true nor false.
+        """
+        try:
+            self._matches = re.compile(pattern).fullmatch
+        except re.error as error:
+            raise ValueError(f"pattern: {pattern!r} is no regular expression: {error}") from error
+        self._drop = _truth("drop", drop)
+
+    def __call__(self, records: Sequence[Record]) -> list[Result]:
+        """Keep or leave out each record."""
+        matches, drop = self._matches, self._drop
+        return [
+            record
+            if (record.key is not None and matches(str(record.key, "utf-8", "surrogateescape")) is not None) is not drop
+            else None
+            for record in records
+        ]
+
+
+class InsertHeader(Transform):
+    """Adds a header to each record, behind those that it has.
+
+    Options:
+        name: The header's name.
+        value: Its value, written as UTF-8.
+        replace: ``true`` takes away headers of that name first.
+    """
+
+    version = "1"
+    pure = True
+
+    def __init__(self, name: str, value: str, replace: bool | str = False) -> None:
+        """See the class.
+
+        Raises:
+            ValueError: The name is empty, or ``replace`` is neither true nor false.
+        """
+        if not name:
+            raise ValueError("name: it is empty")
+        self._name = name
+        self._header: Headers = ((name, str(value).encode()),)
+        self._replace = _truth("replace", replace)
+
+    def __call__(self, records: Sequence[Record]) -> list[Result]:
+        """Add it to each record."""
+        header, make = self._header, Record._make
+        if self._replace:
+            return [record._replace(headers=self._others(record.headers) + header) for record in records]
+        return [make((*record[:2], record[2] + header, *record[3:])) for record in records]
+
+    def _others(self, headers: Headers) -> Headers:
+        return tuple(each for each in headers if each[0] != self._name)
+
+
+def _truth(option: str, value: bool | str) -> bool:
+    """A switch, as a YAML or a properties file has it."""
+    if isinstance(value, bool):
+        return value
+    if value.strip().lower() not in ("true", "false"):
+        raise ValueError(f"{option}: {value!r} is not true or false")
+    return value.strip().lower() == "true"

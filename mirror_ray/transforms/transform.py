@@ -1,0 +1,33 @@
+"""What a user writes to change records on the way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from mirror_ray.transforms.record import Record
+
+#: What becomes of one record: itself or a changed one, None where it is left out, an exception where it can't be told.
+Result = Record | None | Exception
+
+
+class Transform(ABC):
+    """Changes, or leaves out, the records of a batch. Subclass it; the options of the configuration go to ``__init__``.
+
+    It is built once in each process for each flow, and called from one thread. It must be quick: while it runs, the
+    process copies nothing else.
+    """
+
+    #: Grows whenever the same record may come out in another way than before, for whatever reason.
+    version: ClassVar[str]
+    #: Whether what comes out of a record depends on that record and the options alone: not on its neighbours, on the
+    #: time, on chance, or on what was called before. Then copies are exactly once; else at least once.
+    pure: ClassVar[bool]
+
+    @abstractmethod
+    def __call__(self, records: Sequence[Record]) -> Sequence[Result]:
+        """One result for each record, in their order.
+
+        An exception that is raised, instead of returned in a record's place, has the records asked for one by one.
+        """

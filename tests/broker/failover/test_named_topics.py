@@ -1,0 +1,131 @@
+"""Groups of renamed and of merged topics fail over and come back between real brokers."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from mirror_ray.config.settings import GroupSettings, MirrorSettings, RenamePattern, TopicSettings
+from mirror_ray.failover.plan import Kind, Options, Step
+from mirror_ray.failover.run import Order, carry_out
+from mirror_ray.failover.steps import Timing
+from mirror_ray.model.names import FlowName
+from tests.support.clusters import Clusters
+from tests.support.groups import commit, committed, process
+from tests.support.kafka import Message, create_topic, produce
+from tests.support.local import LocalSystem, aside
+from tests.support.systems import settings_of
+
+pytestmark = pytest.mark.timeout(300)
+
+RECORDS = 120
+
+
+class Scene:
+    """Two topics of two and one partitions that are merged, and one that is renamed; with a group in both kinds."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        unique = uuid.uuid4().hex[:8]
+        self.flow = FlowName(f"A{unique}", f"B{unique}")
+        self.orders, self.returns, self.legacy = (f"{unique}-{name}" for name in ("orders", "returns", "legacy"))
+        self.merged, self.renamed = f"{unique}-sales", f"{unique}-new"
+        self.both, self.plain = f"g-{unique}-both", f"g-{unique}-plain"
+        self.a, self.b = clusters.a, clusters.b
+        for topic, partitions in ((self.orders, 2), (self.returns, 1), (self.legacy, 2)):
+            create_topic(self.a.confluent_config(), topic, partitions)
+            messages = [Message(f"{topic} {n}".encode(), partition=n % partitions) for n in range(RECORDS)]
+            produce(self.a.confluent_config(), topic, messages)
+        commit(self.a, self.both, {(self.orders, 0): 40, (self.orders, 1): 10, (self.returns, 0): 70})
+        commit(self.a, self.plain, {(self.legacy, 0): 13, (self.legacy, 1): 17})
+
+    def settings(self) -> MirrorSettings:
+        """The flow, of these topics and groups alone."""
+        topics = TopicSettings(
+            include=(self.orders, self.returns, self.legacy),
+            refresh_interval_s=1.0,
+            map={self.orders: self.merged, self.returns: self.merged},
+            rename=(RenamePattern(match="(.*)-legacy", to="$1-new"),),
+        )
+        groups = GroupSettings(
+            include=(self.both, self.plain),
+            emit_checkpoints_interval_s=0.2,
+            sync_offsets_interval_s=0.2,
+            refresh_interval_s=0.2,
+        )
+        clusters = {self.flow.source: self.a, self.flow.target: self.b}
+        return settings_of(clusters, str(self.flow), topics=topics, groups=groups)
+
+    def order(self, kind: Kind = "failover", **more: Any) -> Order:
+        """Without long waits."""
+        return Order(kind=kind, flow=self.flow, timing=Timing(quiet_s=0.3, catch_up_s=60.0), **more)
+
+    def unread(self) -> dict[str, list[bytes]]:
+        """What the groups have not processed when they stop."""
+        records = {
+            topic: [[f"{topic} {n}".encode() for n in range(p, RECORDS, count)] for p in range(count)]
+            for topic, count in ((self.orders, 2), (self.returns, 1), (self.legacy, 2))
+        }
+        orders, (returns,), legacy = (records[topic] for topic in (self.orders, self.returns, self.legacy))
+        return {
+            self.both: orders[0][40:] + orders[1][10:] + returns[70:],
+            self.plain: legacy[0][13:] + legacy[1][17:],
+        }
+
+
+async def caught_up(system: LocalSystem) -> None:
+    """All five partitions."""
+
+    async def done() -> bool:
+        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
+        return len(lines) == 5 and all(each.lag_records == 0 for each in lines)
+
+    await system.wait(done, "everything is copied")
+
+
+async def test_there_and_back(clusters: Clusters) -> None:
+    """A renamed topic's group does every record once; a merged one's leaves none out on either way."""
+    scene = await aside(lambda: Scene(clusters))
+    unread, config = scene.unread(), scene.settings()
+    async with LocalSystem(config, groups=True) as system:
+        await caught_up(system)
+        report = await carry_out(config, scene.order(), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        assert report.plan.results[Step.VERIFY].figures["different"] == []
+        there = {
+            scene.plain: await aside(lambda: process(scene.b, scene.plain, scene.renamed, 50)),
+            scene.both: await aside(lambda: process(scene.b, scene.both, scene.merged, 60)),
+        }
+        back = await carry_out(config, scene.order("failback"), system.coordinator)
+        assert back.plan.finished, back.plan.results
+        assert back.plan.results[Step.VERIFY].figures["different"] == []
+    again = await aside(lambda: process(scene.a, scene.plain, scene.legacy))
+    assert sorted(there[scene.plain] + again) == sorted(unread[scene.plain])
+    again = await aside(lambda: process(scene.a, scene.both, scene.orders))
+    again += await aside(lambda: process(scene.a, scene.both, scene.returns, partitions=1))
+    # What was read twice was read twice on the target: on the way back each topic has a place of its own.
+    assert set(unread[scene.both]) <= set(there[scene.both] + again)
+    assert not set(again) & set(there[scene.both])
+
+
+async def test_the_source_is_gone(clusters: Clusters) -> None:
+    """By checkpoints alone, groups go on where they were last seen, which for merged topics is the earlier place."""
+    scene = await aside(lambda: Scene(clusters))
+    unread, config = scene.unread(), scene.settings()
+    async with LocalSystem(config, groups=True) as system:
+        await caught_up(system)
+
+        async def synced() -> bool:
+            both = await aside(lambda: committed(scene.b, scene.both, scene.merged, 2))
+            plain = await aside(lambda: committed(scene.b, scene.plain, scene.renamed, 2))
+            return min(both.values()) >= 0 and plain == {0: 13, 1: 17}
+
+        await system.wait(synced, "groups are carried over")
+    report = await carry_out(config, scene.order(options=Options(source_is_gone=True)), None)
+    assert report.plan.finished, report.plan.results
+    origins = {place.origin.topic for place in report.places[scene.plain]}
+    assert origins == {scene.legacy}
+    plain = await aside(lambda: process(scene.b, scene.plain, scene.renamed))
+    assert sorted(plain) == sorted(unread[scene.plain])
+    assert set(unread[scene.both]) <= set(await aside(lambda: process(scene.b, scene.both, scene.merged)))

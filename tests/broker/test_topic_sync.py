@@ -1,0 +1,321 @@
+"""Configs and ACLs of remote topics follow their sources, on real brokers; upstream's tests of it are among these."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
+from typer.testing import CliRunner
+
+from mirror_ray.cli.app import app
+from mirror_ray.config.settings import MirrorSettings, TopicSettings
+from mirror_ray.devcluster import QUICK_START, DevCluster
+from mirror_ray.devcluster.security import DevSecurity
+from mirror_ray.model.internal_topics import audit_topic
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import cluster_settings
+from tests.support.kafka import alter_topic, create_topic, exists, produce, read_all, sample_messages
+from tests.support.local import LocalSystem, aside
+from tests.support.systems import settings_of
+
+_INTERVAL_S = 0.3
+
+
+@pytest.fixture(scope="module")
+def guarded_target() -> Iterator[DevCluster]:
+    """As ``guarded``, for the other side."""
+    with DevCluster("B", security=DevSecurity.plain(authorizer=True), jvm_options=QUICK_START) as cluster:
+        # Whoever reads has a group, though it commits nothing.
+        _grant(cluster, _acl("*", AclOperation.READ, resource=ResourceType.GROUP))
+        yield cluster
+
+
+@pytest.fixture
+def changes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts the requests that change configs or ACLs."""
+    counted: Counter[str] = Counter()
+
+    def counting(name: str, do: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*args: Any, **kwargs: Any) -> Any:
+            counted[name] += 1
+            return do(*args, **kwargs)
+
+        return count
+
+    for name in ("incremental_alter_configs", "alter_configs", "create_acls", "delete_acls"):
+        monkeypatch.setattr(AdminClient, name, counting(name, getattr(AdminClient, name)))
+    return counted
+
+
+def _settings(clusters: Clusters, topic: str, **topics: Any) -> MirrorSettings:
+    chosen = TopicSettings(
+        include=(topic,),
+        refresh_interval_s=0.5,
+        sync_configs_interval_s=_INTERVAL_S,
+        sync_acls_interval_s=_INTERVAL_S,
+        **topics,
+    )
+    settings = settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=chosen)
+    both = {"A": cluster_settings("A", clusters.a), "B": cluster_settings("B", clusters.b)}
+    return settings.model_copy(update={"clusters": both})
+
+
+def _configs(cluster: DevCluster, topic: str) -> dict[str, str]:
+    """What is set on the topic itself."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient(dict(cluster.confluent_config()))
+    found = admin.describe_configs([resource])[resource].result(20)
+    return {key: entry.value for key, entry in found.items() if entry.source == 1}
+
+
+async def _becomes(system: LocalSystem, cluster: DevCluster, topic: str, configs: dict[str, str]) -> None:
+    found: dict[str, str] = {}
+
+    async def done() -> bool:
+        found.clear()
+        found.update(await aside(lambda: _configs(cluster, topic)))
+        return found == configs
+
+    try:
+        await system.wait(done, f"configs of {topic} are {configs}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}; they are {found}") from None
+
+
+def _audited(cluster: DevCluster, subject: str) -> list[tuple[str, str | None, str | None]]:
+    """What was changed of it, from what to what."""
+    config = cluster.confluent_config()
+    records = read_all(config, audit_topic("A"))[0] if exists(config, audit_topic("A")) else []
+    found = [json.loads(record.value or b"") for record in records]
+    return [(each["what"], each["before"], each["after"]) for each in found if each.get("subject") == subject]
+
+
+async def _rounds(counted: Counter[str]) -> Counter[str]:
+    """What changes were asked for in the time of some rounds in which nothing differs."""
+    before = counted.copy()
+    await asyncio.sleep(5 * _INTERVAL_S)
+    return counted - before
+
+
+async def test_sync_topic_configs(clusters: Clusters, make_topic: TopicMaker, changes: Counter[str]) -> None:
+    """What the target overrides is put back, what is excluded stays; a second round sends no request.
+
+    Upstream: testSyncTopicConfigs, testReplicateTargetDefault.
+    """
+    own = {"delete.retention.ms": "1000", "retention.bytes": "1000"}
+    topic = make_topic(clusters.a, topic_config=own)
+    remote, a, b = f"A.{topic}", clusters.a.confluent_config(), clusters.b.confluent_config()
+    excluded = (r"delete\.retention\.ms", r"min\.insync\.replicas")
+    async with LocalSystem(_settings(clusters, topic, config_properties_exclude=excluded)) as system:
+        await system.caught_up(topic, 0)
+        await _becomes(system, clusters.b, remote, {"retention.bytes": "1000"})
+        await aside(lambda: alter_topic(b, remote, {"delete.retention.ms": "2000", "retention.bytes": "2000"}))
+        await _becomes(system, clusters.b, remote, {"delete.retention.ms": "2000", "retention.bytes": "1000"})
+        assert changes["incremental_alter_configs"] == 2
+        assert not await _rounds(changes)
+        await aside(lambda: alter_topic(a, topic, {"retention.bytes": None, "segment.bytes": "2000000"}))
+        await _becomes(system, clusters.b, remote, {"delete.retention.ms": "2000", "segment.bytes": "2000000"})
+
+        async def audited() -> bool:
+            return await aside(lambda: _audited(clusters.b, f"topic {remote}")) == [
+                ("retention.bytes", "2000", "1000"),
+                ("retention.bytes", "1000", None),
+                ("segment.bytes", None, "2000000"),
+            ]
+
+        await system.wait(audited, "the changes are in the audit topic")
+
+
+async def test_source_defaults_and_policies(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """``use.defaults.from = source`` sets them; a longer retention on the target may stay.
+
+    Upstream: testReplicateSourceDefault.
+    """
+    topic = make_topic(clusters.a)
+    remote = create_topic(
+        clusters.b.confluent_config(), f"A.{topic}", 1, topic_config={"retention.bytes": "1", "retention.ms": "-1"}
+    )
+    settings = _settings(
+        clusters,
+        topic,
+        config_properties_exclude=("(?!retention).*",),
+        use_defaults_from="source",
+        sync_configs_policy={"retention.ms": "floor"},
+    )
+    async with LocalSystem(settings) as system:
+        await _becomes(system, clusters.b, remote, {"retention.bytes": "-1", "retention.ms": "-1"})
+
+
+async def test_partitions_grow(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """From 10 to 11, with what is in the new one. Upstream: testCreatePartitionsUseProvidedForwardingAdmin."""
+    topic = make_topic(clusters.a, partitions=10)
+    admin = AdminClient(dict(clusters.a.confluent_config()))
+    async with LocalSystem(_settings(clusters, topic)) as system:
+        await system.caught_up(topic, 0)
+        await aside(lambda: admin.create_partitions([NewPartitions(topic, 11)])[topic].result(20))
+        await aside(lambda: produce(clusters.a.confluent_config(), topic, sample_messages(11, partitions=11)))
+
+        async def copied() -> bool:
+            held = await aside(lambda: read_all(clusters.b.confluent_config(), f"A.{topic}"))
+            return len(held) == 11 and all(len(records) == 1 for records in held.values())
+
+        await system.wait(copied, "a record in each of 11 partitions")
+
+
+def _acl(
+    topic: str,
+    operation: AclOperation,
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+    kind: type[AclBinding | AclBindingFilter] = AclBinding,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+    resource: ResourceType = ResourceType.TOPIC,
+) -> Any:
+    return kind(resource, topic, pattern, "User:alice", "*", operation, permission)
+
+
+def _grant(cluster: DevCluster, *acls: AclBinding) -> None:
+    admin = AdminClient(dict(cluster.confluent_config()))
+    for future in admin.create_acls(list(acls)).values():
+        future.result(20)
+
+
+def _revoke(cluster: DevCluster, *acls: AclBindingFilter) -> None:
+    admin = AdminClient(dict(cluster.confluent_config()))
+    for future in admin.delete_acls(list(acls)).values():
+        assert future.result(20)
+
+
+def _reads(cluster: DevCluster, topic: str) -> bool:
+    """Whether alice may. Refused for another reason than her rights is an error."""
+    try:
+        read_all(cluster.confluent_config("alice"), topic)
+    except KafkaException as refused:
+        if refused.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return False
+    return True
+
+
+async def _let_in(system: LocalSystem, cluster: DevCluster, topic: str, *, yes: bool) -> None:
+    async def so() -> bool:
+        return await aside(lambda: _reads(cluster, topic)) is yes
+
+    await system.wait(so, f"alice {'reads' if yes else 'is kept out of'} {topic}")
+
+
+async def test_acls_follow(guarded: DevCluster, guarded_target: DevCluster, make_topic: TopicMaker) -> None:
+    """Who may read the source may read the remote topic, and not write it; by a prefix and back again on request.
+
+    Upstream: testAclFiltering, testAclTransformation, testSyncTopicACLsUseProvidedForwardingAdmin.
+    """
+    clusters = Clusters(guarded, guarded_target)
+    topic = make_topic(guarded)
+    remote = f"A.{topic}"
+    await aside(lambda: produce(guarded.confluent_config(), topic, sample_messages(5)))
+    _grant(guarded, _acl(topic, AclOperation.ALL), _acl(topic, AclOperation.DESCRIBE_CONFIGS))
+    async with LocalSystem(_settings(clusters, topic)) as system:
+        await system.caught_up(topic, 5)
+        await _let_in(system, guarded_target, remote, yes=True)
+        with pytest.raises(AssertionError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await aside(
+                lambda: produce(
+                    guarded_target.confluent_config("alice"), remote, sample_messages(1), enable_idempotence=False
+                )
+            )
+        _revoke(guarded, _acl(topic, AclOperation.ALL, kind=AclBindingFilter))
+        await _rounds(Counter())
+        await _let_in(system, guarded_target, remote, yes=True)
+    prefixed = _acl(topic[:-3], AclOperation.READ, ResourcePatternType.PREFIXED)
+    _grant(guarded, prefixed)
+    wide = _settings(clusters, topic, sync_acls_patterns=True, sync_acls_revocations=True)
+    async with LocalSystem(wide) as system:
+        await system.wait(lambda: _gone(guarded_target, remote, "READ"), "the literal right is taken back")
+        await _let_in(system, guarded_target, remote, yes=True)
+        _revoke(guarded, _acl(topic[:-3], AclOperation.READ, ResourcePatternType.PREFIXED, AclBindingFilter))
+        await _let_in(system, guarded_target, remote, yes=False)
+
+
+async def test_denials_and_requests_are_counted(
+    guarded: DevCluster, guarded_target: DevCluster, make_topic: TopicMaker, changes: Counter[str]
+) -> None:
+    """A denial on the source keeps out on the target; once that stands, nothing more is asked for."""
+    clusters = Clusters(guarded, guarded_target)
+    topic = make_topic(guarded)
+    remote = f"A.{topic}"
+    await aside(lambda: produce(guarded.confluent_config(), topic, sample_messages(5)))
+    _grant(guarded, _acl(topic, AclOperation.READ), _acl("*", AclOperation.READ))
+    _grant(guarded_target, _acl(remote, AclOperation.READ))
+    async with LocalSystem(_settings(clusters, topic)) as system:
+        await system.caught_up(topic, 5)
+        await _let_in(system, guarded_target, remote, yes=True)
+        _grant(guarded, _acl(topic, AclOperation.READ, permission=AclPermissionType.DENY))
+        await _let_in(system, guarded_target, remote, yes=False)
+        assert not await _rounds(changes)
+    assert "*" not in {name for name, _ in _listed(guarded_target)}
+    _revoke(guarded, _acl("*", AclOperation.READ, kind=AclBindingFilter))
+
+
+def _listed(cluster: DevCluster) -> set[tuple[str, str]]:
+    """Names and operations of all ACLs of topics."""
+    every: Any = None
+    wanted = AclBindingFilter(
+        ResourceType.TOPIC, every, ResourcePatternType.ANY, every, every, AclOperation.ANY, AclPermissionType.ANY
+    )
+    admin = AdminClient(dict(cluster.confluent_config()))
+    found = admin.describe_acls(wanted).result(20)
+    return {(each.name, each.operation.name) for each in found}
+
+
+async def _gone(cluster: DevCluster, topic: str, operation: str) -> bool:
+    return (topic, operation) not in await aside(lambda: _listed(cluster))
+
+
+def test_drift_is_found_and_reconciled(clusters: Clusters, make_topic: TopicMaker, tmp_path: Path) -> None:
+    """The command names each thing, changes nothing by itself, and brings back what it can."""
+    topic = make_topic(clusters.a, partitions=3, topic_config={"retention.ms": "5000000"})
+    late = make_topic(clusters.a, topic_config={"cleanup.policy": "compact"})
+    b = clusters.b.confluent_config()
+    create_topic(b, f"A.{topic}", 2, topic_config={"retention.ms": "7000000"})
+    extra = create_topic(b, f"A.{topic}-old", 1)
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {clusters.a.bootstrap}\nB.bootstrap.servers = {clusters.b.bootstrap}\n"
+        f"A->B.enabled = true\nA->B.topics = {topic}, {late}\nheartbeats.replication.enabled = false\n"
+    )
+
+    def drift(*options: str) -> tuple[int, set[tuple[str, str, str]]]:
+        asked = ["drift", "A->B", topic, late, "--config", str(path), "--name", "nobody", "-o", "json", *options]
+        result = CliRunner().invoke(app, asked)
+        found = json.loads(result.stdout)["findings"]
+        return result.exit_code, {(each["kind"], each["remote_topic"], each["what"]) for each in found}
+
+    everything = {
+        ("partitions", f"A.{topic}", "partitions"),
+        ("config", f"A.{topic}", "retention.ms"),
+        ("missing", f"A.{late}", "topic"),
+    }
+    assert drift("--reconcile", "--dry-run") == (1, everything)
+    assert drift("--ignore", "config") == (1, {each for each in everything if each[0] != "config"})
+    assert drift("--reconcile", "--yes") == (0, set())
+    assert _configs(clusters.b, f"A.{topic}") == {"retention.ms": "5000000"}
+    assert _configs(clusters.b, f"A.{late}") == {"cleanup.policy": "compact"}
+    whole = CliRunner().invoke(app, ["drift", "A->B", "--config", str(path), "--name", "nobody"])
+    assert whole.exit_code == 1
+    assert ["extra", extra] in [line.split()[:2] for line in whole.stdout.splitlines()]

@@ -1,0 +1,95 @@
+"""A filter that leaves out two records of three, while replicators and the target's broker are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from bisect import bisect_left
+
+import pytest
+
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.transforms.loading import Chains
+from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
+from tests.support.carrying import carrier, commit_many, internal_topics, standings
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import Replicated
+from tests.support.kafka import read_placed
+from tests.support.transforms import THIRD, of_the_third, transforms
+
+RECORDS = 30_000
+GROUPS = 100
+SETTINGS = transforms(THIRD)
+
+
+@pytest.mark.timeout(300)
+async def test_nothing_lost_nothing_doubled_and_groups_where_they_belong(
+    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
+) -> None:
+    """Taken over from the first anchor, an old one and the last one; producers of last year's records are forgotten."""
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
+    fill(clusters.a, topic, RECORDS, 365)
+    pair = Clusters(clusters.a, fragile)
+    internal_topics(pair)
+    async with Replicated(clusters.a, fragile) as flow:
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
+        identity = Chains(SETTINGS.steps).identity(topic)
+        history: list[dict[TopicPartition, Anchor]] = [{}]
+        for turn in range(4):
+            engine = await flow.engine(fetch=SMALL_FETCHES, transforms=SETTINGS)
+            anchors = (history[0], history[len(history) // 2], history[-1])[turn % 3]
+            engine.assign(await flow.assignments([topic], anchors, transforms=identity))
+            await more_copied(engine, 1_000)
+            if turn == 1:
+                fragile.brokers[0].kill()
+                await asyncio.to_thread(fragile.brokers[0].start)
+                await more_copied(engine, 500)
+            history.append({partition: report.anchor for partition, report in engine.reports.items()})
+            assert engine.stops == []
+            await engine.crash()
+        engine = await flow.engine(transforms=SETTINGS)
+        engine.assign(await flow.assignments([topic], history[1], transforms=identity))
+        await engine.caught_up(60)
+        await engine.stop()
+        assert engine.stops == []
+    pairs = _pairs(clusters.a, fragile, topic, remote)
+    await _groups_stand_at_their_records(pair, pairs)
+
+
+def _pairs(
+    source: DevCluster, target: DevCluster, topic: str, remote: str
+) -> dict[TopicPartition, list[tuple[int, int]]]:
+    """Source and target offset of every record; all that should be there are, once and in order."""
+    found: dict[TopicPartition, list[tuple[int, int]]] = {}
+    there = read_placed(target.confluent_config(), remote)
+    for number, records in read_placed(source.confluent_config(), topic).items():
+        kept = [(offset, each) for offset, each in records if of_the_third(each.value)]
+        wanted = [each._replace(headers=(*each.headers, ("kept", b"yes"))) for _, each in kept]
+        assert [each for _, each in there[number]] == wanted
+        found[TopicPartition(topic, number)] = [
+            (offset, place) for (offset, _), (place, _) in zip(kept, there[number], strict=True)
+        ]
+    return found
+
+
+async def _groups_stand_at_their_records(pair: Clusters, pairs: dict[TopicPartition, list[tuple[int, int]]]) -> None:
+    """Each at its very record, or at the next one that is there."""
+    dice = random.Random(7)
+    groups = {
+        f"{next(iter(pairs)).topic}-{number}": {
+            each: dice.randint(0, found[-1][0] + 1) for each, found in pairs.items()
+        }
+        for number in range(GROUPS)
+    }
+    await commit_many(pair.a, groups)
+    async with carrier(pair, f"{next(iter(pairs)).topic}-.*", transforms=SETTINGS) as carrying:
+        await carrying.round()
+        places = standings(carrying)
+    for group, offsets in groups.items():
+        for partition, offset in offsets.items():
+            place, found = places[group, partition], pairs[partition]
+            at = bisect_left(found, (offset, -1))
+            wanted = found[at][1] if at < len(found) else found[-1][1] + 1
+            assert (place.target_offset, place.exact) == (wanted, True), (group, partition, offset, place)

@@ -1,0 +1,92 @@
+"""Gaps of a map whose records went through transforms: read by the right ones, or told as not exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.segment import Segment, SegmentBlock
+from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.gap import GapReader
+from mirror_ray.offsets.made_by import MadeBy
+from mirror_ray.offsets.segments import Between, Exact, Position, SegmentMap
+from mirror_ray.records.batch import iter_batches
+from mirror_ray.records.segment_block import decode_block, encode_key, encode_value
+from mirror_ray.transforms.loading import Chains
+from tests.support.batches import batch
+from tests.support.transforms import THIRD, of_the_third, suffix, transforms
+
+SOURCE = TopicPartition("orders", 0)
+STEPS = transforms(THIRD).steps
+IDENTITY = Chains(STEPS).identity("orders")
+
+
+def _block(first: int, epoch: int, made_by: str, number: int = 0) -> SegmentBlock:
+    return SegmentBlock(
+        source=SOURCE,
+        source_topic_id=TopicId("s"),
+        target_topic_id=TopicId("t"),
+        epoch=epoch,
+        segments=(Segment(first, number, 0, number),),
+        source_next=first,
+        transforms=made_by,
+    )
+
+
+def _page(*blocks: SegmentBlock) -> Page:
+    book = SegmentBook()
+    for block in blocks:
+        assert decode_block(encode_key(block.key), encode_value(block)) == block
+        book.apply(block)
+    page = book.find(SOURCE)
+    assert page is not None
+    return page
+
+
+def _read(page: Page, gap: Between, steps: Sequence[object] = STEPS) -> SegmentMap | str:
+    made_by = MadeBy(lambda: Chains(steps), lambda text: None)  # type: ignore[arg-type]
+    reader = GapReader(gap, read_committed=True, copied=made_by.of(SOURCE, page, gap))
+    data = batch(100, [(n, b"%d" % (100 + n)) for n in range(60)])
+    reader.take(iter_batches(memoryview(bytearray(data))), [])
+    return reader.finish()
+
+
+KEPT = [offset for offset in range(100, 160) if of_the_third(b"%d" % offset)]
+GAP = Between(Position(100, 7, 7), Position(160, 7 + len(KEPT), 7 + len(KEPT)))
+
+
+def test_every_place_in_a_gap_is_known_by_the_transforms() -> None:
+    """Of a record that was left out, the next one's."""
+    found = _read(_page(_block(90, 1, IDENTITY)), GAP)
+    assert isinstance(found, SegmentMap)
+    for offset in range(KEPT[-1] + 1):
+        wanted = 7 + sum(kept < offset for kept in KEPT)
+        assert found.to_target(offset) == Exact(wanted) or offset < 100
+
+
+@pytest.mark.parametrize(
+    ("blocks", "steps"),
+    [
+        ([_block(90, 1, IDENTITY)], transforms(suffix()).steps),
+        ([_block(90, 1, IDENTITY)], ()),
+        ([_block(90, 1, IDENTITY)], transforms(("tests.support.transforms:Missing", {})).steps),
+        ([_block(90, 1, ""), _block(120, 2, IDENTITY, 9)], STEPS),
+        ([_block(90, 1, IDENTITY), _block(120, 2, "", 9)], STEPS),
+    ],
+    ids=["others", "none", "not there", "since later", "not any more"],
+)
+def test_other_transforms_than_made_the_records_tell_nothing(
+    blocks: Sequence[SegmentBlock], steps: Sequence[object]
+) -> None:
+    """Then all records are counted, which does not come out: the place is not exact, and never a wrong one."""
+    assert _read(_page(*blocks), GAP, steps) == (
+        f"of {len(KEPT)} records that were copied between source offsets 100 and 160, 60 are there: transforms left "
+        "some out"
+    )
+
+
+def test_a_copy_that_begins_anew_earlier_is_made_by_the_same() -> None:
+    """What is known begins there, too."""
+    assert _page(_block(90, 1, IDENTITY), _block(40, 2, IDENTITY)).since == 40
