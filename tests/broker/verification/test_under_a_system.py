@@ -29,7 +29,8 @@ async def verdict(settings: MirrorSettings, topic: str, system: LocalSystem | No
 
 def settings(clusters: Clusters, topic: str, policy: str) -> MirrorSettings:
     """A flow of one topic that answers all troubles by ``policy``."""
-    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5)
+    # What a remote topic refuses is set on it alone; the sync of configs would take it back.
+    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5, sync_configs_enabled=False)
     return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics, trouble={"policy": policy})
 
 
