@@ -235,6 +235,7 @@ class FlowLedger:
                 foreign_to=record.foreign_to,
                 skip=record.skip if record.end_offset is None else (*record.skip, (record.end_offset, NO_END)),
                 transforms=record.transforms,
+                transforms_since=record.transforms_source_offset or 0,
                 end_offset=NO_END if record.end_offset is None else record.end_offset,
             )
             for partition, record in granted.items()

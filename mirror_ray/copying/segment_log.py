@@ -91,6 +91,7 @@ class SegmentLog:
             segments=tuple(each.segment() for each in segments),
             source_next=source_next,
             transforms=each.transforms,
+            transforms_since=each.transforms_since,
         )
 
 

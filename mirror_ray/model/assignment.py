@@ -49,6 +49,8 @@ class Assignment:
     compress_with: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
     #: Which transforms records go through, by ``Chain.identity``; empty: none.
     transforms: str = ""
+    #: From which source offset on they made all that was copied.
+    transforms_since: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

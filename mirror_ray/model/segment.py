@@ -48,6 +48,8 @@ class SegmentBlock:
     source_next: int
     #: What the target's records were made by (``Chain.identity``); empty: they are the source's.
     transforms: str = ""
+    #: From which source offset on that holds for all that was copied, by this replicator or by others before.
+    transforms_since: int = 0
 
     @property
     def key(self) -> BlockKey:

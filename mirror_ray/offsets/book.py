@@ -29,14 +29,6 @@ class Page:
     transforms: str = ""
     since: int = 0
 
-    def copied_by(self, block: SegmentBlock) -> None:
-        """Note by which transforms the records of a block were made."""
-        first = block.segments[0].source
-        if block.transforms != self.transforms:
-            self.transforms, self.since = block.transforms, first
-        else:
-            self.since = min(self.since, first)
-
 
 class SegmentBook:
     """Takes blocks in the order of the topic.
@@ -76,13 +68,12 @@ class SegmentBook:
             if page is not None:
                 self._superfluous += page.blocks
             page = Page(block.source_topic_id, block.target_topic_id, block.epoch, SegmentMap(self._limit))
-            page.since = block.segments[0].source
             self._pages[block.source] = page
         # Of a block that has grown only what is new, and the segment that may have, is to be looked at.
         known = page.places.last_source if block.key in page.blocks else None
         if known is None:
             self._drop_cut(page, block.segments[0])
-        page.copied_by(block)
+        page.transforms, page.since = block.transforms, block.transforms_since
         page.epoch = block.epoch
         self._changes += 1
         page.version = self._changes

@@ -94,8 +94,7 @@ class GroupBook:
 
     def remember(self, partition: TopicPartition, checkpoint: Checkpoint, written: tuple[int, ...]) -> None:
         """Take a checkpoint that somebody else emitted: an earlier life of ours, or MM2; by source partition."""
-        entry = self.entry(checkpoint.group, partition)
-        entry.checkpoint, entry.written, entry.told = checkpoint, written, written
+        _remember(self.entry(checkpoint.group, partition), checkpoint, written)
 
     def merged_entry(self, group: str, remote: TopicPartition) -> Entry:
         """The entry that stands for a group in a remote partition of several topics, made where there is none."""
@@ -108,7 +107,7 @@ class GroupBook:
     def remember_merged(self, checkpoint: Checkpoint, written: tuple[int, ...], sources: Mapping[str, int]) -> None:
         """As ``remember``, of a remote partition of several topics."""
         entry = self.merged_entry(checkpoint.group, checkpoint.partition)
-        entry.checkpoint, entry.written, entry.told = checkpoint, written, written
+        _remember(entry, checkpoint, written)
         entry.sources = entry.told_sources = dict(sources)
 
     def merge(
@@ -263,6 +262,12 @@ def decode_written(checkpoint: Checkpoint, headers: tuple[tuple[bytes, bytes | N
     if value is None or len(value) % 8:
         return (checkpoint.downstream_offset,)
     return struct.unpack(f">{len(value) // 8}q", value)
+
+
+def _remember(entry: Entry, checkpoint: Checkpoint, written: tuple[int, ...]) -> None:
+    entry.checkpoint, entry.written, entry.told = checkpoint, written, written
+    # Whoever was about to commit an offset before the one that stood there had seen the source go back.
+    entry.went_back = any(written[0] < before for before in written[1:])
 
 
 def _source_offset(entry: Entry) -> int | None:

@@ -1,7 +1,7 @@
 """The record of a flow's segments topic: one block of one partition's segments.
 
 Integers are columns, so that the producer's compression makes little of them. Where transforms made the records the
-value is of version 1, and ends with their identity.
+value is of version 1, and ends with their identity and the source offset since which they do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def encode_value(block: SegmentBlock) -> bytes:
     version = _TRANSFORMED if block.transforms else _VERSION
     head = pack(">hqi", version, block.source_next, count)
     columns = zip(*block.segments, strict=True)
-    end = string(block.transforms) if block.transforms else b""
+    end = string(block.transforms) + pack(">q", block.transforms_since) if block.transforms else b""
     return head + b"".join(pack(f">{count}q", *column) for column in columns) + end
 
 
@@ -59,7 +59,10 @@ def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
         raise CorruptRecordError(f"segment block value: its version is {version}, only 0 and 1 are known")
     source_next, count = values.numbers(_VALUE_HEAD)
     columns = [values.int64s(count) for _ in Segment._fields]
-    transforms = values.string() if version == _TRANSFORMED else ""
+    transforms, since = "", 0
+    if version == _TRANSFORMED:
+        transforms = values.string()
+        (since,) = values.int64s(1)
     values.end()
     segments = tuple(map(Segment, *columns))
     if not segments or segments[0].source != first:
@@ -72,4 +75,5 @@ def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
         segments=segments,
         source_next=source_next,
         transforms=transforms,
+        transforms_since=since,
     )

@@ -80,6 +80,7 @@ async def test_transforms_change_where_all_is_accounted_for(world: World) -> Non
     await copied_and_ended(world, coordinator, end=50)
     await started(world, steps(suffix("b")))
     after = await assigned(world)
+    assert after.transforms_since == after.anchor.source_offset > before.transforms_since == 0
     assert after.transforms != before.transforms
     assert after.producer_id not in (-1, before.producer_id)
     assert (after.anchor.source_offset, after.anchor.target_offset) == (50, 50)

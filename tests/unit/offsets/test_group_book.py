@@ -134,5 +134,18 @@ class Carrying(RuleBasedStateMachine):
         assert self.target is None or self.foreign is not None or self.target <= 100 + self.copied
 
 
+def test_a_way_back_is_not_forgotten_with_whoever_saw_it() -> None:
+    """It had said that it would follow the source back, and died; the source has gone on since, but not as far."""
+    carrying = Carrying()
+    carrying.copies(2)
+    carrying.commits_on_source(2)
+    carrying.round("whole")
+    carrying.commits_on_source(0)
+    carrying.round("before the commit")
+    carrying.commits_on_source(1)
+    carrying.round("whole")
+    assert carrying.target == 101
+
+
 TestCarrying = Carrying.TestCase
 TestCarrying.settings = settings(max_examples=100, stateful_step_count=40)

@@ -23,7 +23,7 @@ STEPS = transforms(THIRD).steps
 IDENTITY = Chains(STEPS).identity("orders")
 
 
-def _block(first: int, epoch: int, made_by: str, number: int = 0) -> SegmentBlock:
+def _block(first: int, epoch: int, made_by: str, number: int = 0, since: int = 0) -> SegmentBlock:
     return SegmentBlock(
         source=SOURCE,
         source_topic_id=TopicId("s"),
@@ -32,6 +32,7 @@ def _block(first: int, epoch: int, made_by: str, number: int = 0) -> SegmentBloc
         segments=(Segment(first, number, 0, number),),
         source_next=first,
         transforms=made_by,
+        transforms_since=since if made_by else 0,
     )
 
 
@@ -72,7 +73,7 @@ def test_every_place_in_a_gap_is_known_by_the_transforms() -> None:
         ([_block(90, 1, IDENTITY)], transforms(suffix()).steps),
         ([_block(90, 1, IDENTITY)], ()),
         ([_block(90, 1, IDENTITY)], transforms(("tests.support.transforms:Missing", {})).steps),
-        ([_block(90, 1, ""), _block(120, 2, IDENTITY, 9)], STEPS),
+        ([_block(90, 1, ""), _block(120, 2, IDENTITY, 9, since=120)], STEPS),
         ([_block(90, 1, IDENTITY), _block(120, 2, "", 9)], STEPS),
     ],
     ids=["others", "none", "not there", "since later", "not any more"],
@@ -87,6 +88,7 @@ def test_other_transforms_than_made_the_records_tell_nothing(
     )
 
 
-def test_a_copy_that_begins_anew_earlier_is_made_by_the_same() -> None:
-    """What is known begins there, too."""
-    assert _page(_block(90, 1, IDENTITY), _block(40, 2, IDENTITY)).since == 40
+def test_what_nobody_told_before_is_read_all_the_same() -> None:
+    """Replicators that were killed before they told anything: the next one says since when the transforms hold."""
+    assert isinstance(_read(_page(_block(160, 3, IDENTITY, 9)), GAP), SegmentMap)
+    assert isinstance(_read(_page(_block(160, 3, IDENTITY, 9, since=101)), GAP), str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,8 @@ from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.records.segment_block import decode_block, encode_key, encode_value
 
 NUMBER = st.integers(-1, 2**63 - 1)
-BLOCKS = st.builds(
+MADE_BY = st.one_of(st.just(("", 0)), st.tuples(st.text(min_size=1, max_size=20), NUMBER))
+PLAIN = st.builds(
     SegmentBlock,
     source=st.builds(TopicPartition, st.text(max_size=20), st.integers(0, 2**31 - 1)),
     source_topic_id=st.text(max_size=22).map(TopicId),
@@ -22,6 +24,9 @@ BLOCKS = st.builds(
     epoch=NUMBER,
     segments=st.lists(st.builds(Segment, NUMBER, NUMBER, NUMBER, NUMBER), min_size=1, max_size=9).map(tuple),
     source_next=NUMBER,
+)
+BLOCKS = st.builds(
+    lambda block, made_by: replace(block, transforms=made_by[0], transforms_since=made_by[1]), PLAIN, MADE_BY
 )
 
 
