@@ -28,7 +28,7 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 #: In the order to run them: what takes minutes begins first, so that two workers end together.
-TIERS = ("spark", "end_to_end", "ray", "broker", "compat", "model", "unit", "chaos")
+TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "unit", "timed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -93,6 +93,17 @@ def make_topic() -> TopicMaker:
 def third_cluster() -> Iterator[DevCluster]:
     """Cluster C, for topologies of three; shared like A and B."""
     with DevCluster("C", jvm_options=QUICK_START) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[DevCluster]:
+    """A cluster of one broker, to be killed and started again.
+
+    It looks for producers to forget, those of old records, five times a second instead of every ten minutes.
+    """
+    forgetful = {"producer.id.expiration.check.interval.ms": "200"}
+    with DevCluster("fragile", server_properties=forgetful, jvm_options=QUICK_START) as cluster:
         yield cluster
 
 
