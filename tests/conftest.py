@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.devcluster.clusters import start_all
+from tests.support.class_archive import share_classes
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic
 
@@ -61,6 +62,7 @@ def clusters() -> Iterator[Clusters]:
     Both have a heartbeats topic from the start, as any running flow leaves one behind: a test that trips over
     it must not depend on which tests ran before.
     """
+    share_classes()
     pair = Clusters(DevCluster("A", jvm_options=QUICK_START), DevCluster("B", jvm_options=QUICK_START))
     try:
         start_all(pair)
