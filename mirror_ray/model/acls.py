@@ -31,6 +31,11 @@ class Acl:
         on = f"{kind}{self.resource.lower()} {self.name}"
         return f"{self.permission} {self.principal} {self.operation} on {on}{where}"
 
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it holds for more than one name: of a prefix, or every one."""
+        return self.pattern == "PREFIXED" or self.name == EVERY
+
     def covers(self, name: str) -> bool:
         """Whether it holds for a topic, or group, of this name."""
         if self.pattern == "PREFIXED":

@@ -66,7 +66,7 @@ def wanted_acls(
     writers = _by_remote(topics)
 
     def names(acl: Acl) -> Iterator[str]:
-        if acl.pattern == "LITERAL" and acl.name != EVERY:
+        if not acl.is_pattern:
             yield acl.name
         elif rules.patterns:
             prefix = prefixes.get(acl)
@@ -173,8 +173,7 @@ def _given(
 def _group_acls(source: Iterable[Acl], groups: Collection[str], rules: AclRules) -> Iterator[Acl]:
     """Groups keep their names."""
     for acl in source:
-        literal = acl.pattern == "LITERAL" and acl.name != EVERY
-        if acl.resource == "GROUP" and (literal or rules.patterns):
+        if acl.resource == "GROUP" and (rules.patterns or not acl.is_pattern):
             yield from (replace(acl, name=group, pattern="LITERAL") for group in groups if acl.covers(group))
 
 

@@ -1,7 +1,8 @@
 """A flow's topics on both sides: what differs, and what of it should not. Pure.
 
-Counted as drift: a remote topic that is missing, another number of partitions, and a config that is kept as on the
-source. Sizes, offsets and replication factors may differ: retention, compression, lag and the brokers are each side's.
+Counted as drift: a remote topic that is missing, or named otherwise than before, another number of partitions, and
+configs and ACLs that are kept as on the source. Sizes, offsets and replication factors may differ: retention,
+compression, lag and the brokers are each side's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mirror_ray.model.filters import ConfigPropertyFilter
+from mirror_ray.model.naming import NamedBy
 from mirror_ray.model.topics import ConfigSource, ConfigValue
+from mirror_ray.topics.acl_comparing import AclPair
 from mirror_ray.topics.config_sync import config_changes, may_differ
 from mirror_ray.topics.remote import Configs
 
@@ -83,6 +86,16 @@ class Pair:
     #: The partitions of the largest one, where other topics are copied into the same remote topic, so that its configs
     #: are its own; None: it is alone.
     most_partitions: int | None = None
+    #: What names the remote topic, and the other topics that are copied into it.
+    named_by: NamedBy = "policy"
+    beside: tuple[str, ...] = ()
+    #: What it was copied into so far, by the flow's state; None: it was not, or that is not known.
+    copied_into: str | None = None
+
+    @property
+    def name_before(self) -> str | None:
+        """The remote topic so far, where it would be another one now: the flow does not copy the topic meanwhile."""
+        return self.copied_into if self.copied_into != self.remote_topic else None
 
     @property
     def partitions(self) -> int:
@@ -114,6 +127,7 @@ class TopicComparison:
     partitions_differ: bool = False
     #: Those that are set, on either side, or differ.
     configs: tuple[ConfigPair, ...] = ()
+    acls: tuple[AclPair, ...] = ()
 
     @property
     def partitions(self) -> list[int]:
@@ -122,16 +136,41 @@ class TopicComparison:
         return sorted({number for side in sides if side is not None for number in side.partitions})
 
 
-def compare_topic(pair: Pair, configs: ConfigPropertyFilter, *, synced: bool) -> TopicComparison:
-    """Compare both sides of a topic; ``synced``: configs are to stay as on the source."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowComparison:
+    """All of a flow side by side."""
+
+    topics: list[TopicComparison]
+    #: Of groups, and of topics that do not exist yet.
+    other_acls: tuple[AclPair, ...] = ()
+    #: Why they are not.
+    acls_not_compared: str | None = None
+    #: What else is not known.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def drifted(self) -> bool:
+        """Whether anything differs that should not."""
+        return any(each.drift for each in self.topics) or any(each.drift for each in self.other_acls)
+
+
+def compare_topic(
+    pair: Pair, configs: ConfigPropertyFilter, *, synced: bool, acls: tuple[AclPair, ...] = ()
+) -> TopicComparison:
+    """Compare both sides of a topic; ``synced``: configs are to stay as on the source. ACLs are compared already."""
     source, remote = pair.source, pair.remote
     if source is None:
         return TopicComparison(pair=pair, state="extra")
+    if pair.name_before is not None:
+        other = f"it was copied into {pair.name_before} so far, and would be into {pair.remote_topic} now"
+        return TopicComparison(pair=pair, state="differs", drift=(other,))
+    rights = tuple(each.drift for each in acls if each.drift is not None)
     if remote is None:
         why = f": {pair.reason}" if pair.reason else ""
-        return TopicComparison(pair=pair, state="differs", drift=(f"{pair.remote_topic} is missing{why}",))
+        missing = f"{pair.remote_topic} is missing{why}"
+        return TopicComparison(pair=pair, state="differs", drift=(missing, *rights), acls=acls)
     if source.problems.get("topic") or remote.problems.get("topic"):
-        return TopicComparison(pair=pair, state="unknown")
+        return TopicComparison(pair=pair, state="differs" if rights else "unknown", drift=rights, acls=acls)
     drift: list[str] = []
     wanted = pair.partitions
     differ = wanted != len(remote.partitions)
@@ -145,9 +184,12 @@ def compare_topic(pair: Pair, configs: ConfigPropertyFilter, *, synced: bool) ->
             for each in compared
             if each.verdict == "differs"
         ]
+    drift += rights
     complete = source.configs is not None and remote.configs is not None
     state: TopicState = "differs" if drift else "equal" if complete else "unknown"
-    return TopicComparison(pair=pair, state=state, drift=tuple(drift), partitions_differ=differ, configs=compared)
+    return TopicComparison(
+        pair=pair, state=state, drift=tuple(drift), partitions_differ=differ, configs=compared, acls=acls
+    )
 
 
 def _compare_configs(

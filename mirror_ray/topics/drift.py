@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -77,8 +77,6 @@ class Expected:
     brokers: int
     #: Remote topics that others write to, too: their configs are their own.
     shared: Collection[str] = ()
-    #: Source topics that were copied before, with the names of their remote topics then.
-    copied_into: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_drift(pairs: Iterable[Pair], expected: Expected) -> tuple[tuple[Finding, ...], Remedies]:
@@ -113,14 +111,13 @@ def unknown(remote_topic: str, what: str, why: str) -> Finding:
 
 
 def _of_topic(pair: Pair, expected: Expected, remedies: Remedies) -> Iterator[Finding]:
-    before = expected.copied_into.get(pair.topic or "")
-    if before is not None and before != pair.remote_topic:
+    if pair.name_before is not None:
         yield Finding(
             kind="name",
             remote_topic=pair.remote_topic,
             what="name",
             expected=pair.remote_topic,
-            found=before,
+            found=pair.name_before,
             advice="restore the naming, or clear the flow's state of the topic: it is not copied meanwhile",
         )
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.naming import NamedBy
@@ -11,6 +12,13 @@ from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.topics.remote import Extension, RemoteTopicPlan
 
 _SHOWN = 5
+
+#: What names a topic, in words.
+NAMED_BY: Final[dict[NamedBy, str]] = {
+    "map": "topics.map",
+    "rename": "topics.rename",
+    "policy": "the replication policy",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +62,13 @@ def conflict(claims: Sequence[Claim]) -> str | None:
         return None
     if all(each.named_by == "map" or each.declared for each in claims):
         return None
-    shown = [f"{each.topic} ({each.flow}, by {_BY[each.named_by]})" for each in claims[:_SHOWN]]
+    shown = [f"{each.topic} ({each.flow}, by {NAMED_BY[each.named_by]})" for each in claims[:_SHOWN]]
     more = f" and {len(claims) - _SHOWN} more" if len(claims) > _SHOWN else ""
     remote = claims[0].remote
     return (
         f"{', '.join(shown)}{more} would all be copied into {remote}: give them different names, or say that it is"
         f" meant, by naming {remote} in shared.remote.topics (topics.shared_remote)"
     )
-
-
-_BY: dict[NamedBy, str] = {"map": "topics.map", "rename": "topics.rename", "policy": "the replication policy"}
 
 
 def conflicts(claims: Iterable[Claim]) -> dict[Claim, str]:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.state import read_state
 from mirror_ray.model.change import Change
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.topics.acl_sync import AclChanges, acl_changes, flow_acls
-from mirror_ray.topics.comparing import Pair
+from mirror_ray.topics.acl_sync import AclChanges
 from mirror_ray.topics.drift import Drift, Expected, Finding, Remedies, find_acl_drift, find_drift, unknown
-from mirror_ray.topics.port import KafkaTopicPort, carried_source_groups
-from mirror_ray.topics.selection import acl_rules, config_filter, replication_rules
-from mirror_ray.topics.survey import survey
+from mirror_ray.topics.port import KafkaTopicPort
+from mirror_ray.topics.selection import config_filter
+from mirror_ray.topics.survey import NoAuthorizer, Survey, survey, survey_acls
 
 _CLIENT_ID = "mirror-ray-drift"
 
@@ -39,62 +35,34 @@ async def find(
     Raises:
         MirrorError: A cluster can't be reached, or the flow does not copy one of ``only``.
     """
-    pairs, (brokers, memory) = await asyncio.gather(
-        survey(settings, flow, only, reasons), asyncio.to_thread(_target, settings, flow)
-    )
-    remotes = Counter(pair.remote_topic for pair in pairs if pair.topic is not None)
-    partitions = memory.partitions.items()
-    shared = {record.target_topic for _, record in partitions if record.shared}
+    seen = await survey(settings, flow, only, reasons)
     expected = Expected(
         configs=config_filter(flow),
         replication_factor=flow.topics.replication_factor,
-        brokers=brokers,
-        shared=shared | {remote for remote, sources in remotes.items() if sources > 1},
-        copied_into={partition.topic: record.target_topic for partition, record in partitions},
+        brokers=seen.brokers,
+        shared={record.target_topic for record in seen.memory.partitions.values() if record.shared}
+        | {pair.remote_topic for pair in seen.pairs if pair.beside},
     )
-    findings, remedies = find_drift(pairs, expected)
+    findings, remedies = find_drift(seen.pairs, expected)
+    if seen.memory_problem is not None:
+        findings += (unknown("-", "the flow's state", seen.memory_problem),)
     if every or flow.topics.sync_acls_enabled:
-        findings += await _acl_findings(settings, flow, pairs, memory, remedies, restricted=bool(only))
+        findings += await _acl_findings(settings, flow, seen, remedies, restricted=bool(only))
     drift = Drift(findings=findings, remedies=remedies)
     return drift if every or flow.topics.sync_configs_enabled else drift.without({"config"})
 
 
 async def _acl_findings(
-    settings: MirrorSettings,
-    flow: FlowSettings,
-    pairs: Sequence[Pair],
-    memory: FlowMemory,
-    remedies: Remedies,
-    *,
-    restricted: bool,
+    settings: MirrorSettings, flow: FlowSettings, seen: Survey, remedies: Remedies, *, restricted: bool
 ) -> tuple[Finding, ...]:
-    port = KafkaTopicPort(settings, flow)
     try:
-        source, target = await port.acls()
-        if source is None or target is None:
-            return ()
-        groups = await carried_source_groups(port, flow, source)
+        facts = await survey_acls(settings, flow, seen)
     except MirrorError as error:
         return (unknown("-", "ACLs", str(error)),)
-    remotes = {pair.topic: pair.remote_topic for pair in pairs if pair.topic is not None}
-    rules = acl_rules(flow)
-    wanted = flow_acls(source, replication_rules(flow), remotes, groups, rules)
-    changes = acl_changes(wanted, target, memory.acls, rules)
-    if restricted:
-        named = set(remotes.values())
-        changes = AclChanges(
-            create=tuple(each for each in changes.create if each.name in named),
-            delete=tuple(each for each in changes.delete if each.name in named),
-        )
+    if isinstance(facts, NoAuthorizer):
+        return ()
+    changes = facts.changes_on({pair.remote_topic for pair in seen.pairs}) if restricted else facts.changes
     return find_acl_drift(changes, remedies)
-
-
-def _target(settings: MirrorSettings, flow: FlowSettings) -> tuple[int, FlowMemory]:
-    """How many brokers the target has, and the flow's state."""
-    cluster, topic = settings.clusters[flow.name.target], state_topic(flow.name.source)
-    with closing(ClusterAdmin(cluster, _CLIENT_ID)) as admin:
-        seen = admin.overview()
-    return seen.brokers, decode(read_state(cluster, topic)) if topic in seen.topics else FlowMemory()
 
 
 async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies) -> list[str]:

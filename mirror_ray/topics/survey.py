@@ -1,12 +1,14 @@
-"""Reads both clusters of a flow, for ``compare``. Changes nothing."""
+"""Reads both clusters of a flow, for ``compare`` and ``drift``. Changes nothing."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import (
@@ -18,19 +20,37 @@ from mirror_ray.kafka.errors import (
 from mirror_ray.kafka.log_dirs import SizeAnswer
 from mirror_ray.kafka.metadata import PartitionMetadata
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
-from mirror_ray.model.errors import ConfigError, KafkaProtocolError, MirrorError
+from mirror_ray.kafka.state import read_state
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.rules import ReplicationRules
+from mirror_ray.topics.acl_comparing import AclFacts
+from mirror_ray.topics.acl_sync import flow_acls
 from mirror_ray.topics.comparing import Aspect, Pair, PartitionFacts, SideFacts
+from mirror_ray.topics.port import KafkaTopicPort, carried_source_groups
 from mirror_ray.topics.remote import Configs
-from mirror_ray.topics.selection import replication_rules
+from mirror_ray.topics.selection import acl_rules, replication_rules
 
 _CLIENT_ID = "mirror-ray-compare"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What both clusters say of a flow's topics."""
+
+    pairs: list[Pair]
+    #: Every topic of the source that the flow copies, with its remote topic, also where only some were asked for.
+    remotes: Mapping[str, str]
+    #: How many the target has.
+    brokers: int
+    #: The flow's state; empty where there is none, or where it can't be read, and why.
+    memory: FlowMemory
+    memory_problem: str | None
+
+
 async def survey(
     settings: MirrorSettings, flow: FlowSettings, only: Collection[str], reasons: Mapping[str, str]
-) -> list[Pair]:
+) -> Survey:
     """What both clusters say of the flow's topics, and of remote topics whose source it does not copy.
 
     Args:
@@ -53,12 +73,20 @@ async def survey(
             stack.push_async_callback(side.close)
         await asyncio.gather(*(side.cluster.refresh() for side in sides))
         source, target = sides
-        remotes = _remote_names(flow, rules, source.topics, only)
+        remotes = {each: rules.remote_topic(each) for each in source.topics if rules.should_replicate_topic(each)}
+        asked = _asked(flow, remotes, only)
         extra = [] if only else _extra(rules, target.topics, remotes)
-        together = _together(rules, source.topics, remotes)
+        together: dict[str, list[str]] = {remote: [] for remote in asked.values()}
+        for topic, remote in remotes.items():
+            if remote in together:
+                together[remote].append(topic)
         sources = {topic for each in together.values() for topic in each}
-        of_source, of_target = await asyncio.gather(source.read(sources), target.read({*remotes.values(), *extra}))
-    return [
+        of_source, of_target, (memory, problem) = await asyncio.gather(
+            source.read(sources), target.read({*asked.values(), *extra}), _memory(flow, target)
+        )
+        brokers = len(target.cluster.metadata.brokers)
+    copied_into = {partition.topic: record.target_topic for partition, record in memory.partitions.items()}
+    pairs = [
         Pair(
             topic=topic,
             remote_topic=remote,
@@ -66,31 +94,66 @@ async def survey(
             remote=of_target.get(remote),
             reason=reasons.get(topic),
             most_partitions=_most_partitions(together[remote], of_source),
+            named_by=rules.named_by(topic),
+            beside=tuple(each for each in together[remote] if each != topic),
+            copied_into=copied_into.get(topic),
         )
-        for topic, remote in remotes.items()
+        for topic, remote in asked.items()
     ] + [Pair(topic=None, remote_topic=name, source=None, remote=of_target.get(name)) for name in extra]
+    return Survey(pairs=pairs, remotes=remotes, brokers=brokers, memory=memory, memory_problem=problem)
 
 
-def _remote_names(
-    flow: FlowSettings, rules: ReplicationRules, topics: Collection[str], only: Collection[str]
-) -> dict[str, str]:
-    names = {topic: rules.remote_topic(topic) for topic in sorted(topics) if rules.should_replicate_topic(topic)}
+@dataclass(frozen=True, slots=True)
+class NoAuthorizer:
+    """A cluster without one has no ACLs: there is nothing to compare, and nothing has drifted."""
+
+    alias: str
+
+    def __str__(self) -> str:
+        return f"cluster {self.alias} has no authorizer"
+
+
+async def survey_acls(settings: MirrorSettings, flow: FlowSettings, seen: Survey) -> AclFacts | NoAuthorizer:
+    """The ACLs of both clusters, and which of them the target should have.
+
+    Raises:
+        MirrorError: DESCRIBE is not granted on a cluster, or it can't be reached.
+    """
+    port = KafkaTopicPort(settings, flow)
+    source, target = await port.acls()
+    if source is None or target is None:
+        return NoAuthorizer(flow.name.source if source is None else flow.name.target)
+    rules, groups = acl_rules(flow), await carried_source_groups(port, flow, source)
+    return AclFacts(
+        source=source,
+        target=target,
+        wanted=flow_acls(source, replication_rules(flow), seen.remotes, groups, rules),
+        given=frozenset(seen.memory.acls),
+        rules=rules,
+    )
+
+
+async def _memory(flow: FlowSettings, target: _Side) -> tuple[FlowMemory, str | None]:
+    """The flow's state, and why it can't be read."""
+    topic = state_topic(flow.name.source)
+    if topic not in target.topics:
+        return FlowMemory(), None
+    try:
+        return decode(await asyncio.to_thread(read_state, target.settings, topic)), None
+    except ClusterUnreachableError:
+        raise
+    except MirrorError as error:
+        return FlowMemory(), str(error)
+
+
+def _asked(flow: FlowSettings, names: Mapping[str, str], only: Collection[str]) -> dict[str, str]:
     unknown = sorted(set(only) - names.keys())
     if unknown:
         raise ConfigError(
             f"{flow.name} does not copy {', '.join(unknown)}: not on cluster {flow.name.source}, or not let through by "
             "topics and topics.exclude"
         )
-    return {topic: remote for topic, remote in names.items() if not only or topic in only}
-
-
-def _together(rules: ReplicationRules, topics: Collection[str], remotes: Mapping[str, str]) -> dict[str, list[str]]:
-    """By remote topic, all that the flow copies into it, also where only some of them are asked for."""
-    together: dict[str, list[str]] = {remote: [] for remote in remotes.values()}
-    for topic in topics:
-        if rules.should_replicate_topic(topic) and (remote := rules.remote_topic(topic)) in together:
-            together[remote].append(topic)
-    return together
+    return {topic: remote for topic, remote in sorted(names.items()) if not only or topic in only}
 
 
 def _most_partitions(topics: Collection[str], facts: Mapping[str, SideFacts]) -> int | None:
@@ -112,6 +175,7 @@ class _Side:
     """One cluster, by both kinds of clients."""
 
     def __init__(self, settings: ClusterSettings) -> None:
+        self.settings = settings
         self.cluster = Cluster(settings, _CLIENT_ID)
         self._admin = ClusterAdmin(settings, _CLIENT_ID)
 

@@ -83,8 +83,11 @@ def test_table_with_partitions(pair: str, compare: Compare) -> None:
     lines = compare(pair, "--partitions").stdout.splitlines()
     assert f"{pair} -> A.{pair}: equal" in lines
     assert any(line.split()[:3] == ["retention.ms", "123456", "123456"] for line in lines)
+    assert any(line.split() == ["name", pair, f"A.{pair}", *["by", "the", "replication", "policy"]] for line in lines)
     assert any(line.split()[:3] == ["0", "0", "20"] for line in lines)
-    assert compare(pair, pair, "--differences").stdout == "topics: 1 equal\n"
+    assert compare(pair, pair, "--differences").stdout == (
+        "topics: 1 equal\nACLs are not compared: cluster A has no authorizer\n"
+    )
 
 
 def test_partitions_that_were_added_on_the_source(clusters: Clusters, pair: str, compare: Compare) -> None:
@@ -179,5 +182,6 @@ def test_missing_rights_are_said_in_their_cells(guarded: DevCluster, tmp_path: P
     assert found["half"]["remote"]["problems"]["configs"] == "needs DESCRIBE_CONFIGS"
     assert found["hidden"]["remote"]["problems"] == {"topic": "needs DESCRIBE"}
     table = CliRunner().invoke(app, options).stdout
+    assert "ACLs are not compared: " in table
     for cell in ("needs DESCRIBE on CLUSTER", "needs DESCRIBE_CONFIGS", "can't be compared"):
         assert cell in table

@@ -103,7 +103,7 @@ async def test_who_comes_later_gives_way_until_it_is_declared(clusters: Clusters
             return len(lines) == 4 and all(each.lag_records == 0 for each in lines)
 
         await system.wait(copied, "both are copied")
-        pairs = await survey(declared, declared.flows[0], [first, second], {})
+        pairs = (await survey(declared, declared.flows[0], [first, second], {})).pairs
     assert await aside(lambda: end_offsets(clusters.b.confluent_config(), f"{name}-one")) == {0: 21, 1: 10, 2: 10}
     configs = config_filter(declared.flows[0])
     assert [compare_topic(pair, configs, synced=True).drift for pair in pairs] == [(), ()]

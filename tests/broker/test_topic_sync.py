@@ -220,8 +220,39 @@ async def _let_in(system: LocalSystem, cluster: DevCluster, topic: str, *, yes: 
     await system.wait(so, f"alice {'reads' if yes else 'is kept out of'} {topic}")
 
 
-async def test_acls_follow(guarded: DevCluster, guarded_target: DevCluster, make_topic: TopicMaker) -> None:
+def _asked(clusters: Clusters, path: Path, command: str, topic: str, *options: str) -> tuple[int, dict[str, Any]]:
+    """What a command says of a topic between two clusters with authorizers; ``options``: lines of its configuration."""
+    lines = ["clusters = A, B", "A->B.enabled = true", f"A->B.topics = {topic}", *options]
+    for alias, cluster in zip("AB", clusters, strict=True):
+        own = {"bootstrap.servers": cluster.bootstrap} | cluster.client_properties("admin")
+        lines += [f"{alias}.{key} = {value}" for key, value in own.items()]
+    file = path / "mm2.properties"
+    file.write_text("\n".join(lines))
+    asked = [command, "A->B", topic, "--config", str(file), "--name", "nobody", "-o", "json"]
+    result = CliRunner().invoke(app, asked)
+    return result.exit_code, json.loads(result.stdout)
+
+
+def _compared(clusters: Clusters, path: Path, topic: str, *options: str) -> tuple[int, dict[str, str]]:
+    """Verdicts of ``compare`` on the topic's ACLs, by operation; ``drift`` must find as many."""
+    exit_code, found = _asked(clusters, path, "compare", topic, *options)
+    (shown,) = found["topics"]
+    acls = {
+        next(each[key]["operation"] for key in ("expected", "remote", "source") if each[key]): each["verdict"]
+        for each in shown["acls"]
+    }
+    drifted, findings = _asked(clusters, path, "drift", topic, *options)
+    counted = [each for each in findings["findings"] if each["kind"] == "acl"]
+    assert (exit_code, len(counted)) == (drifted, len([each for each in acls.values() if each in ("missing", "stale")]))
+    return exit_code, acls
+
+
+async def test_acls_follow(
+    guarded: DevCluster, guarded_target: DevCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
     """Who may read the source may read the remote topic, and not write it; by a prefix and back again on request.
+
+    What differs meanwhile ``compare`` shows, and counts as ``drift`` does.
 
     Upstream: testAclFiltering, testAclTransformation, testSyncTopicACLsUseProvidedForwardingAdmin.
     """
@@ -239,9 +270,18 @@ async def test_acls_follow(guarded: DevCluster, guarded_target: DevCluster, make
                     guarded_target.confluent_config("alice"), remote, sample_messages(1), enable_idempotence=False
                 )
             )
+        assert await aside(lambda: _compared(clusters, tmp_path, topic)) == (
+            0,
+            {"READ": "same", "DESCRIBE_CONFIGS": "same"},
+        )
         _revoke(guarded, _acl(topic, AclOperation.ALL, kind=AclBindingFilter))
         await _rounds(Counter())
         await _let_in(system, guarded_target, remote, yes=True)
+    _revoke(guarded_target, _acl(remote, AclOperation.DESCRIBE_CONFIGS, kind=AclBindingFilter))
+    drifted = {"READ": "kept", "DESCRIBE_CONFIGS": "missing"}
+    assert await aside(lambda: _compared(clusters, tmp_path, topic)) == (1, drifted)
+    revoking = "sync.topic.acls.revocations.enabled = true"
+    assert await aside(lambda: _compared(clusters, tmp_path, topic, revoking)) == (1, drifted | {"READ": "stale"})
     prefixed = _acl(topic[:-3], AclOperation.READ, ResourcePatternType.PREFIXED)
     _grant(guarded, prefixed)
     wide = _settings(clusters, topic, sync_acls_patterns=True, sync_acls_revocations=True)

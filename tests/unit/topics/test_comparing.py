@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from mirror_ray.config.settings import TopicSettings
+from mirror_ray.model.acls import Acl
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigValue
+from mirror_ray.topics.acl_comparing import AclPair
 from mirror_ray.topics.comparing import (
     ConfigVerdict,
     Pair,
@@ -137,6 +139,41 @@ def test_what_can_not_be_read_is_neither_equal_nor_drift() -> None:
         found = compared(side("orders", retention_ms="1"), remote)
         assert (found.state, found.drift) == ("unknown", ())
     assert compared(side("orders", 2), without).state == "differs"
+
+
+def test_another_name_than_before_is_drift() -> None:
+    """Nothing else is compared: the flow does not copy the topic until one of the names is given up."""
+    renamed = Pair(
+        topic="orders", remote_topic="A.orders", source=side("orders", 2), remote=side("A.orders"), copied_into="orders"
+    )
+    found = compare_topic(renamed, MM2_FILTER, synced=True)
+    assert (found.state, found.drift) == (
+        "differs",
+        ("it was copied into orders so far, and would be into A.orders now",),
+    )
+    same = replace(renamed, copied_into="A.orders", source=side("orders"))
+    assert compare_topic(same, MM2_FILTER, synced=True).state == "equal"
+
+
+def test_a_right_that_is_missing_is_drift() -> None:
+    """Also where the remote topic may not be described, or is missing itself."""
+    acl = Acl(
+        resource="TOPIC",
+        name="A.orders",
+        pattern="LITERAL",
+        principal="User:ann",
+        host="*",
+        operation="READ",
+        permission="ALLOW",
+    )
+    missing = AclPair(source=replace(acl, name="orders"), remote=None, expected=acl, verdict="missing")
+    hidden = SideFacts(topic="A.orders", problems={"topic": "needs DESCRIBE"})
+    for remote in (None, hidden, side("A.orders")):
+        pair = Pair(topic="orders", remote_topic="A.orders", source=side("orders"), remote=remote)
+        found = compare_topic(pair, MM2_FILTER, synced=True, acls=(missing,))
+        assert found.state == "differs"
+        assert found.drift[-1] == "ACL missing on the target: ALLOW User:ann READ on topic A.orders"
+        assert found.acls == (missing,)
 
 
 def test_sums_are_not_known_where_a_partition_is_not() -> None:

@@ -82,9 +82,10 @@ def test_extra_topics_and_other_names_are_for_people() -> None:
     """Nothing is deleted or renamed."""
     extra = drift(None, side("A.orders"))
     assert ([each.kind for each in extra.findings], bool(extra.remedies)) == (["extra"], False)
-    renamed = drift(side("orders"), None, replace(_EXPECTED, copied_into={"orders": "A-orders"}))
-    assert [(each.kind, each.found) for each in renamed.findings] == [("name", "A-orders")]
-    assert not renamed.remedies
+    renamed = Pair(topic="orders", remote_topic="A.orders", source=side("orders"), remote=None, copied_into="A-orders")
+    findings, remedies = find_drift([renamed], _EXPECTED)
+    assert [(each.kind, each.found) for each in findings] == [("name", "A-orders")]
+    assert not remedies
 
 
 def test_what_can_not_be_compared_is_said() -> None:
