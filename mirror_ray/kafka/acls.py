@@ -1,9 +1,9 @@
-"""ACLs of one cluster's topics and groups. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``."""
+"""ACLs of one cluster's topics and groups. ``AclAdmin`` blocks: asyncio callers wrap calls in ``asyncio.to_thread``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final, TypeVar, cast, get_args
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final, TypeVar, get_args
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported there, not re-exported by name
@@ -14,35 +14,59 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported th
     ResourcePatternType,
     ResourceType,
 )
+from kio.index import load_entity_module
+from kio.static.constants import EntityType
 
-from mirror_ray.kafka.admin_connection import AdminConnection, chunks, error_code
+from mirror_ray.kafka.admin_connection import AdminConnection, chunks
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.model.acls import Acl, AclPattern, AclPermission, AclResource
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 
 _T = TypeVar("_T")
 
+_DESCRIBE_KEY, _DESCRIBE_VERSIONS = 29, (1, 3)
+_RESOURCES: Final[tuple[AclResource, ...]] = get_args(AclResource)
 _PATTERNS: Final = {"LITERAL": ResourcePatternType.LITERAL, "PREFIXED": ResourcePatternType.PREFIXED}
 
 
+async def describe_acls(cluster: Cluster) -> frozenset[Acl] | None:
+    """Every ACL on topics and groups; None where the cluster has no authorizer.
+
+    By a request of our own: librdkafka's answer has no ACLs both where they are refused and where there are none.
+
+    Raises:
+        ClusterUnreachableError: No broker answers.
+        KafkaProtocolError: DESCRIBE is not granted on the cluster.
+    """
+    connection = await cluster.any_connection()
+    version = connection.best_version(_DESCRIBE_KEY, *_DESCRIBE_VERSIONS)
+    module: Any = load_entity_module("describe_acls", version, EntityType.request)
+    alias, acls = cluster.settings.alias, set[Acl]()
+    for resource in _RESOURCES:
+        request = module.DescribeAclsRequest(
+            resource_type_filter=ResourceType[resource].value,
+            resource_name_filter=None,
+            pattern_type_filter=ResourcePatternType.ANY.value,
+            principal_filter=None,
+            host_filter=None,
+            operation=AclOperation.ANY.value,
+            permission_type=AclPermissionType.ANY.value,
+        )
+        try:
+            answer = await connection.request(request)
+        except ConnectionError as error:
+            raise ClusterUnreachableError(f"cluster {alias}: {error}; is the broker up?") from error
+        if (code := int(answer.error_code)) == KafkaError.SECURITY_DISABLED:
+            return None
+        if code:
+            raise protocol_error(code, f"describe the ACLs of every {resource.lower()} on cluster {alias}")
+        acls.update(acl for found in answer.resources for acl in _acls_of(resource, found))
+    return frozenset(acls)
+
+
 class AclAdmin(AdminConnection):
-    """Reads and changes ACLs; needs DESCRIBE, and for changes ALTER, on the cluster."""
-
-    def describe(self, resources: Iterable[AclResource] = get_args(AclResource)) -> frozenset[Acl] | None:
-        """Every ACL on topics, or groups; None where the cluster has no authorizer.
-
-        Raises:
-            AdminError: DESCRIBE is not granted on the cluster.
-        """
-        found: set[Acl] = set()
-        for resource in resources:
-            future = self._call(self._client.describe_acls, _every(resource))
-            answer = self._settle({resource.lower(): future}, "describe the ACLs of every {}")[resource.lower()]
-            if error_code(answer) == KafkaError.SECURITY_DISABLED:
-                return None
-            if isinstance(answer, MirrorError):
-                raise answer
-            found |= {_acl(resource, binding) for binding in answer}
-        return frozenset(found)
+    """Changes ACLs; needs ALTER on the cluster."""
 
     def create(self, acls: Collection[Acl]) -> dict[Acl, MirrorError | None]:
         """Create ACLs, each with its outcome; one that is there already is no error."""
@@ -66,31 +90,20 @@ class AclAdmin(AdminConnection):
         return outcomes
 
 
-def _every(resource: AclResource) -> AclBindingFilter:
-    any_: Any = None
-    return AclBindingFilter(
-        ResourceType[resource],
-        any_,
-        ResourcePatternType.ANY,
-        any_,
-        any_,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-
-
-def _acl(resource: AclResource, binding: AclBinding) -> Acl:
-    pattern: AclPattern = "PREFIXED" if binding.resource_pattern_type is ResourcePatternType.PREFIXED else "LITERAL"
-    permission: AclPermission = "DENY" if binding.permission_type is AclPermissionType.DENY else "ALLOW"
-    return Acl(
-        resource=resource,
-        name=binding.name,
-        pattern=pattern,
-        principal=binding.principal,
-        host=binding.host,
-        operation=cast("AclOperation", binding.operation).name,
-        permission=permission,
-    )
+def _acls_of(resource: AclResource, found: Any) -> Iterator[Acl]:
+    """What a response says of one resource."""
+    pattern: AclPattern = "PREFIXED" if found.pattern_type == ResourcePatternType.PREFIXED.value else "LITERAL"
+    for each in found.acls:
+        permission: AclPermission = "DENY" if each.permission_type == AclPermissionType.DENY.value else "ALLOW"
+        yield Acl(
+            resource=resource,
+            name=found.resource_name,
+            pattern=pattern,
+            principal=each.principal,
+            host=each.host,
+            operation=AclOperation(each.operation).name,
+            permission=permission,
+        )
 
 
 def _built(kind: Callable[..., _T], acl: Acl) -> _T:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Protocol, TypeVar
 
-from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.acls import AclAdmin
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.kafka.acls import AclAdmin, describe_acls
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.audit import append_changes
 from mirror_ray.kafka.cluster import Cluster
@@ -78,7 +78,7 @@ class KafkaTopicPort:
         """See ``TopicPort``."""
 
         def ask() -> tuple[ConfigAnswers, ConfigAnswers]:
-            with self._both(ClusterAdmin) as (source, target):
+            with self._both() as (source, target):
                 return (
                     source.try_describe_topic_configs(list(remotes)),
                     target.try_describe_topic_configs(sorted(set(remotes.values()))),
@@ -92,22 +92,17 @@ class KafkaTopicPort:
 
     async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
         """See ``TopicPort``."""
-
-        def ask() -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
-            with self._both(AclAdmin) as (source, target):
-                found = source.describe()
-                return found, None if found is None else target.describe()
-
-        return await asyncio.to_thread(ask)
+        found = await self._ask(self.source, describe_acls)
+        return found, None if found is None else await self._ask(self.target, describe_acls)
 
     async def source_groups(self) -> Collection[str]:
         """See ``TopicPort``."""
-        cluster = Cluster(self.source, self._client_id)
-        try:
+
+        async def listed(cluster: Cluster) -> Collection[str]:
             await cluster.refresh(())
             return (await list_groups(Coordinators(cluster))).groups
-        finally:
-            await cluster.close()
+
+        return await self._ask(self.source, listed)
 
     async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
         """See ``TopicPort``."""
@@ -119,6 +114,13 @@ class KafkaTopicPort:
         """See ``TopicPort``."""
         await append_changes(self.target, self._flow.source, changes)
 
+    async def _ask(self, settings: ClusterSettings, ask: Callable[[Cluster], Awaitable[_T]]) -> _T:
+        cluster = Cluster(settings, self._client_id)
+        try:
+            return await ask(cluster)
+        finally:
+            await cluster.close()
+
     async def _on_target(self, kind: type[_C], act: Callable[[_C], _T]) -> _T:
         def run() -> _T:
             with closing(kind(self.target, self._client_id)) as admin:
@@ -127,9 +129,10 @@ class KafkaTopicPort:
         return await asyncio.to_thread(run)
 
     @contextmanager
-    def _both(self, kind: type[_C]) -> Iterator[tuple[_C, _C]]:
+    def _both(self) -> Iterator[tuple[ClusterAdmin, ClusterAdmin]]:
         with ExitStack() as stack:
             source, target = (
-                stack.enter_context(closing(kind(cluster, self._client_id))) for cluster in (self.source, self.target)
+                stack.enter_context(closing(ClusterAdmin(cluster, self._client_id)))
+                for cluster in (self.source, self.target)
             )
             yield source, target
