@@ -1,4 +1,4 @@
-"""The tables of ``docs/configuration.md``, made from the rows of ``keys.py`` so that they can't drift."""
+"""The tables of ``docs/configuration.md``, made from the rows of ``keys`` so that they can't drift."""
 
 from __future__ import annotations
 

@@ -1,0 +1,139 @@
+"""Keys of a flow: of MM2's three connectors, and ours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror_ray.config.keys.key import Kind, ignored, refused, used
+from mirror_ray.config.keys.shared import CONNECT_STORAGE, CONVERTERS, EXACTLY_ONCE, JMX, OURS
+from mirror_ray.model.trouble import TROUBLE_KINDS
+
+_START = f"{OURS}; without it auto.offset.reset holds"
+_MIRROR = "org.apache.kafka.connect.mirror."
+_PYTHON_TRANSFORMS = "transforms are Python classes: `transforms.NAME.type = package.module:Class` (docs/transforms.md)"
+_CONNECT_ERRORS = "nothing is converted; what becomes of a record that a transform fails on says transform.errors"
+_OFFSET_SYNCS_CLIENT = (
+    "in MM2 it tunes only the offset-syncs producer; for the data write TARGET.producer.KEY or "
+    "SOURCE->TARGET.producer.override.KEY"
+)
+
+FLOW_KEYS: Final = (
+    used("enabled", "enabled", Kind.BOOLEAN, "false"),
+    used("topics", "topics.include", Kind.LIST, ".*"),
+    used("topics.exclude", "topics.exclude", Kind.LIST, r"mm2.*\.internal, .*\.replica, __.*"),
+    used("refresh.topics.enabled", "topics.refresh_enabled", Kind.BOOLEAN, "true"),
+    used("refresh.topics.interval.seconds", "topics.refresh_interval_s", Kind.INTERVAL, "600"),
+    used("replication.factor", "topics.replication_factor", Kind.INTEGER, "2"),
+    used("sync.topic.configs.enabled", "topics.sync_configs_enabled", Kind.BOOLEAN, "true"),
+    used("sync.topic.configs.interval.seconds", "topics.sync_configs_interval_s", Kind.INTERVAL, "600"),
+    used("sync.topic.configs.policy", "topics.sync_configs_policy", Kind.MAP, text=OURS),
+    used(
+        "config.properties.exclude",
+        "topics.config_properties_exclude",
+        Kind.LIST,
+        "follower.replication.throttled.replicas, leader.replication.throttled.replicas, "
+        "message.timestamp.difference.max.ms, log.message.timestamp.before.max.ms, "
+        "log.message.timestamp.after.max.ms, message.timestamp.type, unclean.leader.election.enable, "
+        "min.insync.replicas",
+    ),
+    used("use.defaults.from", "topics.use_defaults_from", default="target"),
+    used("sync.topic.acls.enabled", "topics.sync_acls_enabled", Kind.BOOLEAN, "true"),
+    used("sync.topic.acls.interval.seconds", "topics.sync_acls_interval_s", Kind.INTERVAL, "600"),
+    used("sync.topic.acls.patterns.enabled", "topics.sync_acls_patterns", Kind.BOOLEAN, "false", text=OURS),
+    used("sync.topic.acls.groups.enabled", "topics.sync_acls_groups", Kind.BOOLEAN, "false", text=OURS),
+    used("sync.topic.acls.revocations.enabled", "topics.sync_acls_revocations", Kind.BOOLEAN, "false", text=OURS),
+    used("groups", "groups.include", Kind.LIST, ".*"),
+    used("groups.exclude", "groups.exclude", Kind.LIST, "console-consumer-.*, connect-.*, __.*"),
+    used("emit.checkpoints.enabled", "groups.emit_checkpoints_enabled", Kind.BOOLEAN, "true"),
+    used("emit.checkpoints.interval.seconds", "groups.emit_checkpoints_interval_s", Kind.INTERVAL, "60"),
+    used("sync.group.offsets.enabled", "groups.sync_offsets_enabled", Kind.BOOLEAN, "false"),
+    used("sync.group.offsets.interval.seconds", "groups.sync_offsets_interval_s", Kind.INTERVAL, "60"),
+    used("refresh.groups.interval.seconds", "groups.refresh_interval_s", Kind.SECONDS, "600"),
+    used("checkpoints.topic.replication.factor", "groups.checkpoints_replication_factor", Kind.INTEGER, "3"),
+    used("group.history.enabled", "groups.history_enabled", Kind.BOOLEAN, "true", text=OURS),
+    used("group.history.retention.seconds", "groups.history_retention_s", Kind.SECONDS, "86400", text=OURS),
+    used("emit.offset-syncs.enabled", "offset_syncs.enabled", Kind.BOOLEAN, "true"),
+    used("offset-syncs.topic.location", "offset_syncs.location", default="source"),
+    used("offset-syncs.topic.replication.factor", "offset_syncs.replication_factor", Kind.INTEGER, "3"),
+    *ignored("offsets are told every second, and where each run of records begins", "offset.lag.max"),
+    used("emit.heartbeats.enabled", "heartbeats.emit_enabled", Kind.BOOLEAN, "true"),
+    used("emit.heartbeats.interval.seconds", "heartbeats.emit_interval_s", Kind.INTERVAL, "1"),
+    used("heartbeats.topic.replication.factor", "heartbeats.replication_factor", Kind.INTEGER, "3"),
+    used("heartbeats.replication.enabled", "heartbeats.replication_enabled", Kind.BOOLEAN, "true"),
+    used("replication.policy.class", "policy.class_name", default=f"{_MIRROR}DefaultReplicationPolicy"),
+    used("replication.policy.separator", "policy.separator", default="."),
+    used(
+        "replication.policy.internal.topic.separator.enabled",
+        "policy.internal_topic_separator_enabled",
+        Kind.BOOLEAN,
+        "true",
+    ),
+    used("replication.policy.*", "policy.options"),
+    used("delivery.guarantee", "produce.delivery_guarantee", default="exactly_once", text=OURS),
+    used("shared.remote.topics", "topics.shared_remote", Kind.LIST, text=OURS),
+    used("topics.map", "topics.map", Kind.NAMES, text=OURS),
+    used("topics.rename", "topics.rename", Kind.RENAMES, text=OURS),
+    used("topics.start", "topics.start", text=_START),
+    used("topics.start.overrides", "topics.start_overrides", Kind.LIST, text=OURS),
+    used("provenance.headers.enabled", "provenance.enabled", Kind.BOOLEAN, "false", text=OURS),
+    used("provenance.max.hops", "provenance.max_hops", Kind.INTEGER, text=OURS),
+    used("emit.statistics.enabled", "statistics.emit_enabled", Kind.BOOLEAN, "true", text=OURS),
+    used("emit.statistics.interval.seconds", "statistics.emit_interval_s", Kind.INTERVAL, "60", text=OURS),
+    used("statistics.retention.seconds", "statistics.retention_s", Kind.SECONDS, "2592000", text=OURS),
+    used("trouble.policy", "trouble.policy", default="stop", text=OURS),
+    *(used(f"trouble.policy.{kind}", f"trouble.{kind}", text=OURS) for kind in TROUBLE_KINDS),
+    refused(
+        "topic.filter.class",
+        "use topics and topics.exclude, or a Python replication policy",
+        f"{_MIRROR}DefaultTopicFilter",
+    ),
+    refused("group.filter.class", "use groups and groups.exclude", f"{_MIRROR}DefaultGroupFilter"),
+    refused(
+        "config.property.filter.class",
+        "use config.properties.exclude and use.defaults.from",
+        f"{_MIRROR}DefaultConfigPropertyFilter",
+    ),
+    refused(
+        "forwarding.admin.class",
+        "topics are created through Kafka's own API; create them with your tool before the flow starts, or remove it",
+        "org.apache.kafka.clients.admin.ForwardingAdmin",
+    ),
+    used("transforms", "transforms.steps", Kind.LIST, text=_PYTHON_TRANSFORMS),
+    used("transforms.*", "transforms.steps"),
+    used("transform.errors", "transforms.errors", default="stop", text=OURS),
+    used("transform.dead.letter.topic", "transforms.dead_letter_topic", text=OURS),
+    refused("predicates", "predicates are Java classes of Connect's transformations; remove them", ""),
+    refused("predicates.*", "predicates are Java classes of Connect's transformations; remove them"),
+    *CONVERTERS,
+    *ignored(
+        "work is spread by the coordinator; say --replicators N or scale N instead", "tasks.max tasks.max.enforce"
+    ),
+    *ignored(
+        "groups are looked at continuously; their filter alone decides, so turn off emit.checkpoints.enabled and "
+        "sync.group.offsets.enabled instead",
+        "refresh.groups.enabled",
+    ),
+    *ignored("requests have timeouts of their own and are repeated", "admin.timeout.ms consumer.poll.timeout.ms"),
+    *ignored(JMX, "metric.reporters metric.names.formats"),
+    *ignored(_CONNECT_ERRORS, "errors.*"),
+    *ignored(EXACTLY_ONCE, "exactly.once.support transaction.boundary transaction.boundary.interval.ms"),
+    *ignored("the flow's name says it", "source.cluster.alias target.cluster.alias name"),
+    *ignored(
+        "there are no Connect connectors; the flow's actors do their work",
+        "connector.class connector.plugin.version config.action.reload task.assigned.partitions task.assigned.groups "
+        "task.index header.converter.plugin.version",
+    ),
+    *ignored(CONNECT_STORAGE, "offsets.storage.topic"),
+    *ignored("remote topics are created by MM2's rules, as MM2 itself does", "topic.creation.*"),
+    *ignored("the offset-syncs topic needs no clients of its own", "offset-syncs.topic.* offset-syncs-*"),
+    *ignored(_OFFSET_SYNCS_CLIENT, "producer.* source.producer.* target.producer.*"),
+    *ignored("admin requests need no tuning", "admin.* source.admin.* target.admin.*"),
+    *ignored("only data is consumed, and from the source", "target.consumer.*"),
+    *ignored("Connect gives them to sink connectors only", "consumer.override.* admin.override.*"),
+    refused(
+        "source.cluster.*", "connections belong to a cluster: write SOURCE.KEY, or give the cluster a second alias"
+    ),
+    refused(
+        "target.cluster.*", "connections belong to a cluster: write TARGET.KEY, or give the cluster a second alias"
+    ),
+)

@@ -1,0 +1,55 @@
+"""Keys of the whole file: at its top, and of MM2's Connect workers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror_ray.config.keys.key import Kind, ignored, used
+from mirror_ray.config.keys.shared import CONNECT_REST, CONNECT_STORAGE, CONVERTERS, EXACTLY_ONCE, JMX, OURS
+
+_CONNECT_CLUSTER = "there is no Connect cluster: Ray places and restarts the actors"
+
+DRIVER_KEYS: Final = (
+    used("clusters", "clusters", Kind.LIST),
+    used("config.providers", "", Kind.LIST),
+    used("config.providers.*", ""),
+    used("spark.executors", "spark.executors", Kind.INTEGER, text=OURS),
+    used("spark.executor.cores", "spark.executor_cores", Kind.INTEGER, text=OURS),
+    used("spark.executor.memory", "spark.executor_memory", text=OURS),
+    used("spark.driver.memory", "spark.driver_memory", text=OURS),
+    used("spark.start.timeout.seconds", "spark.start_timeout_s", Kind.SECONDS, text=OURS),
+    *ignored(
+        CONNECT_REST,
+        "dedicated.mode.enable.internal.rest listeners rest.advertised.host.name rest.advertised.listener "
+        "rest.advertised.port response.http.headers.config access.control.allow.methods access.control.allow.origin "
+        "ssl.client.auth listeners.https.*",
+    ),
+    *ignored(
+        "MM2 ignores client keys without an alias; write ALIAS.consumer.KEY, ALIAS.producer.KEY or ALIAS.admin.KEY",
+        "consumer.* producer.* admin.*",
+    ),
+)
+
+WORKER_KEYS: Final = (
+    *ignored(EXACTLY_ONCE, "exactly.once.source.support"),
+    *ignored(CONNECT_STORAGE, "offset.storage.* config.storage.* status.storage.* offset.flush.*"),
+    *ignored(
+        _CONNECT_CLUSTER,
+        "group.id client.id connect.protocol connector.client.config.override.policy heartbeat.interval.ms "
+        "session.timeout.ms rebalance.timeout.ms scheduled.rebalance.max.delay.ms task.* worker.* plugin.discovery "
+        "plugin.path topic.creation.enable topic.tracking.*",
+    ),
+    *ignored(
+        CONNECT_REST,
+        "inter.worker.* admin.listeners admin.listeners.https.* listeners listeners.https.* rest.* "
+        "response.http.headers.config access.control.* ssl.client.auth",
+    ),
+    *ignored(
+        "in MM2 it tunes the Connect worker only; for the data write ALIAS.consumer.KEY or ALIAS.producer.KEY",
+        "client.dns.lookup connections.max.idle.ms metadata.* receive.buffer.bytes send.buffer.bytes reconnect.* "
+        "request.timeout.ms retry.* socket.connection.* client.rack",
+    ),
+    *ignored(JMX, "metric.reporters metrics.*"),
+    *ignored("config.providers belong to the top of the file", "config.providers config.providers.*"),
+    *CONVERTERS,
+)
