@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import pytest
 
 from mirror_ray.coordination.state import Document
-from tests.unit.actors.fakes import FLOW, FakeFlowPort, World, eventually, flow, partition, settings
+from tests.unit.actors.fake_kafka import FakeFlowPort
+from tests.unit.actors.fakes import FLOW, World, eventually, flow, partition, settings
 
 
 async def test_down_drains_persists_and_stops_everything(world: World) -> None:

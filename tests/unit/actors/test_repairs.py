@@ -15,7 +15,8 @@ from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.trouble import Trouble
-from tests.unit.actors.fakes import FLOW, FakeFlowPort, World, eventually, flow, partition, settings
+from tests.unit.actors.fake_kafka import FakeFlowPort
+from tests.unit.actors.fakes import FLOW, World, eventually, flow, partition, settings
 
 ORDERS = partition("orders")
 REMOTE = TopicPartition("A.orders", 0)

@@ -12,17 +12,8 @@ from actors.ports import ReplicatorHealth
 from mirror_ray.model.errors import StateFencedError
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowPartition
-from tests.unit.actors.fakes import (
-    FLOW,
-    LEASE_MS,
-    QUICK,
-    FakeRay,
-    FakeReplicator,
-    World,
-    eventually,
-    partition,
-    settings,
-)
+from tests.unit.actors.fake_ray import FakeRay, FakeReplicator
+from tests.unit.actors.fakes import FLOW, LEASE_MS, QUICK, World, eventually, partition, settings
 
 _WAIT_S = LeaseTerms(LEASE_MS).takeover_s
 
