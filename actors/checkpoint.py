@@ -100,9 +100,7 @@ class Checkpoint:
         """Where position ``offset`` of a source partition is on the target; ``back``: the other way round."""
         each = self._find(flow)
         await each.maps.ready()
-        place = TopicPartition(topic, partition)
-        translator = each.maps.own.translator
-        return await (translator.to_source(place, offset) if back else translator.to_target(place, offset))
+        return await each.maps.place(TopicPartition(topic, partition), offset, back=back)
 
     async def settle(self, deadline_s: float) -> bool:
         """Carry over at once what can be; whether every flow had its round by the deadline.

@@ -296,6 +296,15 @@ class NamesOfFlow(Settings):
     rename: tuple[RenamePattern, ...]
 
 
+class ProvenanceOfFlow(Settings):
+    """A flow whose records say where they are from, and which topics it copies, for the others to know who writes."""
+
+    flow: FlowName
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    max_hops: int | None
+
+
 class BackfillSettings(Settings):
     """What a backfill copies, and where to; from the flow's state and never from a file."""
 
@@ -318,6 +327,8 @@ class FlowSettings(FlowBehaviour):
     backfill: BackfillSettings | None = None
     #: Of every enabled flow that has some, this one too; ``MirrorSettings`` fills it in.
     all_names: tuple[NamesOfFlow, ...] = ()
+    #: The same of those with provenance.
+    all_provenance: tuple[ProvenanceOfFlow, ...] = ()
 
     def both_sides_write(self, topic: str, remote_topic: str) -> bool:
         """Whether a topic is written to under its one name on source and target, as the records then tell."""
@@ -340,14 +351,28 @@ class FlowSettings(FlowBehaviour):
 
 
 def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
-    """The flows, each of which knows how the others name their copies."""
+    """The flows, each of which knows how the others name their copies, and which of them say where records are from."""
     given = tuple(flows)
     names = tuple(
         NamesOfFlow(flow=flow.name, map=flow.topics.map, rename=flow.topics.rename)
         for flow in given
         if flow.enabled and (flow.topics.map or flow.topics.rename)
     )
-    return tuple(flow if flow.all_names == names else flow.model_copy(update={"all_names": names}) for flow in given)
+    provenance = tuple(
+        ProvenanceOfFlow(
+            flow=flow.name,
+            include=flow.topics.include,
+            exclude=flow.topics.exclude,
+            max_hops=flow.provenance.max_hops,
+        )
+        for flow in given
+        if flow.enabled and flow.provenance.enabled
+    )
+    known = {"all_names": names, "all_provenance": provenance}
+    return tuple(
+        flow if (flow.all_names, flow.all_provenance) == (names, provenance) else flow.model_copy(update=known)
+        for flow in given
+    )
 
 
 class ReplicatorSettings(Settings):

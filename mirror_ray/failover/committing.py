@@ -77,13 +77,15 @@ async def commit(
             seen.add(place.destination)
             there = committed.get(group, {}).get(place.destination)
             stands = there.offset if there is not None else None
+            both = sides.carrying.both_sides_write(place.origin.topic, place.destination.topic)
             if sides.kind == "failback":
-                left = left_at.get((group, place.destination))
+                # Where it was left it has its own place: what came of that on the other side may lie before it.
+                left = left_at.get((group, place.destination)) if not both else None
                 act = decide_failback(place.offset, stands, left, force=options.force)
             else:
                 last = said.get(group, {}).get(place.destination)
                 sources = _sources(sides, every, place.destination)
-                act = _by_group_sync(place, sources, stands, last, force=options.force)
+                act = _by_group_sync(place, sources, stands, last, both=both, force=options.force)
             if isinstance(act, Keep):
                 result.there_already += stands == place.offset
                 if act.reason:
@@ -146,16 +148,15 @@ def _sources(sides: Sides, places: Sequence[Place], remote: TopicPartition) -> d
 
 
 def _by_group_sync(
-    place: Place, sources: Mapping[str, int], stands: int | None, said: Said | None, *, force: bool
+    place: Place, sources: Mapping[str, int], stands: int | None, said: Said | None, *, both: bool, force: bool
 ) -> Keep | Write:
     before = said.checkpoint.upstream_offset if said is not None else None
     if len(sources) > 1 or (said is not None and len(said.sources) > 1):
         went_back = said is not None and has_gone_back(said.sources, sources)
     else:
         went_back = before is not None and place.origin_offset is not None and place.origin_offset < before
-    return decide_failover(
-        place.offset or 0, stands, said.written if said is not None else (), went_back=went_back, force=force
-    )
+    written = said.written if said is not None else ()
+    return decide_failover(place.offset or 0, stands, written, went_back=went_back, both_sides_write=both, force=force)
 
 
 async def _write(sides: Sides, commits: Commits, result: CommitResult) -> None:

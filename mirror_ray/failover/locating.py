@@ -97,6 +97,8 @@ async def without_source(sides: Sides) -> Places:
             checkpoint = last.checkpoint if last else None
             # An offset that stands for several topics is no one topic's.
             alone = len(topics_there) < 2 and not sides.rules.merges(remote.topic)
+            # Where both sides write, the map of the flow alone tells too little.
+            alone &= not sides.carrying.both_sides_write(origin.topic, remote.topic)
             by_map = _exactly(sides, origin, checkpoint.upstream_offset) if checkpoint and alone else None
             place = Translation(offset=None, reason=NOT_THERE)
             if remote in logs:

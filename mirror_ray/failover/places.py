@@ -106,12 +106,25 @@ def known_place(said: int | None, by_map: int | None, log: LogBounds) -> Transla
 
 
 def decide_failover(
-    place: int, committed: int | None, written: tuple[int, ...], *, went_back: bool, force: bool
+    place: int,
+    committed: int | None,
+    written: tuple[int, ...],
+    *,
+    went_back: bool,
+    force: bool,
+    both_sides_write: bool = False,
 ) -> Keep | Write:
     """What to commit on the target, by the rule of the group sync; ``force``: whatever stands there."""
     if force and committed != place:
         return Write(place)
-    return decide(Standing(committed=committed, written=written, translated=place, went_back=went_back))
+    standing = Standing(
+        committed=committed,
+        written=written,
+        translated=place,
+        went_back=went_back,
+        both_sides_write=both_sides_write,
+    )
+    return decide(standing)
 
 
 def decide_failback(place: int, committed: int | None, left_at: int | None, *, force: bool) -> Keep | Write:

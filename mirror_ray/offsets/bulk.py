@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import sys
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -19,11 +19,13 @@ from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.model.commit import Commits, CommittedOffset
 from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
-from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
+from mirror_ray.model.names import NO_TOPIC_ID, FlowName, TopicId, TopicPartition
 from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
 from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.both_maps import Pair, see_ends
+from mirror_ray.offsets.both_sides import Seen, bring_together, is_told, sources_part, targets_part
 from mirror_ray.offsets.merged_groups import Position, merge_positions
-from mirror_ray.offsets.segments import Between, SegmentMap
+from mirror_ray.offsets.segments import Between, SegmentMap, Tail
 from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
 from mirror_ray.offsets.ways import Way, Ways, log_bounds, read_gap
 from mirror_ray.records.segment_block import decode_block
@@ -46,6 +48,7 @@ class Answer(NamedTuple):
 
     topics: tuple[TopicId, TopicId] | None
     found: Translation | Between
+    tail: Tail | None = None
 
 
 #: Every question is answered.
@@ -70,7 +73,7 @@ class TranslatedOffset:
 def answer_by(page: Page, question: Question) -> Answer:
     """What the page of its partition says."""
     found = answer(page.places, question.offset, back=question.back)
-    return Answer((page.source_topic_id, page.target_topic_id), found)
+    return Answer((page.source_topic_id, page.target_topic_id), found, page.places.tail)
 
 
 class ReadMaps:
@@ -133,9 +136,19 @@ async def translate_all(
         for partition, committed in sorted(offsets.items())
         if (way := routed.get(partition)) is not None
     ]
-    answers = await find_places({question for *_, question in rows})
+    both = {Pair(partition, way.remote) for partition, way in routed.items() if way.both}
+    seen = await see_ends(source, target, both, flow.fetch.isolation_level)
+    others = {
+        question: Question(back=True, key=routed[partition].remote, offset=question.offset)
+        for _, partition, _, question in rows
+        if routed[partition].both
+    }
+    answers = await find_places({*(question for *_, question in rows), *others.values()})
     outdated = await _outdated(source, target, ways, routed, answers)
     places = await _walk_gaps(flow, source, target, answers)
+    for question, other in others.items():
+        ends = seen.get(Pair(question.key, other.key))
+        places[question] = _of_both(flow.name, (question, other), answers, places, [ends] if ends is not None else [])
     logs = await log_bounds(target, {way.remote for way in routed.values()})
     found = [
         TranslatedOffset(
@@ -158,6 +171,23 @@ async def translate_all(
     ]
     merged = await merge_positions(positions, logs, source, flow.fetch.isolation_level)
     return [replace(row, place=place) for row, place in zip(found, merged, strict=True)]
+
+
+def _of_both(
+    name: FlowName,
+    questions: tuple[Question, Question],
+    answers: Mapping[Question, Answer],
+    places: Mapping[Question, Translation],
+    seen: Sequence[Seen],
+) -> Translation:
+    """The place in a topic that both sides write, by what both maps say of the position."""
+    tails = [answers[each].tail for each in questions]
+    found = [
+        places[each] if is_told(tail, each.offset, back=each.back) else None
+        for each, tail in zip(questions, tails, strict=True)
+    ]
+    own = sources_part(tails[0], questions[0].offset, seen, found[0], name.source)
+    return bring_together(own, targets_part(tails[1], seen, found[1], name.target))
 
 
 def _final(outdated: str | None, place: Translation, log: LogBounds | None) -> Translation:
@@ -192,10 +222,9 @@ async def _outdated(
     told = {(question.back, question.key): found.topics for question, found in answers.items()}
     outdated: dict[TopicPartition, str] = {}
     for partition, way in routed.items():
-        ids = told.get((way.back, way.key))
-        if ids is not None:
-            there = zip(ways.topics(partition, way), ids, strict=True)
-            why = next((other for topic, topic_id in there if (other := topic.other_than(topic_id))), None)
+        for each in ways.told(partition, way):
+            ids = told.get((each.back, each.key))
+            why = each.other_than(ids) if ids is not None else None
             if why is not None:
                 outdated[partition] = why
     return outdated
@@ -207,7 +236,7 @@ async def _walk_gaps(
     """Every question's place; each gap is read once, where its records come from."""
     places: dict[Question, Translation] = {}
     gaps: dict[tuple[bool, TopicPartition, TopicId, Between], list[Question]] = defaultdict(list)
-    for question, (topics, found) in answers.items():
+    for question, (topics, found, _) in answers.items():
         if isinstance(found, Between) and topics is not None:
             gaps[question.back, question.key, topics[0], found].append(question)
         elif isinstance(found, Translation):

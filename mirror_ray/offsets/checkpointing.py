@@ -198,7 +198,8 @@ class GroupCarrier:
             await self._maps.look({entry.key.partition for entry, _ in pending})
         until_s, found = time.monotonic() + _READ_WITHIN_S, []
         for entry, offset in pending:
-            place = await self._place(routes[entry.key.partition], offset, max(0.0, until_s - time.monotonic()))
+            wait_s = max(0.0, until_s - time.monotonic())
+            place = await self._place(entry.key.partition, routes[entry.key.partition], offset, wait_s)
             found.append((entry, offset, place))
         placed = {entry.key.partition for entry, _, place in found if place.offset is not None}
         remotes = {route.remote for partition in placed if (route := routes[partition]) is not None}
@@ -214,10 +215,11 @@ class GroupCarrier:
                 version = -1 if place.again else version
                 self.book.translated(entry, offset, version, within(place, bounds[route.remote]))
 
-    @staticmethod
-    async def _place(route: Route | None, offset: int, wait_s: float) -> Translation:
-        why = _NOT_COPIED if route is None else route.outdated
-        return Translation(offset=None, reason=why) if route is None or why else await route.translate(offset, wait_s)
+    async def _place(self, partition: TopicPartition, route: Route | None, offset: int, wait_s: float) -> Translation:
+        if route is None:
+            return Translation(offset=None, reason=self._maps.why_not(partition) or _NOT_COPIED)
+        why = route.outdated
+        return Translation(offset=None, reason=why) if why else await route.translate(offset, wait_s)
 
     async def _compare(self, now_s: float) -> dict[str, dict[TopicPartition, Entry]]:
         """What is to be committed on the target: by group, the remote partitions and what they are of."""
@@ -247,7 +249,8 @@ class GroupCarrier:
             there = self._on_target.get(group, {})
             for entry in by_group[group]:
                 remote = self._merged.remote_of(entry)
-                if remote is not None and self.book.compare(entry, there.get(remote)):
+                both = (route := self._maps.route(entry.key.partition)) is not None and route.both
+                if remote is not None and self.book.compare(entry, there.get(remote), both_sides_write=both):
                     writes[group][remote] = entry
         return writes
 

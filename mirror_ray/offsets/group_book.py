@@ -182,7 +182,7 @@ class GroupBook:
                 if entry.source is not None and entry.translation is not None and entry.translation.offset is not None:
                     self.unsynced.add(entry)
 
-    def compare(self, entry: Entry, on_target: int | None) -> Write | None:
+    def compare(self, entry: Entry, on_target: int | None, *, both_sides_write: bool = False) -> Write | None:
         """What to commit on the target, where the group stands at ``on_target`` and is not active."""
         if entry.translation is None or entry.translation.offset is None:
             return None
@@ -192,6 +192,7 @@ class GroupBook:
                 written=entry.written,
                 translated=entry.translation.offset,
                 went_back=entry.went_back,
+                both_sides_write=both_sides_write,
             )
         )
         if isinstance(act, Write):

@@ -22,6 +22,9 @@ class Standing:
     translated: int
     #: Whether its source offset was seen to go back since the last write.
     went_back: bool
+    #: Whether both sides write the topic: a flow each way carries the group, and if each put it back by the other's
+    #: place for it, it would go back without end.
+    both_sides_write: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def decide(group: Standing) -> Keep | Write:
     """What to do about a group's offset on the target. Whether it is active there, its coordinator says.
 
     Guarantees: what somebody else committed there is never replaced, and a group goes back only after its source offset
-    was seen to.
+    was seen to; never, where both sides write the topic.
     """
     if group.committed == group.translated:
         return Keep()
@@ -51,6 +54,8 @@ def decide(group: Standing) -> Keep | Write:
     if group.committed not in group.written:
         return Keep(f"offset {group.committed} on the target was committed there by somebody else")
     meant = group.written[0] == group.translated
+    if group.translated < group.committed and group.both_sides_write:
+        return Keep(f"it stands at {group.committed} on the target; where both sides write, no group is put back")
     if group.translated < group.committed and not (group.went_back or meant):
         return Keep(f"it stands at {group.committed} on the target, and was not seen to go back on the source")
     return Write(group.translated)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -15,13 +15,14 @@ from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.both_maps import BothMaps, Pair
 from mirror_ray.offsets.made_by import MadeBy
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import WAIT_S, Translator
-from mirror_ray.offsets.ways import NamedTopic, Way, Ways, read_gap
+from mirror_ray.offsets.ways import Told, Way, Ways, read_gap
 from mirror_ray.records.segment_block import decode_block, encode_key
 from mirror_ray.transforms.loading import Chains
 from mirror_ray.transforms.of_flow import flow_chains
@@ -130,23 +131,28 @@ class Route:
     merges: bool
     #: A map or a pattern gives the name, which does not tell where it came from.
     named: bool
+    #: Both sides write it under one name.
+    both: bool
     #: Translates a position; see ``Translator``.
     translate: _Translate
-    _book: SegmentBook
-    _key: TopicPartition
-    #: The topics that the map should tell of.
-    _source: NamedTopic
-    _target: NamedTopic
+    #: What it translates by.
+    _told: tuple[tuple[SegmentBook, Told], ...]
 
     @property
     def version(self) -> int:
-        """Of the map that translates now."""
-        page = self._book.find(self._key)
-        return page.version if page else 0
+        """Of what translates now: it grows with it."""
+        return sum(page.version for page, _ in self._pages())
+
+    def _pages(self) -> Iterator[tuple[Page, Told]]:
+        """Yield what is known of it."""
+        for book, told in self._told:
+            page = book.find(told.key)
+            if page is not None:
+                yield page, told
 
     def copied_before(self, offset: int) -> int | None:
         """Of a topic that came from the target, the end of its copy there, if that is before ``offset`` here."""
-        page = self._book.find(self._key)
+        page = next((page for page, _ in self._pages()), None)
         if page is None or page.places.empty or page.places.head.target > offset:
             return None
         return page.places.head.source
@@ -154,10 +160,8 @@ class Route:
     @property
     def outdated(self) -> str | None:
         """Why the map tells of other topics than these; None: it tells of them, as far as is known."""
-        page = self._book.find(self._key)
-        if page is None:
-            return None
-        return self._source.other_than(page.source_topic_id) or self._target.other_than(page.target_topic_id)
+        why = (told.other_than((page.source_topic_id, page.target_topic_id)) for page, told in self._pages())
+        return next((each for each in why if each is not None), None)
 
 
 class FlowMaps:
@@ -178,6 +182,7 @@ class FlowMaps:
             transforms_of=flow,
         )
         self._back = FollowedMap(flow.name.target, target, source, read_committed=committed, on_problem=on_problem)
+        self._both = BothMaps(self.own.translator, self._back.translator, source, target, flow.fetch.isolation_level)
 
     async def ready(self) -> None:
         """Wait until both topics were read to their ends; a missing one is empty."""
@@ -203,25 +208,63 @@ class FlowMaps:
         return found
 
     def _route(self, partition: TopicPartition, way: Way) -> Route:
-        followed = self._back if way.back else self.own
-        translate = followed.translator.to_source if way.back else followed.translator.to_target
-        topics = self._ways.topics(partition, way)
-        merges = not way.back and self.rules.merges(way.remote.topic)
-        named = not way.back and self.rules.named_by(partition.topic) != "policy"
-        return Route(way.remote, way.back, merges, named, partial(translate, way.key), followed.book, way.key, *topics)
+        translate: _Translate
+        if way.both:
+            translate = partial(self._both.translate, Pair(partition, way.remote))
+        elif way.back:
+            translate = partial(self._back.translator.to_source, way.key)
+        else:
+            translate = partial(self.own.translator.to_target, way.key)
+        told = self._ways.told(partition, way)
+        return Route(
+            remote=way.remote,
+            back=way.back,
+            merges=not way.back and self.rules.merges(way.remote.topic),
+            named=not way.back and self.rules.named_by(partition.topic) != "policy",
+            both=way.both,
+            translate=translate,
+            _told=tuple(((self._back if each.back else self.own).book, each) for each in told),
+        )
+
+    def why_not(self, partition: TopicPartition) -> str | None:
+        """See ``Ways.why_not``."""
+        return self._ways.why_not(partition)
+
+    async def place(self, partition: TopicPartition, offset: int, *, back: bool) -> Translation:
+        """Where a position of a source partition that the flow copies is; ``back``: a remote one, on the source.
+
+        Raises:
+            ClusterUnreachableError: No broker answers.
+        """
+        route = self.route(partition)
+        why = self.why_not(partition)
+        if why is None and back and route is not None and route.both:
+            way_back = FlowName(self.rules.flow.target, self.rules.flow.source)
+            why = f"both sides write {partition.topic}: ask for it by {way_back}"
+        if why is not None:
+            return Translation(offset=None, reason=why)
+        if route is not None and route.both:
+            await self.look([partition])
+            return await route.translate(offset)
+        translator = self.own.translator
+        return await (translator.to_source(partition, offset) if back else translator.to_target(partition, offset))
 
     async def prepare(self) -> None:
         """To be called before routes are asked for; see ``Ways.prepare``."""
         await self._ways.prepare()
 
     async def look(self, partitions: Collection[TopicPartition]) -> None:
-        """See which topics are there now, of these source partitions and of their remote ones.
+        """See which topics are there now, of these source partitions and of their remote ones, and what is to be seen.
+
+        To be called after the offsets that are to be translated were committed.
 
         Raises:
             ClusterUnreachableError: No broker answers.
         """
-        remotes = {route.remote.topic for each in partitions for route in self.routes(each)}
+        routes = [(each, route) for each in partitions for route in self.routes(each)]
+        remotes = {route.remote.topic for _, route in routes}
         await asyncio.gather(self._source.refresh({each.topic for each in partitions}), self._target.refresh(remotes))
+        await self._both.look({Pair(each, route.remote) for each, route in routes if route.both})
 
     def source_of(self, remote: TopicPartition) -> TopicPartition | None:
         """The source partition of a partition named in a checkpoint, where its name tells."""

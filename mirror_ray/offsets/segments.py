@@ -55,6 +55,14 @@ Place = Exact | Between | Beyond
 _BEGINNING = Position(0, 0, 0)
 
 
+class Tail(NamedTuple):
+    """Behind the last record that is known, on both sides, and the source position that was reached with it."""
+
+    source: int
+    target: int
+    reached: int
+
+
 class SegmentMap:
     """The segments of one partition in their order; at most ``limit`` of them, dense at the head and sparse behind.
 
@@ -102,6 +110,12 @@ class SegmentMap:
         """What has been reached on both sides; all 0 while nothing is known."""
         end = self._last_end
         return _BEGINNING if end is None else Position(self._head, end.target, end.number)
+
+    @property
+    def tail(self) -> Tail | None:
+        """Behind what is known; None: nothing was told, not even where copying began."""
+        end = self._last_end
+        return None if end is None else Tail(end.source, end.target, max(self._head, end.source))
 
     @property
     def _last_end(self) -> Position | None:

@@ -11,7 +11,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
 from mirror_ray.offsets.book import Page, SegmentBook
-from mirror_ray.offsets.segments import Between, SegmentMap
+from mirror_ray.offsets.segments import Between, SegmentMap, Tail
 from mirror_ray.offsets.translate import NOTHING_COPIED, Translation
 
 #: So long a question waits for the source to be read.
@@ -51,6 +51,11 @@ class Translator:
         for walk in walks:
             walk.cancel()
         await asyncio.gather(*walks, return_exceptions=True)
+
+    def tail(self, source: TopicPartition) -> Tail | None:
+        """Behind what the book has of a source partition; None: it has nothing."""
+        page = self._book.find(source)
+        return page.places.tail if page is not None else None
 
     async def to_target(self, source: TopicPartition, offset: int, wait_s: float = WAIT_S) -> Translation:
         """Where the source position ``offset`` is on the target: the place of the first record not before it.

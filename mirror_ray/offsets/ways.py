@@ -15,6 +15,7 @@ from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.reading import read_between
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.offsets.both_sides import why_not_carried
 from mirror_ray.offsets.gap import Copied, GapReader, others_wrote
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import LogBounds
@@ -33,6 +34,8 @@ class Way:
     back: bool
     #: By which partition the map tells of it.
     key: TopicPartition
+    #: Both sides write it under one name, so that the map of the flow back tells of it, too.
+    both: bool = False
 
 
 class NamedTopic(NamedTuple):
@@ -52,13 +55,26 @@ class NamedTopic(NamedTuple):
         return None if found.error_code else f"{name} was created anew, and nothing of that was copied yet"
 
 
+class Told(NamedTuple):
+    """A partition's map, and the topics that it should tell of: the one that is copied from, and the other."""
+
+    back: bool
+    key: TopicPartition
+    source: NamedTopic
+    target: NamedTopic
+
+    def other_than(self, ids: tuple[TopicId, TopicId]) -> str | None:
+        """Why these are not the topics that it tells of."""
+        return self.source.other_than(ids[0]) or self.target.other_than(ids[1])
+
+
 class Ways:
     """The ways of one flow."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
         self.rules = replication_rules(flow)
         self._source, self._target = source, target
-        self._both_sides_write = flow.both_sides_write
+        self._flow = flow
         self._seen_s = float("-inf")
 
     async def prepare(self) -> None:
@@ -77,10 +93,7 @@ class Ways:
         return found[0] if len(found) == 1 else None
 
     def find_all(self, partition: TopicPartition) -> tuple[Way, ...]:
-        """As ``find``; to each of the topics on the target that were merged into the one on the source.
-
-        None where both sides write a topic under one name: a position in it tells nothing of what the other side wrote.
-        """
+        """As ``find``; to each of the topics on the target that were merged into the one on the source."""
         topic, number = partition.topic, partition.partition
         originals = [TopicPartition(name, number) for name in self.rules.originals(topic, self._target.metadata.topics)]
         if originals:
@@ -88,14 +101,22 @@ class Ways:
         if not self.rules.should_replicate_topic(topic):
             return ()
         remote = TopicPartition(self.rules.remote_topic(topic), number)
-        if self._both_sides_write(topic, remote.topic):
+        if self.why_not(partition) is not None:
             return ()
-        return (Way(remote=remote, back=False, key=partition),)
+        return (Way(remote=remote, back=False, key=partition, both=self._flow.both_sides_write(topic, remote.topic)),)
 
-    def topics(self, partition: TopicPartition, way: Way) -> tuple[NamedTopic, NamedTopic]:
-        """The topics that the map should tell of: the one that its records are copied from, and the other."""
+    def why_not(self, partition: TopicPartition) -> str | None:
+        """Why groups of a topic that the flow copies are not carried over; None: they are, or it does not copy it."""
+        topic, rules = partition.topic, self.rules
+        if not rules.should_replicate_topic(topic) or not self._flow.both_sides_write(topic, rules.remote_topic(topic)):
+            return None
+        return why_not_carried(self._flow, topic)
+
+    def told(self, partition: TopicPartition, way: Way) -> tuple[Told, ...]:
+        """The maps that tell of a way."""
         here, there = NamedTopic(self._source, partition.topic), NamedTopic(self._target, way.remote.topic)
-        return (there, here) if way.back else (here, there)
+        own = Told(way.back, way.key, there, here) if way.back else Told(way.back, way.key, here, there)
+        return (own, Told(True, way.remote, there, here)) if way.both else (own,)
 
 
 async def read_gap(

@@ -24,7 +24,7 @@ from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.book import SegmentBook
 from mirror_ray.offsets.bulk import NO_MAP, Answer, Question, answer_by
-from mirror_ray.offsets.segments import Between, Position
+from mirror_ray.offsets.segments import Between, Position, Tail
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.ways import log_bounds
 from mirror_ray.records.segment_block import decode_block
@@ -36,7 +36,7 @@ _PLACE: Final = ("back", "topic", "partition")
 ASKED: Final = "back boolean, topic string, partition int, position bigint"
 _ANSWERED: Final = (
     f"{ASKED}, source_topic_id string, target_topic_id string, offset bigint, exact boolean, waits boolean, "
-    "reason string, gap array<bigint>"
+    "reason string, gap array<bigint>, tail array<bigint>"
 )
 #: In which a block comes before the positions.
 _BLOCK, _POSITION = 0, 1
@@ -144,22 +144,24 @@ def _answer_in_order(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
 
 
 def _written(question: Question, answer: Answer) -> tuple[Any, ...]:
-    topics, found = answer
+    topics, found, tail = answer
     row = (question.back, *question.key, question.offset, *(topics or (None, None)))
+    end = [*tail] if tail is not None else None
     if isinstance(found, Between):
-        return (*row, None, False, False, None, [*found.after, *found.before])
-    return (*row, found.offset, found.exact, found.waits, found.reason, None)
+        return (*row, None, False, False, None, [*found.after, *found.before], end)
+    return (*row, found.offset, found.exact, found.waits, found.reason, None, end)
 
 
 def _read_answer(row: Row) -> tuple[Question, Answer]:
-    back, topic, partition, position, source_id, target_id, offset, exact, waits, reason, gap = row
+    back, topic, partition, position, source_id, target_id, offset, exact, waits, reason, gap, end = row
+    tail = Tail(*end) if end is not None else None
     topics = (TopicId(source_id), TopicId(target_id)) if source_id is not None else None
     found: Translation | Between
     if gap is not None:
         found = Between(Position(*gap[:3]), Position(*gap[3:]))
     else:
         found = Translation(offset=offset, exact=exact, waits=waits, reason=reason)
-    return Question(back, TopicPartition(topic, partition), position), Answer(topics, found)
+    return Question(back, TopicPartition(topic, partition), position), Answer(topics, found, tail)
 
 
 def _number_at(place: str, length: int) -> str:

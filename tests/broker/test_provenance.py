@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
 
 from mirror_ray.devcluster import DevCluster
-from mirror_ray.model.names import FlowName
+from mirror_ray.failover.bulk import BulkOrder, carry_out
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.offsets.bulk import ReadMaps
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.run import verify_flow
-from tests.support.both_ways import PARTITIONS, both_ways, check, counts, write
+from tests.support.both_ways import PARTITIONS, both_ways, check, counts, held, write
+from tests.support.carrying import commit_many
 from tests.support.clusters import Clusters
+from tests.support.groups import committed
 from tests.support.kafka import create_topic
 from tests.support.local import LocalSystem, aside
 
@@ -48,6 +53,58 @@ async def test_active_active_under_one_name(clusters: Clusters, unique_topic: st
         asked = Wanted(topics=(unique_topic,))
         report = await verify_flow(both_ways(both, unique_topic, None), FlowName.parse(flow), asked)
         assert [str(each.outcome) for each in report.partitions] == ["equal"] * PARTITIONS, report
+
+
+def _standing(cluster: DevCluster, group: str, topic: str) -> dict[TopicPartition, int]:
+    found = committed(cluster, group, topic, PARTITIONS)
+    return {TopicPartition(topic, number): offset for number, offset in found.items()}
+
+
+async def test_groups_of_a_topic_that_both_sides_write(clusters: Clusters, unique_topic: str) -> None:
+    """They go on behind nothing that they have not read, at the end at the end; neither flow moves the other's back."""
+    both = {"A": clusters.a, "B": clusters.b}
+    for cluster in clusters:
+        create_topic(cluster.confluent_config(), unique_topic, PARTITIONS)
+    partitions = [TopicPartition(unique_topic, number) for number in range(PARTITIONS)]
+    settings = both_ways(both, unique_topic, None, f"{unique_topic}-.*")
+    await aside(lambda: write(both, unique_topic, 0, 50))
+    async with LocalSystem(settings, groups=True) as system:
+        await aside(lambda: write(both, unique_topic, 50, 300))
+        await _everywhere(system, both, unique_topic, 300)
+        on_a, on_b = await aside(lambda: [held(cluster, unique_topic) for cluster in clusters])
+        ends = [len(records) for records in on_a]
+        commits = {
+            f"{unique_topic}-{tenth}": {each: end * tenth // 10 for each, end in zip(partitions, ends, strict=True)}
+            for tenth in range(11)
+        }
+        await commit_many(clusters.a, commits)
+
+        async def standing(cluster: DevCluster) -> dict[str, dict[TopicPartition, int]]:
+            return await aside(lambda: {group: _standing(cluster, group, unique_topic) for group in commits})
+
+        async def carried() -> bool:
+            found = await system.coordinator.groups("A->B")
+            return len(found) == len(commits) and all(each.state == "synced" for each in found)
+
+        await system.wait(carried, "every group is on B")
+        there = await standing(clusters.b)
+        assert list(there[f"{unique_topic}-10"].values()) == ends
+        for group, offsets in commits.items():
+            for number, partition in enumerate(partitions):
+                read = {each.value for each in on_a[number][: offsets[partition]]}
+                place = there[group][partition]
+                assert {each.value for each in on_b[number][:place]} <= read
+                assert place == len(on_b[number]) or on_b[number][place].value not in read
+        (last,) = [each for each in await system.coordinator.groups("A->B") if each.group == f"{unique_topic}-10"]
+        assert [(each.state, each.exact, each.reason) for each in last.partitions] == [("synced", True, None)] * 2
+        rows = await carry_out(settings, BulkOrder(flow=FlowName("A", "B")), ReadMaps)
+        assert {(row.translated.group, row.translated.source): row.translated.place.offset for row in rows} == {
+            (group, each): offset for group, offsets in there.items() for each, offset in offsets.items()
+        }
+        # The flow back sees them on B now, at places of its own for A, which lie before those where they stand there.
+        await asyncio.sleep(1.0)
+        assert await standing(clusters.a) == commits
+        assert await standing(clusters.b) == there
 
 
 async def test_a_triangle_under_one_name(clusters: Clusters, third_cluster: DevCluster, unique_topic: str) -> None:

@@ -10,14 +10,17 @@ from mirror_ray.config.settings import MirrorSettings, PolicySettings, Provenanc
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 from mirror_ray.transforms.provenance import HEADER, Origin
+from tests.support.carrying import EVERY_ROUND
 from tests.support.kafka import Message, Record, produce, read_all
 from tests.support.systems import settings_of
 
 PARTITIONS = 2
 
 
-def both_ways(clusters: Mapping[str, DevCluster], topic: str, max_hops: int | None) -> MirrorSettings:
-    """Each cluster to each other one, all names kept."""
+def both_ways(
+    clusters: Mapping[str, DevCluster], topic: str, max_hops: int | None, groups: str = "none"
+) -> MirrorSettings:
+    """Each cluster to each other one, all names kept; groups of these names are carried over, in every round."""
     flows = [f"{source}->{target}" for source in clusters for target in clusters if source != target]
     return settings_of(
         clusters,
@@ -25,6 +28,7 @@ def both_ways(clusters: Mapping[str, DevCluster], topic: str, max_hops: int | No
         topics=TopicSettings(include=(topic,), refresh_interval_s=0.5),
         policy=PolicySettings(class_name=IDENTITY_POLICY_CLASS),
         provenance=ProvenanceSettings(enabled=True, max_hops=max_hops),
+        groups=EVERY_ROUND.model_copy(update={"include": (groups,), "emit_checkpoints_interval_s": 0.2}),
     )
 
 
@@ -45,17 +49,17 @@ def write(clusters: Mapping[str, DevCluster], topic: str, first: int, last: int)
 
 def counts(clusters: Mapping[str, DevCluster], topic: str) -> list[int]:
     """How many records each cluster holds."""
-    return [sum(len(records) for records in _held(cluster, topic)) for cluster in clusters.values()]
+    return [sum(len(records) for records in held(cluster, topic)) for cluster in clusters.values()]
 
 
 def check(clusters: Mapping[str, DevCluster], topic: str, number: int) -> None:
     """Every record once on every cluster, in the order of its writer, with its own header and the one that is true."""
     written = {f"{alias}{each}".encode() for alias in clusters for each in range(number)}
-    own = {alias: _held(cluster, topic) for alias, cluster in clusters.items()}
+    own = {alias: held(cluster, topic) for alias, cluster in clusters.items()}
     for here, partitions in own.items():
-        held = Counter(record.value for records in partitions for record in records)
-        assert set(held) == written
-        assert max(held.values()) == 1
+        times = Counter(record.value for records in partitions for record in records)
+        assert set(times) == written
+        assert max(times.values()) == 1
         for partition, records in enumerate(partitions):
             for alias in clusters:
                 numbers = [int((r.value or b"")[1:]) for r in records if (r.value or b"").startswith(alias.encode())]
@@ -64,7 +68,8 @@ def check(clusters: Mapping[str, DevCluster], topic: str, number: int) -> None:
                 _check_header(record, here, partition, own)
 
 
-def _held(cluster: DevCluster, topic: str) -> list[list[Record]]:
+def held(cluster: DevCluster, topic: str) -> list[list[Record]]:
+    """All records, by partition."""
     found = read_all(cluster.confluent_config(), topic)
     return [found[number] for number in range(PARTITIONS)]
 

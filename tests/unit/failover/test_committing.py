@@ -52,8 +52,8 @@ class FakeSides:
 
     kind = "failover"
     source = target = destination = SimpleNamespace(settings=SimpleNamespace(alias="B"))
-    flow = SimpleNamespace(name=FlowName("A", "B"))
-    rules = replication_rules(FlowSettings(name=FlowName("A", "B"), enabled=True))
+    flow = carrying = FlowSettings(name=FlowName("A", "B"), enabled=True)
+    rules = replication_rules(carrying)
 
     async def __aenter__(self) -> Self:
         return self

@@ -85,7 +85,7 @@ def test_places_are_the_books(partitions: list[list[tuple[int, int, bool]]], bac
         assert less is not None
         for offset in asked:
             found = answer(page.places, offset, back=back)
-            expected[Question(back, place, offset)] = Answer(TOPICS, found)
+            expected[Question(back, place, offset)] = Answer(TOPICS, found, page.places.tail)
             forgetful = answer(less.places, offset, back=back)
             assert isinstance(forgetful, Between) or forgetful == found
             if not back and not isinstance(found, Between) and found.exact and found.offset is not None:
