@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +50,13 @@ def test_what_is_left_alone(group: Standing, why: str) -> None:
     done = decide(group)
     assert isinstance(done, Keep)
     assert why in str(done.reason)
+
+
+def test_where_both_sides_write_no_group_is_put_back() -> None:
+    """Not even where it was seen to go back: two flows that follow each other's places would go on without end."""
+    group = replace(standing(7, (7,), 5, went_back=True), both_sides_write=True)
+    assert decide(group) == Keep("it stands at 7 on the target; where both sides write, no group is put back")
+    assert decide(replace(group, translated=9)) == Write(9)
 
 
 OFFSET = st.integers(0, 5)
