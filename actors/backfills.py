@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
+from typing import Any
 
 from actors.flow import FlowController
 from actors.ports import Cluster, Emit
@@ -79,31 +80,31 @@ class Backfills:
         """Delete the state of one that is over, once: an earlier coordinator may have ended just before it did."""
         name = _name(live, identity)
 
-        async def run() -> None:
-            try:
-                await live.port.forget(identity)
-            except MirrorError as error:
-                self._emit("warning", str(name), f"ending the backfill: {error}")
-            finally:
-                self._ending.pop(name, None)
-
         self._forgotten.add(name)
-        self._ending[name] = asyncio.create_task(run())
+        self._end_by(name, live.port.forget(identity))
 
     def _finish(self, live: FlowController, identity: str, record: BackfillRecord) -> asyncio.Task[None]:
         """Persist what has become of a backfill, then take back what replicators have of it."""
         name = _name(live, identity)
         controller = self._flows.get(name)
 
+        async def finish() -> None:
+            ended = record if controller is None else replace(record, target_topic_id=_target_id(controller))
+            await live.ledger.keep_backfill(identity, ended)
+            await self._end(name)
+            if controller is not None:
+                # What was on its way has arrived.
+                await live.ledger.keep_backfill(identity, replace(ended, positions=_positions(controller, record)))
+            self._emit("info", str(name), f"backfill of {record.topic} into {record.into}: {record.phase}")
+
+        return self._end_by(name, finish())
+
+    def _end_by(self, name: FlowName, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work at a backfill's end, beside everything else; what fails is told, and tried again by the next round."""
+
         async def run() -> None:
             try:
-                ended = record if controller is None else replace(record, target_topic_id=_target_id(controller))
-                await live.ledger.keep_backfill(identity, ended)
-                await self._end(name)
-                if controller is not None:
-                    # What was on its way has arrived.
-                    await live.ledger.keep_backfill(identity, replace(ended, positions=_positions(controller, record)))
-                self._emit("info", str(name), f"backfill of {record.topic} into {record.into}: {record.phase}")
+                await work
             except MirrorError as error:
                 self._emit("warning", str(name), f"ending the backfill: {error}")
             finally:

@@ -13,11 +13,11 @@ from typing import Final
 
 from actors.flow import FlowController
 from actors.ports import Emit
-from mirror_ray.model.acls import Acl
 from mirror_ray.model.change import Change
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import acl_changes, flow_acls
-from mirror_ray.topics.config_sync import ConfigChange, planned_changes
+from mirror_ray.topics.audited import Audited
+from mirror_ray.topics.config_sync import planned_changes
 from mirror_ray.topics.port import TopicPort, carried_source_groups
 from mirror_ray.topics.selection import acl_rules, config_filter, replication_rules
 
@@ -108,9 +108,8 @@ class TopicSync:
             self._say(
                 f"{remote}: altered {'; '.join(str(each) for each in changes)}" for remote, changes in done.items()
             )
-            await self._audit(
-                [self._config_change(remote, each) for remote, changes in done.items() for each in changes]
-            )
+            audited = self._audited("config sync")
+            await self._audit([audited.config(remote, each) for remote, changes in done.items() for each in changes])
         self._settle_problems("configs of ", problems)
 
     async def sync_acls(self) -> None:
@@ -137,12 +136,8 @@ class TopicSync:
         await self._flow.ledger.note_acls((), deleted)
         self._say([*(f"created ACL {each}" for each in created), *(f"deleted ACL {each}" for each in deleted)])
         self._settle_problems("ACL ", {str(acl): str(error) for acl, error in outcomes.items() if error is not None})
-        await self._audit(
-            [
-                *(self._acl_change(each, None, str(each), "on the source") for each in created),
-                *(self._acl_change(each, str(each), None, "no longer on the source") for each in deleted),
-            ]
-        )
+        audited = self._audited("ACL sync")
+        await self._audit([*map(audited.created, created), *map(audited.deleted, deleted)])
 
     def _say(self, texts: Iterable[str]) -> None:
         every = list(texts)
@@ -163,22 +158,5 @@ class TopicSync:
         if changes:
             await self._port.audit(changes)
 
-    def _config_change(self, remote: str, change: ConfigChange) -> Change:
-        values = change.before, change.after
-        return self._change("config sync", f"topic {remote}", change.key, values, change.why)
-
-    def _acl_change(self, acl: Acl, before: str | None, after: str | None, why: str) -> Change:
-        return self._change("ACL sync", f"{acl.resource.lower()} {acl.name}", "ACL", (before, after), why)
-
-    def _change(self, by: str, subject: str, what: str, values: tuple[str | None, str | None], why: str) -> Change:
-        """``values``: before and after."""
-        return Change(
-            time_ms=self._wall_ms(),
-            by=f"{by} of {self._flow.name}",
-            cluster=self._flow.name.target,
-            subject=subject,
-            what=what,
-            before=values[0],
-            after=values[1],
-            why=why,
-        )
+    def _audited(self, by: str) -> Audited:
+        return Audited(flow=self._flow.name, by=by, time_ms=self._wall_ms())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from mirror_ray.takeover.handing_back import HandedBack
     from mirror_ray.takeover.taking import Taken
     from mirror_ray.takeover.traces import Mm2
+
+_T = TypeVar("_T")
 
 _FlowsArgument = Annotated[
     list[str] | None,
@@ -92,11 +95,9 @@ def takeover(
     """
     from mirror_ray.takeover.taking import take_over
 
-    done: list[Taken] = []
-    with foreground.interruptible():
-        for settings, flow in _stopped(config, flows, name, address):
-            mm2 = _mm2(flow, offsets_topic, connector, connect_group)
-            done.append(asyncio.run(take_over(settings, flow, mm2, quiet_s=quiet_s, dry=dry_run)))
+    mm2 = offsets_topic, connector, connect_group
+    act = partial(take_over, quiet_s=quiet_s, dry=dry_run)
+    done = _of_each(act, _stopped(config, flows, name, address), mm2)
     emit([_plain_taken(each) for each in done], output, lambda: _print_taken(done))
     if not all(each.ok for each in done):
         raise typer.Exit(1)
@@ -121,11 +122,9 @@ def handback(
     """
     from mirror_ray.takeover.handing_back import hand_back
 
-    done: list[HandedBack] = []
-    with foreground.interruptible():
-        for settings, flow in _stopped(config, flows, name, address):
-            mm2 = _mm2(flow, offsets_topic, connector, connect_group)
-            done.append(asyncio.run(hand_back(settings, flow, mm2, quiet_s=quiet_s, dry=dry_run)))
+    mm2 = offsets_topic, connector, connect_group
+    act = partial(hand_back, quiet_s=quiet_s, dry=dry_run)
+    done = _of_each(act, _stopped(config, flows, name, address), mm2)
     emit([_plain_handed(each) for each in done], output, lambda: _print_handed(done))
 
 
@@ -152,10 +151,16 @@ def _stopped(
         yield settings, flow
 
 
-def _mm2(flow: FlowName, topic: str | None, connector: str | None, group: str | None) -> Mm2:
+def _of_each(
+    act: Callable[[MirrorSettings, FlowName, Mm2], Coroutine[Any, Any, _T]],
+    flows: Iterable[tuple[MirrorSettings, FlowName]],
+    mm2: tuple[str | None, str | None, str | None],
+) -> list[_T]:
+    """What came of each flow, one after the other; ``mm2``: its offsets topic, connector and group, where given."""
     from mirror_ray.takeover.traces import which_mm2
 
-    return which_mm2(flow, topic, connector, group)
+    with foreground.interruptible():
+        return [asyncio.run(act(settings, flow, which_mm2(flow, *mm2))) for settings, flow in flows]
 
 
 def _plain_taken(taken: Taken) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.model.change import Change
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import AclChanges
+from mirror_ray.topics.audited import Audited
 from mirror_ray.topics.drift import Drift, Expected, Finding, Remedies, find_acl_drift, find_drift, unknown
 from mirror_ray.topics.port import KafkaTopicPort
 from mirror_ray.topics.selection import config_filter
@@ -93,28 +94,16 @@ async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Reme
 
 
 def _changes(flow: FlowSettings, remedies: Remedies, done: Collection[str]) -> Iterator[Change]:
-    def change(subject: str, what: str, before: str | None, after: str | None, why: str) -> Change:
-        return Change(
-            time_ms=now_ms,
-            by=f"drift --reconcile of {flow.name}",
-            cluster=flow.name.target,
-            subject=subject,
-            what=what,
-            before=before,
-            after=after,
-            why=why,
-        )
-
-    now_ms = int(time.time() * 1000)
+    audited = Audited(flow=flow.name, by="drift --reconcile", time_ms=int(time.time() * 1000))
     for topic in remedies.create:
         if topic.name in done:
-            yield change(f"topic {topic.name}", "topic", None, f"{topic.partitions} partitions", "missing")
+            yield audited.change(f"topic {topic.name}", "topic", None, f"{topic.partitions} partitions", "missing")
     for name, partitions in remedies.extend.items():
         if name in done:
-            yield change(f"topic {name}", "partitions", None, str(partitions), "the source has more")
+            yield audited.change(f"topic {name}", "partitions", None, str(partitions), "the source has more")
     for remote, configs in remedies.alter.items():
         if remote in done:
-            yield from (change(f"topic {remote}", each.key, each.before, each.after, each.why) for each in configs)
+            yield from (audited.config(remote, each) for each in configs)
     for acl in remedies.acls:
         if str(acl) in done:
-            yield change(f"{acl.resource.lower()} {acl.name}", "ACL", None, str(acl), "on the source")
+            yield audited.created(acl)
