@@ -8,7 +8,7 @@ What holds between any two calls:
   idempotence check is a compare-and-swap on the log's end: a batch is appended where it was meant to be, or not at all
   (docs/decisions/0001).
 * After anything unexpected, what is buffered is dropped, the answers under way are waited for, the target's log end is
-  read (``established``), and copying goes on from the source position that belongs to it (``recovery``).
+  read (``established``), and copying goes on from the source position that belongs to it (``place``).
 
 ::
 
@@ -24,16 +24,16 @@ from typing import Literal
 
 from mirror_ray.copying import troubled
 from mirror_ray.copying.outgoing import Budget, Outgoing, Progress
-from mirror_ray.copying.passing import Passing
 from mirror_ray.copying.pipeline import Pipeline
+from mirror_ray.copying.place import Place
 from mirror_ray.copying.prepare import Piece, outgoing_of, pieces_of
-from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog, copied_since, to_be_scanned
+from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog, to_be_scanned
 from mirror_ray.copying.segment_log import SegmentLog
 from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.copying.statistics import Tally
 from mirror_ray.copying.transforming import DeadLetters, DeadLettersWaitError, Transforming
 from mirror_ray.copying.troubled import Troubled
-from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
+from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.trouble import Trouble, TroubleKind
@@ -55,7 +55,7 @@ class PartitionCopy:
     reason: str | None = None
     #: Reported as stopped until what it says is seen to be over, though it is looked at again meanwhile.
     trouble: Trouble | None = None
-    acknowledged: Anchor = field(init=False)
+    place: Place = field(init=False)
     #: Next source offset to ask the broker for, and the leader epoch of what was read before it.
     fetch_offset: int = field(init=False)
     fetch_epoch: int = field(init=False)
@@ -72,8 +72,6 @@ class PartitionCopy:
     halted: str | None = None
     #: The target refused a batch: what becomes of those in flight behind it, its log end will tell.
     refused: bool = False
-    #: What the target holds is to be compared with the source: ``established`` wants its records.
-    wants_contents: bool = False
     #: To be asked of the source's leader once nothing is on its way; ``source_bounds`` takes the answer.
     question: Question | None = None
     source_end: int = -1
@@ -85,8 +83,6 @@ class PartitionCopy:
     tally: Tally | None = None
     #: What its records go through; None: nothing, and batches are passed on as they are.
     transforms: Transforming | None = None
-    #: While records of the source are passed over, since the target holds them already.
-    _passing: Passing | None = None
     source: TopicPartition = field(init=False)
     #: Below this source offset each record is a batch of its own: one of them was refused.
     _singly_to: int = -1
@@ -97,11 +93,16 @@ class PartitionCopy:
         self.source = self.assignment.partition.source
         self.pipeline = Pipeline(self.budget)
         self.segments = SegmentLog(self.assignment)
-        self.acknowledged = self.assignment.anchor
+        self.place = Place(self.assignment, self.assignment.anchor)
         self._fetch_from(self.acknowledged)
 
     def __repr__(self) -> str:
         return f"<{self.assignment.partition} {self.state} at {self.acknowledged}>"
+
+    @property
+    def acknowledged(self) -> Anchor:
+        """The pair (source position, target end) that the target has committed."""
+        return self.place.acknowledged
 
     # ---- the target's end
 
@@ -120,16 +121,21 @@ class PartitionCopy:
         """Whether others write to the remote topic, so that the newest batch of ours must be looked for."""
         return to_be_scanned(self.assignment, self.acknowledged)
 
+    @property
+    def wants_contents(self) -> bool:
+        """Whether ``established`` wants the records that the target got since the anchor."""
+        return self.place.wants_contents
+
     def established(self, log: TargetLog, contents: Contents | None = None) -> None:
         """The target's log is ``log``; ``contents`` of what it got since the anchor, where ``wants_contents``.
 
         Raises:
             Troubled: The target is not what we left.
         """
-        self._passing = self.question = None
-        ours = copied_since(self.acknowledged, log, self.assignment)
-        if log.end > self.acknowledged.target_offset:
-            self._pass_over(ours, log, contents)
+        self.question = None
+        before = self.acknowledged
+        self.place.find(log, contents, self.pipeline.boundary, self.transforms)
+        self._count_unanswered(before, self.acknowledged.next_sequence)
         self.pipeline.forget()
         self._fetch_from(self.acknowledged)
         if self.transforms is not None:
@@ -138,9 +144,13 @@ class PartitionCopy:
         self.obstacle = None
         self.state = "copying"
         self._over("target_missing", "target_recreated", "target_truncated", "target_foreign")
-        if self._passing is None:
-            self._begin()
-            self._over("copy_lost")
+        if self.place.known:
+            self._found()
+
+    def _found(self) -> None:
+        """It is known where copying goes on."""
+        self._begin()
+        self._over("copy_lost")
 
     def _begin(self) -> None:
         """Copying goes on from what is acknowledged now."""
@@ -148,30 +158,6 @@ class PartitionCopy:
         if self.tally is not None:
             self.tally.begin(self.acknowledged, restarted=self._restarts)
         self._restarts = False
-
-    def _pass_over(self, ours: int, log: TargetLog, contents: Contents | None) -> None:
-        """Go on behind ``ours`` records that the target holds already: at once where their place is known."""
-        anchor = self.acknowledged
-        after = (anchor.next_sequence + ours) % SEQUENCE_MODULUS
-        boundary = self.pipeline.boundary(after)
-        source, epoch = boundary or (anchor.source_offset, anchor.source_epoch)
-        reached = self._pair(source, log.end, after, epoch)
-        again = self.transforms is not None and not self.transforms.repeats
-        if ours == 0 or boundary is not None or again:
-            self._count_unanswered(after)
-            self.acknowledged = reached
-        else:
-            by = contents or log
-            self._passing = Passing.over(self.assignment, anchor, reached, ours, by, transforms=self.transforms)
-
-    def _pair(self, source: int, target: int, sequence: int, epoch: int) -> Anchor:
-        own = self._exclusive and self.acknowledged.sequence is None and sequence == target % SEQUENCE_MODULUS
-        return Anchor(source, target, None if own else sequence, epoch)
-
-    @property
-    def _exclusive(self) -> bool:
-        """Whether every batch must land where it was meant to."""
-        return not self.assignment.shared and self.assignment.producer_id >= 0
 
     def _fetch_from(self, anchor: Anchor) -> None:
         self.fetch_offset = self.process_offset = anchor.source_offset
@@ -199,7 +185,7 @@ class PartitionCopy:
     @property
     def fetched_all(self) -> bool:
         """Whether a backfill needs nothing more: while it passes over what the target holds, it may."""
-        return self.fetch_offset >= self.assignment.end_offset and self._passing is None
+        return self.fetch_offset >= self.assignment.end_offset and self.place.known
 
     @property
     def behind(self) -> bool:
@@ -249,10 +235,10 @@ class PartitionCopy:
                 verify(batch)
                 if not select.copies(batch):
                     self._hole(batch)
-                elif self._passing is None:
+                elif self.place.known:
                     self._take(batch, self.process_offset)
                 else:
-                    self._pass(batch, self._passing)
+                    self._pass(batch)
                 self.process_offset = next_offset
         except CleanedError:
             self._cleaned()
@@ -269,10 +255,10 @@ class PartitionCopy:
         self.fetch_epoch = (self.pipeline.newest or self.acknowledged).source_epoch
 
     def _at_end(self) -> None:
-        if self._passing is None and self.settled:
+        if self.place.known and self.settled:
             self.halted = None
             self._over("transform_failed")
-        elif self._passing is not None and self.state == "copying":
+        elif not self.place.known and self.state == "copying":
             self.question = "ended"
 
     def _take(self, batch: Batch, position: int) -> None:
@@ -302,44 +288,29 @@ class PartitionCopy:
         if last is not None:
             if batch.next_offset > last.source_next:
                 last.source_next, last.source_epoch = batch.next_offset, batch.partition_leader_epoch
-        elif self._passing is None:
-            now = self.acknowledged
-            source = max(batch.next_offset, now.source_offset)
-            self.acknowledged = Anchor(source, now.target_offset, now.sequence, batch.partition_leader_epoch)
+        elif self.place.known:
+            self.place.passed_hole(batch.next_offset, batch.partition_leader_epoch)
             if self.tally is not None:
-                self.tally.passed(source)
+                self.tally.passed(self.acknowledged.source_offset)
 
-    def _pass(self, batch: Batch, passing: Passing) -> None:
+    def _pass(self, batch: Batch) -> None:
         """Pass over what the target holds; take what lies behind it."""
-        position = passing.passed(batch, self.process_offset)
-        if position is not None:
-            self._passed(passing.anchor(position, batch.partition_leader_epoch))
-            if position < batch.next_offset:
-                # Should it wait for dead letters, it is taken from here on when it is fetched again.
-                self.process_offset = max(self.process_offset, position)
-                self._take(batch, position)
-
-    def _passed(self, anchor: Anchor) -> None:
-        """All that the target holds was passed over: copying goes on from ``anchor``."""
-        self._passing = None
-        self.wants_contents = False
-        self.acknowledged = anchor
-        self._begin()
-        self._over("copy_lost")
+        if not self.place.passed(batch, self.process_offset):
+            return
+        self._found()
+        position = self.acknowledged.source_offset
+        if position < batch.next_offset:
+            # Should it wait for dead letters, it is taken from here on when it is fetched again.
+            self.process_offset = max(self.process_offset, position)
+            self._take(batch, position)
 
     def _cleaned(self) -> None:
-        """The source is not what was copied from: compare its records with the target's; at least once: copy again."""
-        anchor = self.acknowledged
-        if self.assignment.producer_id < 0:
-            if self._passing is not None:
-                self.acknowledged = self._passing.anchor(anchor.source_offset, anchor.source_epoch)
-                self._passing = None
-                self._begin()
+        """The source is not what was copied from: the target is looked at again, or all is copied again."""
+        self.place.cleaned(transformed=self.transforms is not None)
+        if self.place.known:
+            self._begin()
             self._fetch_from(self.acknowledged)
-        elif self.wants_contents:
-            raise Troubled(troubled.not_recognised(self.assignment, anchor, transformed=self.transforms is not None))
         else:
-            self.wants_contents = True
             self.rewind("establishing", self.reason, wrong=False)
 
     # ---- what the source's leader says
@@ -356,36 +327,21 @@ class PartitionCopy:
             Troubled: The position lies outside, or what the target holds is not in the source.
         """
         question, self.question = self.question, None
-        position, passing = self.fetch_offset, self._passing
-        if position > end:
-            raise Troubled(troubled.source_truncated(self.source, position, self._resume(end)))
         try:
-            if position < start and passing is None:
-                raise Troubled(troubled.source_removed(self.source, position, self._resume(start)))
-            if passing is None:
-                return
-            if position < start:
-                self.fetch_offset = self.process_offset = passing.removed_below(start)
-            elif question == "ended" and self.process_offset >= stable_end:
-                self._pass_ended(passing)
+            position = self.place.within(self.fetch_offset, start, end)
+            if position > self.fetch_offset:
+                self.fetch_offset = self.process_offset = position
+            elif question == "ended" and not self.place.known and self.process_offset >= stable_end:
+                self._ended()
         except CleanedError:
             self._cleaned()
 
-    def _pass_ended(self, passing: Passing) -> None:
-        position = passing.ended(self.process_offset)
-        if position == self.process_offset:
-            self._passed(passing.anchor(position, self.fetch_epoch))
-            return
-        # Records that were passed over have to be copied after all: they are fetched again.
-        self._passed(passing.anchor(position))
-        self.rewind("establishing", self.reason, wrong=False)
-
-    def _resume(self, source_offset: int) -> Anchor:
-        """The pair of a source offset and the target's end."""
-        now = self.acknowledged
-        if self._passing is not None:
-            return self._passing.anchor(source_offset)
-        return Anchor(source_offset, now.target_offset, now.sequence)
+    def _ended(self) -> None:
+        self.place.passed_all(self.process_offset, self.fetch_epoch)
+        self._found()
+        if self.acknowledged.source_offset < self.process_offset:
+            # Records that were passed over have to be copied after all: they are fetched again.
+            self.rewind("establishing", self.reason, wrong=False)
 
     def diverged(self, end: int) -> None:
         """From ``end`` on the source's log is another one than what was read; what is buffered of it must go.
@@ -393,9 +349,8 @@ class PartitionCopy:
         Raises:
             Troubled: What was copied is not there any more.
         """
-        copied = self.acknowledged.source_offset
-        if self.settled and self.fetch_offset == copied:
-            raise Troubled(troubled.source_truncated(self.source, copied, self._resume(end)))
+        if self.settled and self.fetch_offset == self.acknowledged.source_offset:
+            raise Troubled(self.place.source_truncated(self.fetch_offset, end))
 
     # ---- the target's answers
 
@@ -418,9 +373,9 @@ class PartitionCopy:
         """
         outgoing = self.pipeline.answered()
         if base_offset != outgoing.target_offset:
-            if self._exclusive and self.state == "stopped":
+            if self.place.exclusive and self.state == "stopped":
                 return
-            if self._exclusive:
+            if self.place.exclusive:
                 raise Troubled(
                     troubled.misplaced(self.assignment, self.acknowledged, outgoing.target_offset, base_offset)
                 )
@@ -434,24 +389,21 @@ class PartitionCopy:
 
     def _commit(self) -> None:
         committed = self.pipeline.committed()
-        self._count_unanswered(committed[0].sequence)
+        self._count_unanswered(self.acknowledged, committed[0].sequence)
         if self.tally is not None:
             self.tally.acknowledged(committed)
         for done in committed:
             self.progress.add(done)
             self.segments.add(done.runs, done.target_offset, done.sequence)
-        last = committed[-1]
-        self.acknowledged = self._pair(
-            last.source_next, last.target_offset + last.count, last.next_sequence, last.source_epoch
-        )
+        self.place.committed(committed[-1])
         # Without a producer id nothing keeps a batch from being appended behind one that failed.
         self.deep = self.assignment.producer_id >= 0
         self.halted = None
         self._over("record_refused", "transform_failed")
 
-    def _count_unanswered(self, after: int) -> None:
+    def _count_unanswered(self, since: Anchor, after: int) -> None:
         """The target has what was sent before sequence ``after``, though not all of it was acknowledged."""
-        before = self.acknowledged.next_sequence
+        before = since.next_sequence
         if self.tally is not None and before != after:
             self.tally.acknowledged(self.pipeline.remembered(before, after))
 
