@@ -34,17 +34,19 @@ class Logs(NamedTuple):
 async def ask_logs(cluster: Cluster, partitions: Iterable[TopicPartition], *, committed: bool) -> Logs:
     """Ask the leaders; partitions that the cluster does not know are left out.
 
+    ``committed``: what is compared of a log ends where its last open transaction begins, else where the log does.
+
     Raises:
         ClusterUnreachableError: No broker answers.
     """
     known = [each for each in partitions if cluster.metadata.partition(each) is not None]
     latest = dict.fromkeys(known, LATEST)
-    starts, ends, stable = await asyncio.gather(
+    starts, ends, *stable = await asyncio.gather(
         cluster.list_offsets(dict.fromkeys(known, EARLIEST), "read_uncommitted"),
         cluster.list_offsets(latest, "read_uncommitted"),
-        cluster.list_offsets(latest, "read_committed" if committed else "read_uncommitted"),
+        *([cluster.list_offsets(latest, "read_committed")] if committed else []),
     )
-    return Logs(starts, ends, stable)
+    return Logs(starts, ends, stable[0] if stable else ends)
 
 
 @dataclass(frozen=True, slots=True)
