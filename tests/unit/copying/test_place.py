@@ -1,0 +1,139 @@
+"""A copy's place: where it is known at once, where it is looked for, and what is asked for then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror_ray.copying.place import Place
+from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog
+from mirror_ray.copying.troubled import Troubled
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.records.batch import Batch, iter_batches, rewrite
+from tests.support import batches
+
+OURS = 4711
+ASSIGNMENT = Assignment(
+    partition=FlowPartition(FlowName("A", "B"), "t", 0),
+    source_topic_id=TopicId("s"),
+    target=TopicPartition("A.t", 0),
+    target_topic_id=TopicId("r"),
+    producer_id=OURS,
+    producer_epoch=0,
+    anchor=Anchor(10, 0),
+    epoch=1,
+    max_message_bytes=1 << 20,
+)
+
+
+def batch(first: int, values: list[bytes], gone: bytes | None = None) -> Batch:
+    """A batch of the source, or as the target holds it; without the value that cleaning took."""
+    kept = [(delta, value) for delta, value in enumerate(values) if value != gone]
+    return iter_batches(memoryview(bytearray(batches.batch(first, kept, len(values) - 1))))[0]
+
+
+def copied(values: list[bytes]) -> TargetLog:
+    """The target holds a batch of ours, as its first one."""
+    written = batch(0, values)
+    rewrite(written, OURS, 0, 0)
+    return TargetLog(end=len(values), tail=iter_batches(written.view)[0])
+
+
+def nothing_remembered(_: int) -> None:
+    """Of what was sent before."""
+
+
+def looking() -> Place:
+    """Three records are on the target behind the pair that is known."""
+    place = Place(ASSIGNMENT, ASSIGNMENT.anchor)
+    place.find(copied([b"a", b"b", b"c"]), None, nothing_remembered, None)
+    assert not place.known
+    return place
+
+
+def test_a_target_that_stands_where_it_was_left_is_the_place() -> None:
+    """Nothing of the source has to be looked at."""
+    place = Place(ASSIGNMENT, ASSIGNMENT.anchor)
+    place.find(TargetLog(end=0), None, nothing_remembered, None)
+    assert place.known
+    assert place.acknowledged == Anchor(10, 0)
+
+
+def test_what_was_sent_is_remembered_by_its_sequence() -> None:
+    """Its answer was lost, but the source position behind it is known."""
+    place = Place(ASSIGNMENT, ASSIGNMENT.anchor)
+    place.find(copied([b"a", b"b", b"c"]), None, {3: (17, 5)}.get, None)
+    assert place.known
+    assert (place.acknowledged, place.acknowledged.source_epoch) == (Anchor(17, 3), 5)
+
+
+def test_the_place_may_be_inside_a_batch_of_the_source() -> None:
+    """Behind as many records as the target holds."""
+    place = looking()
+    assert place.passed(batch(10, [b"a", b"b", b"c", b"d"]), 10)
+    assert place.acknowledged == Anchor(13, 3)
+
+
+def test_until_it_is_known_the_pair_stays() -> None:
+    """What is passed over was not acknowledged to us."""
+    place = looking()
+    assert not place.passed(batch(10, [b"a", b"b"]), 10)
+    assert place.acknowledged == Anchor(10, 0)
+
+
+def test_a_source_that_was_cleaned_is_compared_by_what_its_records_hold() -> None:
+    """Of three records that were copied the source has two left; the first that was not copied follows them."""
+    values = [b"a", b"b", b"c"]
+    cleaned = batch(10, [*values, b"d"], gone=b"b")
+    place = looking()
+    with pytest.raises(CleanedError):
+        place.passed(cleaned, 10)
+    place.cleaned(transformed=False)
+    assert place.wants_contents
+    contents = Contents()
+    contents.add(batch(0, values))
+    place.find(copied(values), contents, nothing_remembered, None)
+    assert place.passed(cleaned, 10)
+    assert place.acknowledged == Anchor(13, 3)
+    assert not place.wants_contents
+
+
+def test_what_is_not_recognised_is_not_looked_for_again() -> None:
+    """It would end the same way."""
+    place = looking()
+    place.cleaned(transformed=False)
+    with pytest.raises(Troubled) as raised:
+        place.cleaned(transformed=False)
+    assert raised.value.trouble.kind == "copy_lost"
+
+
+def test_at_least_once_copies_again_from_the_pair() -> None:
+    """Behind all that the target holds."""
+    place = Place(replace(ASSIGNMENT, producer_id=-1), ASSIGNMENT.anchor)
+    place.find(TargetLog(end=3, tail=batch(0, [b"a", b"b", b"c"])), None, nothing_remembered, None)
+    assert not place.known
+    place.cleaned(transformed=False)
+    assert place.known
+    assert place.acknowledged == Anchor(10, 3, 3)
+
+
+@pytest.mark.parametrize(("start", "end", "kind"), [(11, 20, "source_removed"), (0, 9, "source_truncated")])
+def test_a_position_out_of_bounds_is_a_trouble_that_says_where_to_go_on(start: int, end: int, kind: str) -> None:
+    """At the bound that it has passed, with the target as it is."""
+    place = Place(ASSIGNMENT, ASSIGNMENT.anchor)
+    with pytest.raises(Troubled) as raised:
+        place.within(10, start, end)
+    trouble = raised.value.trouble
+    assert trouble.kind == kind
+    assert trouble.resume == Anchor(start if kind == "source_removed" else end, 0)
+
+
+def test_what_was_removed_while_it_was_passed_over_can_not_be_counted() -> None:
+    """So the records have to be compared; within its bounds nothing happens."""
+    place = looking()
+    assert place.within(10, 10, 20) == 10
+    with pytest.raises(CleanedError):
+        place.within(10, 11, 20)
