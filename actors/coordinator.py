@@ -290,6 +290,7 @@ class Coordinator:
             pid=os.getpid(),
             heartbeat_ages=self._heartbeat_ages,
             groups=self._groups.flows,
+            backfills=self._backfills.all(),
             now_s=self._outside.clock(),
             now_ms=self._outside.wall_ms(),
         )

@@ -14,6 +14,7 @@ from mirror_ray.coordination import snapshot
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus, SystemStatus, TopicStatus
 
@@ -48,10 +49,11 @@ class SystemView:
         pid: int,
         heartbeat_ages: Mapping[str, float | None],
         groups: Mapping[str, FlowGroups],
+        backfills: Iterable[BackfillStatus],
         now_s: float,
         now_ms: int,
     ) -> SystemStatus:
-        """Every flow of the settings, idle ones too, and every replicator."""
+        """Every flow of the settings, idle ones too, backfills that are not over, and every replicator."""
         return SystemStatus(
             name=self._name,
             started_ms=started_ms,
@@ -65,6 +67,7 @@ class SystemView:
             desired_replicators=self._pool.desired,
             coordinator_pid=pid,
             coordinator_node=node,
+            backfills=tuple(each for each in backfills if each.state not in ("done", "cancelled")),
         )
 
     def partitions(self, flows: Iterable[FlowController], now_ms: int) -> tuple[PartitionStatus, ...]:

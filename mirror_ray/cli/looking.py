@@ -144,6 +144,8 @@ def print_status(status: SystemStatus) -> None:
     console.print(table(columns.rows(status.flows), columns.FLOWS))
     console.print()
     console.print(table(columns.rows(status.replicators), columns.REPLICATORS))
+    for backfill in status.backfills:
+        console.print(f"\nbackfill {backfill}", soft_wrap=True)
     problems = columns.status_lines(status)
     if problems:
         console.print()

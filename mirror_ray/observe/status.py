@@ -8,6 +8,7 @@ from typing import Literal
 
 from mirror_ray.model.assignment import PartitionState
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
+from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import FlowGroups
 
 #: ``idle``: a flow that is not enabled and only emits heartbeats. ``degraded``: some of its partitions don't copy.
@@ -180,13 +181,15 @@ class SystemStatus:
     desired_replicators: int
     coordinator_pid: int
     coordinator_node: str
+    #: Those that are under way.
+    backfills: tuple[BackfillStatus, ...] = ()
 
     def __str__(self) -> str:
         first = f"mirror-ray system {self.name!r}, coordinator pid {self.coordinator_pid} on {self.coordinator_node}"
         return "\n".join([first, *(f"  {line}" for each in self._parts() for line in str(each).splitlines())])
 
-    def _parts(self) -> tuple[FlowStatus | ReplicatorStatus, ...]:
-        return (*self.flows, *self.replicators)
+    def _parts(self) -> tuple[FlowStatus | BackfillStatus | ReplicatorStatus, ...]:
+        return (*self.flows, *self.backfills, *self.replicators)
 
 
 def offsets(first: int, end: int) -> str:

@@ -88,11 +88,13 @@ def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
         assert found(mirror, other) is None
         mirror.backfill("A->B", read_request(topic, start, end, into=other))
         wait_until_begun(mirror, other)
+        assert [each.into for each in mirror.status().backfills] == [other]
         kill(mirror.replicators[0].pid)
         with pytest.raises(ConfigError, match=r"under way|done"):
             mirror.backfill("A->B", read_request(topic, "earliest", None, into=other))
         kill(mirror.status().coordinator_pid)
         wait_for(mirror, other, "done")
+    assert mirror.status().backfills == ()
     again = mirror.backfill("A->B", read_request(topic, start, end, into=other))
     assert (again.state, again.copied) == ("done", again.offsets)
     source, copy = read_all(a, topic), read_all(b, other)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from mirror_ray.cli import up
+from mirror_ray.model.backfill import BackfillRecord, Range
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
     ConfigError,
@@ -21,6 +22,7 @@ from mirror_ray.model.errors import (
     MirrorError,
     NotRunningError,
 )
+from mirror_ray.observe.backfills import backfill_status
 from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, status_of
 
 Run = Callable[..., Any]
@@ -105,6 +107,14 @@ def test_an_unknown_lag_is_no_small_lag(coordinator: FakeCoordinator, run: Run) 
     """A check of a bound fails while a lag is not known."""
     coordinator.partitions = (replace(PARTITION, lag_records=None, state="stopped"),)
     assert run("lag", "--above", "1000000").exit_code == 1
+
+
+def test_status_shows_backfills(run: Run, coordinator: FakeCoordinator) -> None:
+    """Those that are under way, with what holds them up."""
+    record = BackfillRecord(topic="orders", into="old", ranges=(Range(0, 10, 30),), said="", time_ms=0)
+    line = backfill_status("A->B#1", record, state="stopped", reason="disk full", positions={0: 15})
+    coordinator.status = replace(status_of(FLOW), backfills=(line,))
+    assert "A->B#1  orders into old  5 of 20 (25%)  stopped: disk full" in run("status").stdout
 
 
 @pytest.mark.parametrize(("state", "exit_code"), [("running", 0), ("paused", 0), ("degraded", 1), ("unreachable", 1)])
