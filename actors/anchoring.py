@@ -45,8 +45,13 @@ class Anchoring:
         *,
         free: Callable[[FlowPartition], bool],
         first: Callable[[str, PartitionRecord], PartitionRecord],
+        begins: Callable[[Mapping[str, Sequence[int]]], Mapping[TopicPartition, int]] | None = None,
     ) -> None:
-        """``free``: whether no replicator has the partition or may still have it; ``first`` completes a new record."""
+        """``free``: whether no replicator has the partition or may still have it; ``first`` completes a new record.
+
+        ``begins``: where partitions of a route begin, which its flow says and not the source.
+        """
+        self._begins = begins
         self._name = settings.name
         self._port = port
         self._ledger = ledger
@@ -187,9 +192,7 @@ class Anchoring:
         if not numbers:
             return {}
         there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
-        bounds, (starts, misplaced) = await asyncio.gather(
-            self._port.target_bounds(there), find_starts(self._port, self._ledger.starts, numbers)
-        )
+        bounds, (starts, misplaced) = await asyncio.gather(self._port.target_bounds(there), self._starts(numbers))
         self._misplaced = {topic: each for topic, each in self._misplaced.items() if topic not in numbers} | misplaced
         return {
             topic: {
@@ -200,6 +203,13 @@ class Anchoring:
             }
             for topic, chosen in numbers.items()
         }
+
+    async def _starts(
+        self, numbers: Mapping[str, Sequence[int]]
+    ) -> tuple[Mapping[TopicPartition, int], dict[str, str]]:
+        if self._begins is not None:
+            return self._begins(numbers), {}
+        return await find_starts(self._port, self._ledger.starts, numbers)
 
     async def _producers(self, count: int) -> list[tuple[int, int]]:
         """A producer for each partition; none where the flow copies at least once."""

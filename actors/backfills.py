@@ -129,6 +129,7 @@ class Backfills:
             side = source.topics.get(request.topic)
             if side is None:
                 raise ConfigError(f"there is no topic {request.topic} on {live.name.source}")
+            _check_routes(live, request)
             into = request.into or _live_remote(live, request)
             found = _found(live, into, target)
             if found is not None:
@@ -257,6 +258,17 @@ def _positions(controller: FlowController, record: BackfillRecord) -> tuple[tupl
 def _target_id(controller: FlowController) -> str:
     records = [each for of_topic in controller.ledger.by_topic().values() for each in of_topic.values()]
     return records[0].target_topic_id if records else ""
+
+
+def _check_routes(live: FlowController, request: BackfillRequest) -> None:
+    """Raise ConfigError where a backfill would have a part of the records alone."""
+    if live.settings.route is not None:
+        raise ConfigError(f"{live.name} is a route: a backfill is for a flow, and copies what it does not route")
+    if live.transformations.routes(request.topic):
+        raise ConfigError(
+            f"transforms of {live.name} route records of {request.topic} to other topics, and a backfill would leave"
+            " those out: copy the range by a flow without them, from a configuration of its own"
+        )
 
 
 def _live_remote(live: FlowController, request: BackfillRequest) -> str:

@@ -93,8 +93,14 @@ class Checkpoint:
 
     async def groups(self, flow: str | None = None) -> tuple[GroupStatus, ...]:
         """Every group of this share, by flow and name."""
-        chosen = self._flows.values() if flow is None else [self._find(flow)]
-        return tuple(status for each in chosen for status in each.carrier.statuses())
+        chosen = list(self._flows.values())
+        if flow is not None:
+            asked = self._find(flow)
+            name = asked.settings.name
+            # Routes belong to their flow.
+            chosen = [asked, *(each for each in chosen if each is not asked and each.settings.name.live == name)]
+        every = ((each.settings.route, status) for each in chosen for status in each.carrier.statuses())
+        return tuple(status for route, status in every if route is None or status.partitions)
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
         """Where position ``offset`` of a source partition is on the target; ``back``: the other way round."""

@@ -13,10 +13,11 @@ import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from actors.aligning import align
 from actors.backfills import Backfills
 from actors.claims import Claims
 from actors.fingerprint import fingerprint
@@ -29,10 +30,11 @@ from actors.topic_sync import TopicSync
 from actors.view import SystemView
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.observed import Observed
+from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
 from mirror_ray.model.backfill import BackfillRequest
 from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
-from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import GroupStatus
@@ -54,6 +56,8 @@ _log = logging.getLogger(__name__)
 _EVENTS_KEPT = 2000
 #: What replicators get to end in when their partitions have been drained already, or will not be any more.
 _END_S = 1.0
+#: Twice that is what a flow may take at most, when it ends, to come to one place with its routes.
+_ALIGN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +158,16 @@ class Coordinator:
             await self._save()
 
     async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
-        self._pool.configure(settings, fingerprint(settings))
-        self._pool.scale(replicators)
         enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
         gone = [
             name
             for name, running in self._running.items()
-            if name.live not in enabled or running.settings != _flow_view(settings, enabled[name.live])
+            if name._replace(backfill="") not in enabled or running.settings != _flow_view(settings, enabled[name.live])
         ]
+        # By the transforms of before, which the replicators have until they are told others.
+        await self._align(gone)
+        self._pool.configure(settings, fingerprint(settings))
+        self._pool.scale(replicators)
         await asyncio.gather(*(self._end_flow(name) for name in gone))
         for name, flow in enabled.items():
             if name not in self._running:
@@ -183,13 +189,14 @@ class Coordinator:
             changed=self._wake.set,
             free=self._is_free,
             wall_ms=self._outside.wall_ms,
+            leader=self._flows[flow.name.live].ledger if flow.route is not None else None,
         )
         topics = TopicSync(
             controller, self._outside.topic_port(settings, flow), emit=self._emit, wall_ms=self._outside.wall_ms
         )
         loops = (controller.run(), controller.keep_flushing(), topics.run(self._until_settled()))
         tasks = [asyncio.create_task(each) for each in loops]
-        # A backfill begins anew when what it was derived from has changed.
+        # A backfill or a route begins anew when what it was derived from has changed.
         self._running[flow.name] = _Running(controller, _flow_view(settings, settings.flow(flow.name.live)), tasks)
         self._flows[flow.name] = controller
         self._emit("info", str(flow.name), "flow started")
@@ -202,6 +209,21 @@ class Coordinator:
     async def _end_backfill(self, name: FlowName) -> bool:
         async with self._apply_lock:
             return await self._end_flow(name) if name in self._running else True
+
+    async def _align(self, names: Collection[FlowName]) -> None:
+        """Bring flows that are about to be ended to one place with their routes; without that they end all the same."""
+
+        async def step() -> None:
+            await self._placement.step(self._pool, {})
+
+        async def act(live: FlowController) -> None:
+            routes = [each for name, each in self._flows.items() if name.route and name.live == live.name]
+            try:
+                await align(live, routes, free=self._is_free, step=step, deadline_s=_ALIGN_S)
+            except MirrorError as error:
+                self._emit("warning", str(live.name), f"its routes could not be brought to one place with it: {error}")
+
+        await asyncio.gather(*(act(each) for name, each in self._flows.items() if name.is_live and name in names))
 
     async def _end_flow(self, name: FlowName) -> bool:
         """Take back what the flow's replicators have, persist the last anchors, and close; whether all of it worked."""
@@ -341,8 +363,12 @@ class Coordinator:
         return self.name
 
     def _chosen(self, flow: str | None) -> list[FlowController]:
-        live = [each for name, each in self._flows.items() if not name.backfill]
-        return live if flow is None else [self._find(flow)]
+        """A flow with its routes, or all; no backfills."""
+        if flow is None:
+            return [each for name, each in self._flows.items() if not name.backfill]
+        found = self._find(flow)
+        routes = [each for name, each in self._flows.items() if name.route and name.live == found.name]
+        return [found, *routes]
 
     def _find(self, flow: str) -> FlowController:
         try:
@@ -388,8 +414,15 @@ class Coordinator:
 
     async def resolve(self, flow: str, topic: str, partition: int | None, by: TroublePolicy) -> tuple[str, ...]:
         """Answer the trouble of a topic or of one partition, once; the partitions that go on by it."""
-        resolved = await self._find(flow).resolve(topic, partition, by)
-        return tuple(str(each) for each in resolved)
+        own, *routes = self._chosen(flow)
+        # What is wrong with the source, or a record of it, concerns them all alike.
+        alike = [each for each in routes if each.repairs.troubles(topic, partition, SOURCE_KINDS)]
+        resolved: list[TopicPartition] = []
+        if own.repairs.troubles(topic, partition) or not alike:
+            resolved += await own.resolve(topic, partition, by)
+        for each in alike:
+            resolved += await each.resolve(topic, partition, by, SOURCE_KINDS)
+        return tuple(dict.fromkeys(str(each) for each in resolved))
 
     async def down(self, deadline_s: float = 30.0) -> bool:
         """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one.
@@ -416,6 +449,7 @@ class Coordinator:
 
     async def _drain_all(self) -> bool:
         async with self._apply_lock:
+            await self._align(self._running.keys())
             return all(await asyncio.gather(*(self._end_flow(name) for name in list(self._running))))
 
 

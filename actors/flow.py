@@ -24,7 +24,7 @@ from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.start import EARLIEST
-from mirror_ray.model.trouble import TroublePolicy
+from mirror_ray.model.trouble import TROUBLE_KINDS, TroubleKind, TroublePolicy
 
 _log = logging.getLogger(__name__)
 
@@ -48,8 +48,12 @@ class FlowController:
         changed: Callable[[], None],
         free: Callable[[FlowPartition], bool],
         wall_ms: Callable[[], int],
+        leader: FlowLedger | None = None,
     ) -> None:
-        """``claims`` is shared by all flows; ``free``: whether no replicator has a partition or may still have it."""
+        """``claims`` is shared by all flows; ``free``: whether no replicator has a partition or may still have it.
+
+        ``leader``: of a route, the memory of its flow, by whose pauses it stops, too.
+        """
         self.settings = settings
         self.name = settings.name
         self.topics: dict[str, TopicView] = {}
@@ -66,8 +70,16 @@ class FlowController:
         self.version = 0
         self.ledger = FlowLedger(port, lease_ms)
         self.repairs = Repairs(settings, port, self.ledger, emit=emit, free=free, wall_ms=wall_ms)
-        self.transformations = Transformations(settings, port, self.ledger, emit=emit, free=free)
-        self._anchoring = Anchoring(settings, port, self.ledger, claims, free=free, first=self.transformations.first)
+        self.transformations = Transformations(settings, port, self.ledger, emit=emit, free=free, leader=leader)
+        begins = self.transformations.begins if leader is not None else None
+        self._anchoring = Anchoring(
+            settings, port, self.ledger, claims, free=free, first=self.transformations.first, begins=begins
+        )
+        self._leader, self._free = leader, free
+        #: Partitions that are still to be copied, each up to its end, before the flow is ended; None: it goes on.
+        self._stopping: Collection[TopicPartition] | None = None
+        #: Partitions that were released with nothing on its way.
+        self._settled: set[TopicPartition] = set()
         self._limits = LimitBook(self.name, port, free=free)
         self._names = NameBook(settings, self.ledger, claims)
         #: Kafka as the flow sees it; what is open once ``discovered``.
@@ -100,9 +112,69 @@ class FlowController:
         return self.ledger.leased() if acts else []
 
     def _may_copy(self, partition: TopicPartition) -> bool:
+        if self._stopping is not None and partition not in self._stopping:
+            return False
         return self.ledger.record(partition) is not None and not (
-            self.ledger.holds_back(partition) or self._is_changing(partition) or self.ledger.finished(partition)
+            self.is_paused(partition) or self._is_changing(partition) or self.ledger.finished(partition)
         )
+
+    def is_paused(self, partition: TopicPartition) -> bool:
+        """Whether an operator's pause holds the partition."""
+        return any(each.holds_back(partition) for each in (self.ledger, self._leader) if each is not None)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the whole flow is paused, or that which it is a route of."""
+        return any(each.paused for each in (self.ledger, self._leader) if each is not None)
+
+    @property
+    def stopping(self) -> Collection[TopicPartition]:
+        """What ``stop_at`` was told to copy on."""
+        return self._stopping or ()
+
+    async def stop_at(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Want nothing any more but these partitions, up to these source offsets; nobody may have them.
+
+        Raises:
+            MirrorError: The state could not be written.
+        """
+        self._stopping = ()
+        self._bump()
+        if ends:
+            await self.ledger.end_at(ends)
+            self._stopping = frozenset(ends)
+            self._bump()
+
+    async def accounted(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those of partitions which nobody has of which nothing lies behind the last pair; all that have no pair.
+
+        Raises:
+            MirrorError: The target can't be asked.
+        """
+        records = {each: record for each in partitions if (record := self.ledger.record(each)) is not None}
+        alone = {
+            each: TopicPartition(record.target_topic, each.partition)
+            for each, record in records.items()
+            if not record.shared
+        }
+        ends = await self.port.target_bounds(list(alone.values()))
+        at_end = {
+            each
+            for each, remote in alone.items()
+            if (anchor := self.ledger.latest_anchor(each)) is not None
+            and remote in ends
+            and ends[remote].end == anchor.target_offset
+        }
+        return at_end | (records.keys() - alone.keys()) & self._settled | (set(partitions) - records.keys())
+
+    async def _go_on(self) -> None:
+        """Lift the ends that an earlier coordinator had set for partitions that were to wait for others."""
+        if self._may_go_on():
+            await self.ledger.end_at({})
+
+    def _may_go_on(self) -> bool:
+        ended = self.ledger.ended() if self.settings.backfill is None and self._stopping is None else ()
+        return bool(ended) and all(self._free(FlowPartition(self.name, *each)) for each in ended)
 
     def _is_changing(self, partition: TopicPartition) -> bool:
         """Whether the partition is taken back, to be handed out in another way than before."""
@@ -141,6 +213,9 @@ class FlowController:
         Returns:
             False when something is not settled yet, or all of it failed, with ``problem`` set.
         """
+        if self._leader is not None and self._leader.flow is None:
+            # What it goes by is not known yet.
+            return False
         try:
             self.transformations.check()
             if not self._opened:
@@ -151,7 +226,7 @@ class FlowController:
                 return True
             self._done = None
             ids = source.cluster_id, target.cluster_id
-            self._refused = self.ledger.refusal(self.name, *ids) or discovery.provenance_refusal(self.settings, *ids)
+            self._refused = self._refusal(*ids)
             undecided = False
             if self._refused is None:
                 await self._ensure_producer(source, target)
@@ -167,6 +242,11 @@ class FlowController:
         self.discovered = True
         self._bump()
         return not undecided
+
+    def _refusal(self, source_id: str, target_id: str) -> str | None:
+        ledgers = (each for each in (self.ledger, self._leader) if each is not None)
+        told = (each.refusal(self.name.live, source_id, target_id) for each in ledgers)
+        return next(filter(None, told), None) or discovery.provenance_refusal(self.settings, source_id, target_id)
 
     def _rests(self, source: Cluster, target: Cluster) -> bool:
         """Whether nothing has changed since everything was settled, and nothing has to be tried again."""
@@ -219,6 +299,7 @@ class FlowController:
         unfit = self._names.unfit(named, target.cluster_id)
         selected = {topic: remote for topic, remote in named.items() if topic not in unfit}
         undecided = await self._anchoring.share(selected, target)
+        await self._go_on()
         self.repairs.look(source, target, selected)
         await self.repairs.decide()
         # What was decided is taken back at once, and carried out as soon as nobody has it.
@@ -296,8 +377,13 @@ class FlowController:
             allowed = view is not None and view.refused is None and not self._is_changing(partition.source)
             if allowed and view is not None and view.limits is not None:
                 limits[partition] = view.limits
+        waited_for = any(self.ledger.is_aligned(partition.source) for partition in limits)
         try:
-            return await self.ledger.assign(limits, self.settings.produce.compression_type)
+            granted = await self.ledger.assign(limits, self.settings.produce.compression_type)
+            if waited_for:
+                # The routes may go on, too.
+                self._bump()
+            return granted
         except StateFencedError as error:
             self._fail(error)
             raise
@@ -325,26 +411,33 @@ class FlowController:
     def heard(self, report: PartitionReport) -> None:
         """Take in what the owner of a partition reports: its anchor, and its trouble."""
         self.ledger.moved(report.partition.source, report.anchor)
-        if self.settings.backfill is not None and self.ledger.finished(report.partition.source):
+        (self._settled.add if report.settled else self._settled.discard)(report.partition.source)
+        if self.ledger.finished(report.partition.source):
             self._bump()
         if self.repairs.heard(report):
             self._look.set()
 
     def remind(self) -> None:
         """Called now and then: look at the clusters again where something waited for partitions to be taken back."""
-        if self.discovered and (self.repairs.ready or self._anchoring.ready):
+        if self.discovered and (self.repairs.ready or self._anchoring.ready or self._may_go_on()):
             self._look.set()
         if self._limits.ready:
             self._bump()
 
-    async def resolve(self, topic: str, partition: int | None, policy: TroublePolicy) -> list[TopicPartition]:
-        """Answer the trouble of a topic or of one partition, once.
+    async def resolve(
+        self,
+        topic: str,
+        partition: int | None,
+        policy: TroublePolicy,
+        kinds: Collection[TroubleKind] = TROUBLE_KINDS,
+    ) -> list[TopicPartition]:
+        """Answer the trouble of a topic or of one partition, once, if it is one of ``kinds``.
 
         Raises:
             ConfigError: There is no trouble, or it can't be answered so.
             MirrorError: The state could not be written.
         """
-        resolved = await self.repairs.resolve(topic, partition, policy)
+        resolved = await self.repairs.resolve(topic, partition, policy, kinds)
         self._look.set()
         self._bump()
         return resolved

@@ -60,7 +60,7 @@ class KafkaFlowPort:
         self._target = RawCluster(target, client_id)
         self._source_admin = ClusterAdmin(source, client_id)
         self._target_admin = ClusterAdmin(target, client_id)
-        self._store = StateStore(target, state_topic(name.source, name.backfill), transactional_id(name))
+        self._store = StateStore(target, state_topic(name.source, name.backfill, name.route), transactional_id(name))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
 
     async def open(self) -> Mapping[str, Document]:

@@ -88,6 +88,15 @@ class FlowLedger:
             return False
         return anchor.source_offset >= record.end_offset
 
+    def is_aligned(self, partition: TopicPartition) -> bool:
+        """Whether nobody has gone on since the partition was ended together with its routes."""
+        record = self.record(partition)
+        return record is not None and record.aligned_at is not None
+
+    def ended(self) -> list[TopicPartition]:
+        """Partitions whose copies have an end."""
+        return [each for each, record in self._memory.partitions.items() if record.end_offset is not None]
+
     @property
     def backfills(self) -> Mapping[str, BackfillRecord]:
         """Backfills beside the flow, by id; over or not."""
@@ -157,7 +166,8 @@ class FlowLedger:
 
     async def decide(self, repairs: Mapping[TopicPartition, Repair], anchors: Mapping[TopicPartition, Anchor]) -> None:
         """Persist decisions, each with the pair that its partition had reached."""
-        records = {each: self._memory.partitions[each].at(anchor) for each, anchor in anchors.items()}
+        known = self._memory.partitions
+        records = {each: known[each].at(known[each].up_to_end(anchor)) for each, anchor in anchors.items()}
         documents: dict[str, Document | None] = {
             state.partition_key(each): state.encode(record) for each, record in records.items()
         }
@@ -186,6 +196,27 @@ class FlowLedger:
         for each in partitions:
             self._memory.repairs.pop(each, None)
 
+    async def end_at(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Persist where the copies of partitions end that nobody has; those of others go on without an end."""
+        records = {
+            each: replace(self._settled(each, record), end_offset=ends.get(each))
+            for each, record in self._memory.partitions.items()
+            if each in ends or record.end_offset is not None
+        }
+        await self.rewrite(records)
+
+    async def align(self, reached: Mapping[TopicPartition, int]) -> None:
+        """Persist that partitions which nobody has stand at these source offsets, as all do that belong together."""
+        records = {
+            each: replace(self._settled(each, record), end_offset=None, aligned_at=reached[each])
+            for each, record in self._memory.partitions.items()
+            if each in reached
+        }
+        await self.rewrite(records)
+
+    def _settled(self, partition: TopicPartition, record: PartitionRecord) -> PartitionRecord:
+        return record.at(self._moved.get(partition, record.anchor))
+
     async def rewrite(self, records: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Persist other records of partitions that nobody copies."""
         for partition in records:
@@ -207,7 +238,8 @@ class FlowLedger:
         for partition in limits:
             record = self._memory.partitions.get(partition.source)
             if record is not None:
-                granted[partition] = record.at(self._moved.pop(partition.source, record.anchor))
+                moved = record.at(self._moved.pop(partition.source, record.anchor))
+                granted[partition] = replace(moved, aligned_at=None)
         if flow is None or not granted:
             return []
         records = {partition.source: record for partition, record in granted.items()}
@@ -278,8 +310,8 @@ class FlowLedger:
     def moved(self, partition: TopicPartition, anchor: Anchor) -> None:
         """Note an acknowledged pair; ``flush`` persists it."""
         record = self._memory.partitions.get(partition)
-        if record is not None and record.anchor != anchor:
-            self._moved[partition] = anchor
+        if record is not None and (within := record.up_to_end(anchor)) != record.anchor:
+            self._moved[partition] = within
 
     async def flush(self) -> None:
         """Persist the anchors that moved, and what was given back since the last flush, in one transaction.

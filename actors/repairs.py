@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from actors.facts import look_at_both_sides
@@ -18,7 +18,7 @@ from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowPartition, TopicPartition
-from mirror_ray.model.trouble import Trouble, TroublePolicy
+from mirror_ray.model.trouble import TROUBLE_KINDS, Trouble, TroubleKind, TroublePolicy
 
 _log = logging.getLogger(__name__)
 
@@ -170,19 +170,32 @@ class Repairs:
         report = self._reported.get(partition)
         return partition in self._topics or report is None or report.epoch == self._ledger.epoch(partition)
 
-    async def resolve(self, topic: str, number: int | None, policy: TroublePolicy) -> list[TopicPartition]:
+    def troubles(
+        self, topic: str, number: int | None, kinds: Collection[TroubleKind] = TROUBLE_KINDS
+    ) -> dict[TopicPartition, Trouble]:
+        """Those of a topic or of one partition that an operator may answer."""
+        return {
+            each: trouble
+            for each in {*self._topics, *self._reported}
+            if each.topic == topic and number in (None, each.partition)
+            if (trouble := self.trouble(each)) is not None and trouble.kind in kinds
+            if not self.holds_back(each) and self._is_current(each)
+        }
+
+    async def resolve(
+        self,
+        topic: str,
+        number: int | None,
+        policy: TroublePolicy,
+        kinds: Collection[TroubleKind] = TROUBLE_KINDS,
+    ) -> list[TopicPartition]:
         """Persist an operator's answer to the troubles of a topic or of one partition.
 
         Raises:
             ConfigError: There is no trouble, or it can't be answered so.
             MirrorError: The state could not be written.
         """
-        chosen = {
-            each: trouble
-            for each in {*self._topics, *self._reported}
-            if each.topic == topic and number in (None, each.partition)
-            if (trouble := self.trouble(each)) is not None and not self.holds_back(each) and self._is_current(each)
-        }
+        chosen = self.troubles(topic, number, kinds)
         what = topic if number is None else f"{topic}:{number}"
         if not chosen:
             raise ConfigError(f"{self._settings.name} {what} is in no trouble: `mirror-ray topics` shows what is")

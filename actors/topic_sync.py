@@ -65,7 +65,7 @@ class TopicSync:
         while not self._flow.ledger.fenced:
             remotes = self._remotes()
             due = remotes != seen or waited_s >= interval_s
-            if due and self._flow.discovered and not self._flow.ledger.paused:
+            if due and self._flow.discovered and not self._flow.paused:
                 seen, waited_s = remotes, 0.0
                 await self._guard(what, act)
             pause_s = min(_LOOK_S, interval_s)

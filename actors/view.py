@@ -141,7 +141,7 @@ class SystemView:
             enabled=settings.enabled,
             discovered=flow is not None and flow.discovered,
             reachable=flow is None or flow.reachable,
-            paused=flow is not None and flow.ledger.paused,
+            paused=flow is not None and flow.paused,
             settled=flow is not None and flow.settled,
             troubled=bool(problems) or any(each.state in ("refused", "stopped") for each in partitions),
             copying=copying,
@@ -171,7 +171,7 @@ def _state(
 ) -> tuple[PartitionState, str | None]:
     if view.refused is not None:
         return "refused", view.refused
-    if flow.ledger.holds_back(partition):
+    if flow.is_paused(partition):
         return "paused", None
     unchanged = flow.transformations.explain(partition)
     trouble = unchanged or flow.repairs.explain(partition)
@@ -189,6 +189,8 @@ def _why_waiting(flow: FlowController, partition: TopicPartition) -> str:
         return "another coordinator has taken the flow over"
     if flow.ledger.lease_ms(partition):
         return "until the lease of the replicator that had it has run out"
+    if (reason := flow.transformations.waits(partition)) is not None:
+        return reason
     return "no replicator has it yet"
 
 

@@ -140,11 +140,14 @@ def _stopped(
     from mirror_ray.config.load import load_settings
 
     settings = load_settings(config).settings
-    asked = [parse_flow(each) for each in flows or ()] or [each.name for each in settings.flows if each.enabled]
+    asked = [parse_flow(each) for each in flows or ()] or [
+        each.name for each in settings.flows if each.enabled and each.route is None
+    ]
     if not asked:
         raise ConfigError("no flow is enabled: set A->B.enabled = true, with the aliases of your clusters")
     for flow in asked:
-        settings.flow(flow)
+        if settings.flow(flow).route is not None:
+            raise ConfigError(f"{flow} is a route: MirrorMaker 2 has none, name its flow, {flow.live}")
         with find_system(config, name, address, flow, must_answer=True) as (_, mirror):
             if mirror is not None:
                 raise NotReadyError(f"{flow} runs in the system {name!r}: `mirror-ray down` first")

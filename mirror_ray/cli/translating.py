@@ -123,15 +123,15 @@ def _of_one(
         if group is not None and place is None and offset is None:
             return _of_group(system, flow, group)
         if group is None and topic is not None and partition is not None and offset is not None:
-            return [_of_offset(system, flow, topic, partition, offset, back=back)]
+            return _of_offset(system, flow, topic, partition, offset, back=back)
     raise ConfigError("give --group GROUP, TOPIC:PARTITION and --offset N, or --all")
 
 
 def _of_group(system: Mirror, flow: str, group: str) -> list[Row]:
-    found = next((each for each in system.groups(flow) if each.group == group), None)
-    if found is None:
+    found = [each for each in system.groups(flow) if each.group == group]
+    if not found:
         raise ConfigError(f"{flow} carries no group {group!r} over: see groups and groups.exclude in its configuration")
-    return _rows_of(found)
+    return [row for each in found for row in _rows_of(each)]
 
 
 def _rows_of(found: GroupStatus) -> list[Row]:
@@ -150,9 +150,16 @@ def _rows_of(found: GroupStatus) -> list[Row]:
     ]
 
 
-def _of_offset(system: Mirror, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Row:
+def _of_offset(system: Mirror, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> list[Row]:
+    """One row for each remote topic that the topic goes to; an offset of a remote topic is one of that flow's alone."""
+    remotes = {each.flow: each.remote_topic for each in system.topics(flow) if each.topic == topic}
+    asked = [flow] if back else list(dict.fromkeys((flow, *remotes)))
+    return [_of_flow(system, each, (topic, partition), remotes.get(each, ""), offset, back=back) for each in asked]
+
+
+def _of_flow(system: Mirror, flow: str, place: tuple[str, int], remote: str, offset: int, *, back: bool) -> Row:
+    topic, partition = place
     found = system.translate(flow, topic, partition, offset, back=back)
-    remote = next((each.remote_topic for each in system.topics(flow) if each.topic == topic), "")
     return {
         "topic": topic,
         "partition": partition,

@@ -111,12 +111,12 @@ def _report(
     mirror: Mirror | None,
     make_looker: MakeLooker | None,
 ) -> Report:
-    from mirror_ray.verification.run import Progress, verify_flow
+    from mirror_ray.verification.run import Progress, verify_family
 
     running = _partitions(mirror, flow)
     with _telling(Progress()) as progress:
         return asyncio.run(
-            verify_flow(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
+            verify_family(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
         )
 
 
@@ -149,9 +149,9 @@ def _telling(progress: Progress) -> Iterator[Progress]:
 
 def _print(report: Report) -> None:
     console = out()
-    by_topic: dict[str, list[PartitionVerdict]] = {}
+    by_topic: dict[tuple[str, str], list[PartitionVerdict]] = {}
     for each in report.partitions:
-        by_topic.setdefault(each.topic, []).append(each)
+        by_topic.setdefault((each.topic, each.target_topic), []).append(each)
     console.print(table([_row(partitions) for partitions in by_topic.values()], _TOPICS))
     notes = [f"{each.topic}-{each.partition}: {note}" for each in report.partitions for note in each.checked.notes]
     if notes:

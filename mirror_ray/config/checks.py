@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from mirror_ray.config.names import check_long_ring, check_named_flows, check_na
 from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_names
 from mirror_ray.config.transforms import check_transforms
 from mirror_ray.model.config_policy import NUMBERS
-from mirror_ray.model.filters import compile_patterns
+from mirror_ray.model.filters import compile_patterns, literal_topic
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.paths import doubled
 from mirror_ray.model.policy import load_policy
@@ -20,9 +19,6 @@ from mirror_ray.topics.selection import replication_rules
 
 #: Maps a field such as ``topics.include`` to the name that the user knows it by.
 FieldName = Callable[[str], str]
-
-#: A pattern that stands for one topic only.
-_LITERAL = re.compile(r"(?:[A-Za-z0-9_-]|\\\.)+")
 
 
 def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
@@ -107,7 +103,8 @@ def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:
     usable = [flow for flow in enabled if flow.name in rules]
     yield from check_named_flows(usable, {flow.name: _literals(flow) for flow in usable})
     keeps = {name: each.remote_topic("topic") == "topic" for name, each in rules.items()}
-    for ring in _rings(usable):
+    # A route goes the way of its flow.
+    for ring in _rings([flow for flow in usable if flow.name.is_live]):
         if (hidden := check_long_ring(ring)) is not None:
             yield hidden
         names = [flow.name for flow in ring]
@@ -122,7 +119,9 @@ def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:
             "(provenance.headers.enabled = true on each, all keeping names), or disable one of the flows, or list "
             "topics by plain names so that no topic is in every flow's list"
         )
-    yield from _check_doubles([flow for flow in usable if flow.provenance.enabled and keeps[flow.name]])
+    yield from _check_doubles(
+        [flow for flow in usable if flow.provenance.enabled and keeps[flow.name] and flow.name.is_live]
+    )
 
 
 def _check_doubles(flows: Sequence[FlowSettings]) -> Iterator[str]:
@@ -164,7 +163,7 @@ def _rings(flows: Sequence[FlowSettings]) -> Iterator[list[FlowSettings]]:
 
 def _literals(flow: FlowSettings) -> list[str]:
     """The topics that the flow's filter lists by plain names."""
-    return [pattern.replace("\\.", ".") for pattern in flow.topics.include if _LITERAL.fullmatch(pattern)]
+    return [name for pattern in flow.topics.include if (name := literal_topic(pattern)) is not None]
 
 
 def _share_names(flows: Sequence[FlowSettings]) -> bool:

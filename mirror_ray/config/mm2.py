@@ -20,7 +20,7 @@ from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, SparkSettings
-from mirror_ray.config.transforms import take_steps, transform_notes, unlisted
+from mirror_ray.config.transforms import take_steps, transform_notes, unlisted, with_routes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.trouble import TROUBLE_KINDS
@@ -59,6 +59,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     clusters = _cluster_settings(properties, aliases, problems)
     spark = _spark_settings(properties, problems)
     if not problems:
+        flows = list(with_routes(flows))
         problems.extend(check_loops(flows))
     if problems or spark is None:
         raise ConfigError(*dict.fromkeys(problems))

@@ -24,7 +24,7 @@ from mirror_ray.config.settings import (
     Settings,
     SparkSettings,
 )
-from mirror_ray.config.transforms import transform_notes
+from mirror_ray.config.transforms import transform_notes, with_routes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 
@@ -114,6 +114,7 @@ def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | Non
     flows = list(_flows(config, problems))
     if problems:
         return None
+    flows = list(with_routes(flows))
     problems.extend(f"flows: {sentence}" for sentence in check_loops(flows))
     return MirrorSettings(
         clusters=clusters,

@@ -6,6 +6,7 @@ the file is silent and that the default depends on the cluster (for example the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.filters import literal_topic
 from mirror_ray.model.lease import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
@@ -319,12 +321,32 @@ class BackfillSettings(Settings):
         return {TopicPartition(self.topic, partition): end for partition, _, end in self.ranges}
 
 
+class RouteSettings(Settings):
+    """A remote topic that transforms of a flow send records to; from what these declare, and never from a file."""
+
+    to: str
+    #: Patterns of the source topics that they are for.
+    topics: tuple[str, ...]
+
+    @property
+    def map(self) -> dict[str, str]:
+        """The topics that are named one by one, as ``topics.map`` has them."""
+        return {name: self.to for pattern in self.topics if (name := literal_topic(pattern)) is not None}
+
+    @property
+    def rename(self) -> tuple[RenamePattern, ...]:
+        """The others, as ``topics.rename`` has them."""
+        return tuple(RenamePattern(match=each, to=self.to) for each in self.topics if literal_topic(each) is None)
+
+
 class FlowSettings(FlowBehaviour):
     """One flow ``A->B``. ``enabled`` false: no data moves, but heartbeats are emitted where they are on (as in MM2)."""
 
     name: FlowName
     enabled: bool
     backfill: BackfillSettings | None = None
+    #: What this is a route of its flow to; None: it is the flow itself, or a backfill.
+    route: RouteSettings | None = None
     #: Of every enabled flow that has some, this one too; ``MirrorSettings`` fills it in.
     all_names: tuple[NamesOfFlow, ...] = ()
     #: The same of those with provenance.
@@ -349,6 +371,31 @@ class FlowSettings(FlowBehaviour):
             changed["topics"] = self.topics.model_copy(update=own)
         return self.model_copy(update=changed)
 
+    def along(self, route: RouteSettings) -> FlowSettings:
+        """What a route of this flow works by: the same topics and transforms, of which it keeps what goes there.
+
+        What is told once of a source topic, or of a record that transforms fail on, the flow itself tells.
+        """
+        shared = (re.escape(route.to),) if route.rename else ()
+        topics = {
+            "map": route.map,
+            "rename": route.rename,
+            "shared_remote": (*self.topics.shared_remote, *shared),
+            "sync_acls_groups": False,
+        }
+        errors = "stop" if self.transforms.errors == "stop" else "skip"
+        changed: dict[str, object] = {
+            "name": self.name._replace(route=route.to),
+            "route": route,
+            "topics": self.topics.model_copy(update=topics),
+            "groups": self.groups.model_copy(update={"history_enabled": False}),
+            "offset_syncs": OffsetSyncSettings(enabled=False),
+            "heartbeats": HeartbeatSettings(emit_enabled=False, replication_enabled=False),
+            "statistics": StatisticsSettings(emit_enabled=False),
+            "transforms": self.transforms.model_copy(update={"errors": errors}),
+        }
+        return self.model_copy(update=changed)
+
 
 def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
     """The flows, each of which knows how the others name their copies, and which of them say where records are from."""
@@ -366,7 +413,7 @@ def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
             max_hops=flow.provenance.max_hops,
         )
         for flow in given
-        if flow.enabled and flow.provenance.enabled
+        if flow.enabled and flow.provenance.enabled and flow.route is None
     )
     known = {"all_names": names, "all_provenance": provenance}
     return tuple(
@@ -423,7 +470,19 @@ class MirrorSettings(ReplicatorSettings):
             ConfigError: There is none; names those that there are.
         """
         for flow in self.flows:
-            if flow.name == name.live:
+            if name == flow.name._replace(backfill=name.backfill):
                 return flow.beside(name.backfill) if name.backfill else flow
         names = ", ".join(str(each.name) for each in self.flows) or "none"
         raise ConfigError(f"there is no flow {name}; flows: {names}")
+
+    def routes_of(self, name: FlowName) -> tuple[FlowSettings, ...]:
+        """The routes of a flow, each as a flow beside it."""
+        return tuple(flow for flow in self.flows if flow.name.live == name and flow.route is not None)
+
+    def family(self, name: FlowName) -> tuple[FlowSettings, ...]:
+        """A flow and its routes; a route or a backfill alone.
+
+        Raises:
+            ConfigError: There is none of that name.
+        """
+        return (self.flow(name), *(self.routes_of(name) if name.is_live else ()))

@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from mirror_ray.config.fields import FieldValues, Given, parse_value
 from mirror_ray.config.keys import Kind
 from mirror_ray.config.loaded import Note
-from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.settings import FlowSettings, RouteSettings
+from mirror_ray.model.internal_topics import dead_letters_topic, segments_topic
+from mirror_ray.model.names import BACKFILL_ID
+from mirror_ray.model.naming import illegal_name
 from mirror_ray.model.policy import load_policy
+from mirror_ray.transforms.chain import Step
 from mirror_ray.transforms.loading import Chains, load_step
 
 _LIST = "transforms"
@@ -64,12 +68,24 @@ def take_steps(fields: FieldValues, flow: Mapping[str, Given]) -> None:
 def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
     """Yield the field, and what is wrong with it, for each transform that can't be used."""
     transforms = flow.transforms
+    loaded: list[tuple[int, Step]] = []
     for number, step in enumerate(transforms.steps):
         try:
-            load_step(step)
+            loaded.append((number, load_step(step)))
             Chains([step])
         except ValueError as error:
             yield _step(number), str(error)
+    routing = [each for _, each in loaded if each.transform.destinations]
+    for number, each in loaded:
+        if routing and not each.transform.pure:
+            why = f"{each.name} is not declared pure, and {routing[0].name} routes"
+            yield _step(number), f"{why}: a record that comes out in another way each time could be in no topic"
+        if each.transform.destinations and flow.both_sides_write("topic", _remote_topic(flow, "topic")):
+            why = f"{each.name} routes, and {flow.name} keeps the names of topics that both sides write"
+            yield _step(number), f"{why}: what was routed away would not come back, nor would groups find their places"
+        for destination in each.transform.destinations:
+            if (fault := _unfit(flow, destination)) is not None:
+                yield _step(number), f"destination {destination}: {fault}"
     topic = transforms.dead_letter_topic
     if topic is not None and load_policy(flow.policy, None).topic_source(topic) == flow.name.source:
         yield (
@@ -78,10 +94,47 @@ def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
         )
 
 
+def _unfit(flow: FlowSettings, destination: str) -> str | None:
+    """Why nothing can be routed to a topic of that name; None: it can be."""
+    policy, source = load_policy(flow.policy, flow.name.source), flow.name.source
+    named = load_policy(flow.policy, None).topic_source(destination) == source
+    reasons = {
+        "the name is too long for the topic that keeps its offsets": illegal_name(segments_topic(source, destination)),
+        "it looks like the id of a backfill, choose another name": BACKFILL_ID.fullmatch(destination),
+        "it is an internal topic of Kafka or MirrorMaker 2": policy.is_internal_topic(destination),
+        "it is a topic of heartbeats": policy.is_heartbeats_topic(destination),
+        "it is the flow's dead-letter topic": destination
+        == (flow.transforms.dead_letter_topic or dead_letters_topic(source)),
+        f"it is what a copy of a topic of {source} is named, and a route needs a topic of its own": named
+        or destination in flow.topics.map.values(),
+    }
+    return illegal_name(destination) or next((why for why, holds in reasons.items() if holds), None)
+
+
+def _remote_topic(flow: FlowSettings, topic: str) -> str:
+    return load_policy(flow.policy, flow.name.source).format_remote_topic(flow.name.source, topic)
+
+
+def with_routes(flows: Iterable[FlowSettings]) -> Iterator[FlowSettings]:
+    """Yield each flow, and behind it its routes: a flow for each remote topic that its transforms send records to.
+
+    Raises:
+        ValueError: A transform can't be loaded; ``check_transforms`` tells it earlier.
+    """
+    for flow in flows:
+        yield flow
+        topics: dict[str, dict[str, None]] = {}
+        for step in flow.transforms.steps if flow.enabled else ():
+            for destination in load_step(step).transform.destinations:
+                topics.setdefault(destination, {}).update(dict.fromkeys(step.topics))
+        for destination, patterns in topics.items():
+            yield flow.along(RouteSettings(to=destination, topics=tuple(patterns)))
+
+
 def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[Note]:
     """Yield what a flow promises less for its transforms, and which of them is to blame."""
     for flow in flows:
-        for step in flow.transforms.steps if flow.enabled else ():
+        for step in flow.transforms.steps if flow.enabled and flow.route is None else ():
             if not load_step(step).transform.pure:
                 text = (
                     f"{step.type} is not declared pure: the topics that it is for ({', '.join(step.topics)}) are "

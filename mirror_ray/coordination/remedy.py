@@ -34,6 +34,10 @@ from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
 #: A topic as a whole is concerned: its partitions are answered for together.
 TOPIC_KINDS: frozenset[TroubleKind] = frozenset({"source_recreated", "target_missing", "target_recreated"})
 
+#: The flow and its routes meet these at the same place of the source, and one answer is for all of them.
+SOURCE_KINDS: frozenset[TroubleKind] = frozenset(
+    {"source_removed", "source_truncated", "source_recreated", "transform_failed"}
+)
 #: Single records are concerned, which skip leaves out.
 LEFT_OUT_KINDS: frozenset[TroubleKind] = frozenset({"record_refused", "transform_failed"})
 #: Resync finds its place again without emptying, unless one of these comes of it.
@@ -119,6 +123,12 @@ def find_remedy(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy
             f"accounts for: delete it, or exclude the topic"
         )
     if policy == "resync" and (trouble.kind != "source_removed" or recount_failed(record, trouble)):
+        begin = record.routes_from
+        if begin is not None and begin > facts.source_start and trouble.kind != "source_recreated":
+            return (
+                f"its routes take records from source offset {begin} on, and the copy would begin anew at "
+                f"{facts.source_start}: what lies between and would go to them now would be nowhere"
+            )
         return _resync(repair, record, facts)
     return _skip(repair, record, facts)
 
@@ -129,7 +139,7 @@ def _skip(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str
         case "source_removed" | "source_truncated":
             return _go_on(repair, record, facts)
         case "source_recreated":
-            moved = replace(record, source_topic_id=facts.source_topic_id)
+            moved = _of_new_source(record, facts)
             remedy = _begin(repair, moved, facts, facts.source_start, facts.target_end)
             boundary = replace(repair.gap(), target_from=facts.target_end, target_to=facts.target_end)
             return replace(remedy, gap=boundary)
@@ -149,9 +159,12 @@ def _skip(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str
 
 def _resync(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy:
     kind = repair.trouble.kind
+    if record.source_topic_id != facts.source_topic_id:
+        record = _of_new_source(record, facts)
+    start = max(facts.source_start, record.begins_at or 0)
     if kind in ("target_missing", "target_recreated"):
         moved = replace(record, target_topic_id=facts.target_topic_id)
-        return _begin(repair, moved, facts, facts.source_start, facts.target_end)
+        return _begin(repair, moved, facts, start, facts.target_end)
     origin = record.origin
     if (
         kind == "target_truncated"
@@ -161,9 +174,20 @@ def _resync(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy:
         and origin.target_offset <= facts.target_end
     ):
         return Remedy(record=replace(record.at(origin), recounting=True), gap=repair.gap())
-    begun = replace(record, source_topic_id=facts.source_topic_id, recounting=False, skip=())
-    remedy = _begin(repair, begun, facts, facts.source_start, facts.target_end)
+    begun = replace(record, recounting=False, skip=())
+    remedy = _begin(repair, begun, facts, start, facts.target_end)
     return replace(remedy, empty_to=facts.target_end, new_producer=True)
+
+
+def _of_new_source(record: PartitionRecord, facts: Facts) -> PartitionRecord:
+    """The record where the source's topic is another one: what it says of source offsets is of the former."""
+    return replace(
+        record,
+        source_topic_id=facts.source_topic_id,
+        routes_from=None if record.routes_from is None else facts.source_start,
+        begins_at=None if record.begins_at is None else facts.source_start,
+        aligned_at=None,
+    )
 
 
 def recount_failed(record: PartitionRecord, trouble: Trouble) -> bool:

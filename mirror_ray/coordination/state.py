@@ -89,7 +89,7 @@ class PartitionRecord:
     origin_source_offset: int | None = None
     origin_target_offset: int | None = None
     origin_sequence: int | None = None
-    #: Source offset at which a backfill's copy ends; None: it does not end.
+    #: Source offset at which the copy ends, a backfill's, or one that waits there for its routes; None: it goes on.
     end_offset: int | None = None
     #: Handed out at its origin, to find its place by what the target holds.
     recounting: bool = False
@@ -98,6 +98,13 @@ class PartitionRecord:
     #: The pair since which that holds; None: since copying began.
     transforms_source_offset: int | None = None
     transforms_target_offset: int | None = None
+    #: Source offset from which on the flow's routes take what its transforms send to them; None: these send nothing.
+    routes_from: int | None = None
+    #: Of a route: the source offset before which nothing is for it.
+    begins_at: int | None = None
+    #: Source offset that the flow and all its routes had reached when they were ended, with nothing under way; None:
+    #: they have gone on since, or it was not so.
+    aligned_at: int | None = None
 
     @property
     def origin(self) -> Anchor:
@@ -119,6 +126,12 @@ class PartitionRecord:
     def anchor(self) -> Anchor:
         """The pair to copy on from."""
         return Anchor(self.source_offset, self.target_offset, self.sequence, self.source_epoch)
+
+    def up_to_end(self, anchor: Anchor) -> Anchor:
+        """The pair, of which what lies behind the copy's end is none: it was passed over, and nothing of it copied."""
+        if self.end_offset is None or anchor.source_offset <= self.end_offset:
+            return anchor
+        return replace(anchor, source_offset=self.end_offset, source_epoch=-1)
 
     def at(self, anchor: Anchor) -> Self:
         """The record with another pair; one that has moved has found its place."""
@@ -207,9 +220,10 @@ class FlowMemory:
     acls: set[Acl] = field(default_factory=set)
 
 
-def state_topic(source_alias: str, backfill: str = "") -> str:
-    """Name of a flow's state topic on its target, or of a backfill's; MM2's default exclusion leaves them alone."""
-    return f"mm2-ray-state.{source_alias}.{f'backfill-{backfill}.' if backfill else ''}internal"
+def state_topic(source_alias: str, backfill: str = "", route: str = "") -> str:
+    """Name of a flow's state topic on its target, or a backfill's or route's; MM2's exclusion leaves them alone."""
+    beside = f"backfill-{backfill}." if backfill else f"route-{route}." if route else ""
+    return f"mm2-ray-state.{source_alias}.{beside}internal"
 
 
 def partition_key(partition: TopicPartition) -> str:

@@ -91,7 +91,7 @@ class CopyEngine:
             if self._find(copy.assignment.partition) is copy:
                 self._forget(copy)
         await self._close_backfills()
-        return [copy.report() for copy in copies]
+        return [replace(copy.report(), settled=copy.settled and copy.state == "copying") for copy in copies]
 
     def report(self, full: bool = False) -> ReplicatorReport:
         """The process's state, with the partitions that changed since the last report, or all of them."""
@@ -193,7 +193,8 @@ class CopyEngine:
 
 def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:
     """All that a flow's data path depends on; None when there is no such flow."""
-    flow = next((flow for flow in settings.flows if flow.name == name.live), None)
+    # What a backfill is derived from has its name without the backfill's id.
+    flow = next((flow for flow in settings.flows if flow.name == name._replace(backfill="")), None)
     if flow is None:
         return None
     return flow, settings.lease_ms, settings.clusters[name.source], settings.clusters[name.target]

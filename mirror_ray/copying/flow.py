@@ -85,7 +85,7 @@ class FlowCopier:
         self._no_lease: str | None = None
         self._lease = StateReader(
             target,
-            state_topic(name.source, name.backfill),
+            state_topic(name.source, name.backfill, name.route),
             terms,
             on_outdated=self._outdated,
             on_lease=self._lease_changed,
@@ -419,7 +419,7 @@ def _telling(settings: FlowSettings, source: Cluster, target: Cluster, on_event:
     return Telling(
         str(name),
         # What a backfill copies is no part of the flow's offsets: no group is carried over by it.
-        None if name.backfill else InternalWriter(target, segments_topic(name.source)),
+        None if name.backfill else InternalWriter(target, segments_topic(name.source, name.route)),
         InternalWriter(there, topic) if syncs.enabled and not name.backfill else None,
         on_event=on_event,
     )

@@ -92,7 +92,8 @@ class FlowTransforms:
             self._waiting.add(copy)
             self._wake.set()
         transforms = copy.transforms
-        if transforms is not None and transforms.last_failure is not None:
+        # Of a record that transforms fail on the flow itself tells, and not each of its routes.
+        if transforms is not None and transforms.last_failure is not None and self._settings.route is None:
             now_s = asyncio.get_running_loop().time()
             count, told_s = self._told.get(copy, (0, -_TOLD_S))
             if transforms.failed > count and now_s - told_s >= _TOLD_S:

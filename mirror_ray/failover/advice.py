@@ -19,7 +19,7 @@ def redirect(
     Args:
         flow: The flow that failed over or back.
         kind: Which of the two.
-        topics: Topics that the groups read, and their names on the side that they go to.
+        topics: Topics that the groups read, and their names on the side that they go to; of one that is routed, all.
         groups: The groups that were moved; their names stay.
         policy: The flow's.
     """

@@ -58,8 +58,10 @@ async def carry_out(settings: MirrorSettings, order: BulkOrder, make_find: MakeF
     async with Sides(settings, order.flow, "failover", follow=False) as sides:
         flow = sides.flow
         commits = await (_live(sides) if order.as_of_ms is None else _as_of(sides, order.as_of_ms))
-        find_places = make_find(flow, sides.source, sides.target)
-        rows = await translate_all(flow, sides.source, sides.target, commits, find_places)
+        rows: list[TranslatedOffset] = []
+        for each in settings.family(flow.name):
+            find_places = make_find(each, sides.source, sides.target)
+            rows += await translate_all(each, sides.source, sides.target, commits, find_places)
         if not order.commit:
             return [BulkRow(translated=row) for row in rows]
         places: dict[str, list[Place]] = {}
@@ -99,13 +101,13 @@ class _Outcomes:
 
     def __init__(self, result: CommitResult, *, dry: bool) -> None:
         self._active = set(result.active)
-        self._kept = {(place.group, place.origin): place.reason for place in result.kept}
+        self._kept = {(place.group, place.destination): place.reason for place in result.kept}
         self._refused = result.refused
-        self._written = {(place.group, place.origin) for place in result.written}
+        self._written = {(place.group, place.destination) for place in result.written}
         self._done = "would be committed" if dry else "committed"
 
     def of(self, row: TranslatedOffset) -> BulkRow:
-        key = row.group, row.source
+        key = row.group, row.target
         refused = self._refused.get((row.group, row.target))
         if refused is not None:
             return BulkRow(translated=row, outcome=f"refused: {refused.name}", refused=refused.name)

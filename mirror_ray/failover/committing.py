@@ -143,7 +143,7 @@ def _sources(sides: Sides, places: Sequence[Place], remote: TopicPartition) -> d
         for each in places
         if each.destination == remote
         and each.origin_offset is not None
-        and sides.rules.named_by(each.origin.topic) != "policy"
+        and sides.rules_of(remote.topic).named_by(each.origin.topic) != "policy"
     }
 
 
@@ -187,7 +187,8 @@ def _handed_back(sides: Sides, places: Mapping[str, list[Place]]) -> list[Intern
             {
                 place.destination.topic: place.offset or 0
                 for place in each
-                if place.destination is not None and names.of(place.destination.topic) is not None
+                if place.destination is not None
+                if names.of(place.destination.topic) is not None or sides.is_routed(remote.topic)
             },
         )
         for (_, remote), each in back.items()

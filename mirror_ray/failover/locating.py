@@ -12,7 +12,7 @@ from mirror_ray.kafka.groups import ListedGroup
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import GroupPartition
-from mirror_ray.offsets.maps import Route
+from mirror_ray.offsets.maps import FlowMaps, Route
 from mirror_ray.offsets.merged_groups import Position, merge_positions
 from mirror_ray.offsets.segments import Exact
 from mirror_ray.offsets.translate import LogBounds, Translation
@@ -49,15 +49,20 @@ async def with_source(
     if sides.kind == "failover":
         await _with_silent_partitions(sides, committed)
     await sides.maps.prepare()
-    routes = {each: _routes(sides, each) for offsets in committed.values() for each in offsets}
+    for group, offset in _unread_of_routes(sides, moved, committed):
+        committed[group.group][group.partition] = offset
+    routes = {each: sides.routes(each) for offsets in committed.values() for each in offsets}
     if sides.kind == "failback" and every:
         committed = {g: o for g, o in committed.items() if any(map(sides.is_remote, o))}
     logs = await sides.logs(sides.destination, {route.remote for each in routes.values() for route in each})
-    await sides.maps.look(routes)
+    await sides.look(routes)
     # Of the topics that were merged into one, not all need have as many partitions.
-    routes = {each: tuple(r for r in found if len(found) == 1 or r.remote in logs) for each, found in routes.items()}
+    routes = {
+        each: tuple(r for r in found if len(found) == 1 or not r.back or r.remote in logs)
+        for each, found in routes.items()
+    }
     every_place = [
-        await _located(GroupPartition(group, partition), offset, route, logs, merged=len(routes[partition]) > 1)
+        await _located(GroupPartition(group, partition), offset, route, logs, merged=_is_merged(routes[partition]))
         for group, offsets in committed.items()
         for partition, offset in sorted(offsets.items())
         for route in routes[partition] or (None,)
@@ -89,17 +94,18 @@ async def without_source(sides: Sides) -> Places:
                 if each.topic == remote.topic
                 for topic in said_of.sources
             }
-            origin = sides.maps.source_of(remote)
+            maps = sides.maps_of(remote.topic)
+            origin = maps.source_of(remote)
             if topics_there:
                 origin = TopicPartition(min(topics_there), remote.partition)
             if origin is None:
                 continue
             checkpoint = last.checkpoint if last else None
             # An offset that stands for several topics is no one topic's.
-            alone = len(topics_there) < 2 and not sides.rules.merges(remote.topic)
+            alone = len(topics_there) < 2 and not maps.rules.merges(remote.topic)
             # Where both sides write, the map of the flow alone tells too little.
             alone &= not sides.carrying.both_sides_write(origin.topic, remote.topic)
-            by_map = _exactly(sides, origin, checkpoint.upstream_offset) if checkpoint and alone else None
+            by_map = _exactly(maps, origin, checkpoint.upstream_offset) if checkpoint and alone else None
             place = Translation(offset=None, reason=NOT_THERE)
             if remote in logs:
                 place = known_place(checkpoint.downstream_offset if checkpoint else None, by_map, logs[remote])
@@ -139,10 +145,25 @@ async def _with_silent_partitions(sides: Sides, committed: Mapping[str, dict[Top
                 committed[group][each] = CommittedOffset(log.start)
 
 
-def _routes(sides: Sides, partition: TopicPartition) -> tuple[Route, ...]:
-    if not sides.way_is_copied and not sides.is_remote(partition):
-        return ()
-    return sides.maps.routes(partition)
+def _is_merged(routes: Sequence[Route]) -> bool:
+    """Whether they lead to each of the topics that were merged into one."""
+    return len(routes) > 1 and routes[0].back
+
+
+def _unread_of_routes(
+    sides: Sides, moved: Mapping[str, list[Place]], committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
+) -> list[tuple[GroupPartition, CommittedOffset]]:
+    """Where a failover has put groups in topics that records were routed to, if they have no offset there any more.
+
+    Such a group has read nothing there, for all that is known: it must not come back to behind that.
+    """
+    return [
+        (GroupPartition(group, place.destination), CommittedOffset(place.offset))
+        for group, offsets in committed.items()
+        for place in moved.get(group, ())
+        if place.destination is not None and place.offset is not None
+        if sides.is_routed(place.destination.topic) and place.destination not in offsets
+    ]
 
 
 async def _merged(sides: Sides, places: Sequence[Place], logs: Mapping[TopicPartition, LogBounds]) -> list[Place]:
@@ -153,6 +174,7 @@ async def _merged(sides: Sides, places: Sequence[Place], logs: Mapping[TopicPart
             source=each.origin,
             committed=each.origin_offset or 0,
             target=each.destination,
+            back=sides.is_remote(each.origin),
             place=Translation(offset=each.offset, exact=each.exact, reason=each.reason),
         )
         for each in places
@@ -199,7 +221,7 @@ async def _located(
     )
 
 
-def _exactly(sides: Sides, origin: TopicPartition, offset: int) -> int | None:
-    page = sides.maps.own.book.find(origin)
+def _exactly(maps: FlowMaps, origin: TopicPartition, offset: int) -> int | None:
+    page = maps.own.book.find(origin)
     place = page.places.to_target(offset) if page is not None and not page.places.empty else None
     return place.offset if isinstance(place, Exact) else None

@@ -207,6 +207,8 @@ def _moved(book: AuditBook, order: Order) -> dict[str, list[Place]]:
 
 
 def _refuse(flow: FlowSettings, order: Order) -> None:
+    if flow.route is not None:
+        raise ConfigError(f"{flow.name} is a route: its groups go with those of its flow, {flow.name.live}")
     if order.kind == "failback" and order.options.source_is_gone:
         raise ConfigError("a failback needs both clusters")
     if order.kind == "failback" and isinstance(load_policy(flow.policy, flow.name.source), IdentityReplicationPolicy):

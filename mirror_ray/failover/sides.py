@@ -29,8 +29,9 @@ from mirror_ray.model.errors import (
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
+from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.offsets.group_book import decode_written
-from mirror_ray.offsets.maps import FlowMaps
+from mirror_ray.offsets.maps import FlowMaps, Route
 from mirror_ray.offsets.merged import decode_sources
 from mirror_ray.offsets.translate import LogBounds
 from mirror_ray.records.internal import Checkpoint
@@ -90,6 +91,12 @@ class Sides:
         self.source, self.target = source, target
         self.origin, self.destination = (source, target) if kind == "failover" else (target, source)
         self.rules = replication_rules(self.carrying)
+        way, back = self.carrying.name, FlowName(self.carrying.name.target, self.carrying.name.source)
+        #: The routes of the flow in whose direction groups move, and those of the flow the other way round.
+        self._ahead, self._behind = settings.routes_of(way), settings.routes_of(back)
+        #: What is where by each of these, by the topic that it routes to.
+        self.routed: dict[str, FlowMaps] = {}
+        self._routed_from: dict[str, FlowMaps] = {}
         self.policy = load_policy(self.flow.policy, flow.source)
         self._filter = GroupFilter(self.flow.groups.include, self.flow.groups.exclude)
         self._there, self._here = Coordinators(self.origin), Coordinators(self.destination)
@@ -99,11 +106,16 @@ class Sides:
     async def __aenter__(self) -> Self:
         if self._follow:
             self.maps = FlowMaps(self.carrying, self.origin, self.destination, self._problem)
+            for each in self._ahead:
+                self.routed[each.name.route] = FlowMaps(each, self.origin, self.destination, self._problem)
+            for each in self._behind:
+                maps = FlowMaps(each, self.destination, self.origin, self._problem)
+                self._routed_from[each.name.route] = maps
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._follow:
-            await self.maps.close()
+            await asyncio.gather(*(each.close() for each in self._every_map()))
         await asyncio.gather(self.source.close(), self.target.close())
 
     @property
@@ -137,8 +149,44 @@ class Sides:
         Raises:
             ClusterUnreachableError: They can't be within some time.
         """
-        wait = self.maps.ready() if both else self.maps.own.ready.wait()
-        await answered(self.destination, wait)
+        ahead = (self.maps, *self.routed.values())
+        waits = (maps.ready() for maps in self._every_map()) if both else (maps.own.ready.wait() for maps in ahead)
+        await answered(self.destination, asyncio.gather(*waits))
+
+    def _every_map(self) -> tuple[FlowMaps, ...]:
+        return self.maps, *self.routed.values(), *self._routed_from.values()
+
+    def routes(self, partition: TopicPartition) -> tuple[Route, ...]:
+        """The ways of a partition on the origin: to its copy, and to what its records are routed to; or back."""
+        if not self.way_is_copied and not self.is_remote(partition):
+            return ()
+        back = self._routed_from.get(partition.topic)
+        if back is not None:
+            return back.backwards(partition)
+        return tuple(route for maps in (self.maps, *self.routed.values()) for route in maps.routes(partition))
+
+    async def look(self, partitions: Collection[TopicPartition]) -> None:
+        """See which topics are there now, of these partitions on the origin and of where they lead.
+
+        Raises:
+            ClusterUnreachableError: No broker answers.
+        """
+        there = {route.remote.topic for each in partitions for route in self.routes(each)}
+        here = {each.topic for each in partitions}
+        await asyncio.gather(self.origin.refresh(here), self.destination.refresh(there))
+
+    def maps_of(self, remote: str) -> FlowMaps:
+        """The map that tells of a topic on the destination."""
+        return self.routed.get(remote, self.maps)
+
+    def rules_of(self, remote: str) -> ReplicationRules:
+        """By which a topic on the destination is named."""
+        route = next((each for each in self._ahead if each.name.route == remote), None)
+        return self.rules if route is None else replication_rules(route)
+
+    def is_routed(self, topic: str) -> bool:
+        """Whether a topic on the origin was filled by a route of the flow the other way round."""
+        return any(each.name.route == topic for each in self._behind)
 
     async def groups(self, on: Cluster) -> dict[str, ListedGroup]:
         """All groups there that the flow's filter lets through.
@@ -219,12 +267,15 @@ class Sides:
         return {each: answer.offset for each, answer in ends.items()}
 
     def copied_to(self, partition: TopicPartition) -> int | None:
-        """The origin's offset up to which a partition was copied, as the map says; None: it says nothing."""
-        page = self.maps.own.book.find(partition)
+        """The origin's offset up to which a partition was copied and routed, by the maps; None: one says nothing."""
         topic = self.origin.metadata.topics.get(partition.topic)
-        if page is None or (topic is not None and topic.topic_id != page.source_topic_id):
-            return None
-        return page.places.head.source
+        reached: list[int] = []
+        for maps in (self.maps, *(each for each in self.routed.values() if each.routes(partition))):
+            page = maps.own.book.find(partition)
+            if page is None or (topic is not None and topic.topic_id != page.source_topic_id):
+                return None
+            reached.append(page.places.head.source)
+        return min(reached)
 
     async def said(self) -> dict[str, dict[TopicPartition, Said]]:
         """Every group's newest checkpoints of a failover, by remote partition.

@@ -252,7 +252,10 @@ class Steps:
         return Done("done", text, result)
 
     async def _redirect(self) -> Done:
-        topics = {p.origin.topic: p.destination.topic for each in self.places.values() for p in each if p.destination}
+        pairs = {(p.origin.topic, p.destination.topic) for e in self.places.values() for p in e if p.destination}
+        topics = {
+            origin: ", ".join(topic for of, topic in sorted(pairs) if of == origin) for origin in dict(sorted(pairs))
+        }
         lines = redirect(self._sides.flow, self._sides.kind, topics, sorted(self.places), self._sides.policy)
         if self._sides.kind == "failback":
             lines.append(await self._resume())

@@ -62,6 +62,8 @@ _HOPELESS: Final = frozenset(
 def transactional_id(flow: FlowName) -> str:
     """Under which a flow's state is written; without the system's name, so that two systems of one flow fence."""
     own = f"mirror-ray-{flow.source}-to-{flow.target}"
+    if flow.route:
+        return f"{own}-route-{flow.route}"
     return f"{own}-backfill-{flow.backfill}" if flow.backfill else own
 
 

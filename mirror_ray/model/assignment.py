@@ -75,6 +75,9 @@ class PartitionReport:
     bytes_per_record: float = 0.0
     #: Why it is stopped, where another attempt alone will not help.
     trouble: Trouble | None = None
+    #: Of a partition that was released: whether all that was sent for it was answered, so that nothing lies behind
+    #: ``anchor``.
+    settled: bool = False
 
     @property
     def position(self) -> int:

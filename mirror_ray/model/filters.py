@@ -26,6 +26,14 @@ _UNSUPPORTED_ESCAPES = {
     "G": r"\G is Java's and has no meaning for whole names",
 }
 
+#: A pattern that stands for one topic only.
+_LITERAL = re.compile(r"(?:[A-Za-z0-9_-]|\\.)+")
+
+
+def literal_topic(pattern: str) -> str | None:
+    """The one topic that a pattern stands for; None: it may fit several."""
+    return pattern.replace("\\.", ".") if _LITERAL.fullmatch(pattern) else None
+
 
 def compile_patterns(patterns: Sequence[str]) -> re.Pattern[str] | None:
     """Compile a list of Java regular expressions as MM2 does: joined by ``|``.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def segments_topic(source_alias: str) -> str:
-    """On the target: which source offset of a flow's partitions is which target offset."""
-    return f"mm2-ray-segments.{source_alias}.internal"
+def segments_topic(source_alias: str, route: str = "") -> str:
+    """On the target: which source offset of a flow's partitions is which target offset; of a route, in its topic."""
+    return f"mm2-ray-segments.{source_alias}.{f'route-{route}.' if route else ''}internal"
 
 
 def audit_topic(source_alias: str) -> str:

@@ -156,6 +156,8 @@ class FlowNames:
     source: str
     target: str
     names: TopicNames
+    #: Whether they are those of a route: beside them the flow has its own.
+    of_route: bool = False
 
 
 class NamedPolicy(ReplicationPolicy):

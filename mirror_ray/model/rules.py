@@ -29,9 +29,13 @@ class ReplicationRules:
     all_names: tuple[FlowNames, ...] = ()
     #: Remote topics that are declared to be written by several.
     shared_remote: re.Pattern[str] | None = None
+    #: Of a route, the topics that are routed; None: it is none.
+    routed: re.Pattern[str] | None = None
 
     def should_replicate_topic(self, topic: str) -> bool:
         """(let through by the filter, or heartbeats), and not internal, and not a copy that came from the target."""
+        if self.routed is not None and not self.routed.fullmatch(topic):
+            return False
         wanted = self.topic_filter.should_replicate_topic(topic) or (
             self.heartbeats_replication_enabled and self.policy.is_heartbeats_topic(topic)
         )
@@ -87,6 +91,8 @@ class ReplicationRules:
     def is_remote_topic(self, topic: str) -> bool:
         """Whether a topic on the target is known as a copy from this flow's source."""
         source = self.flow.source
+        if self.routed is not None:
+            return self.names.may_give(topic)
         by_policy = self.policy.topic_source(topic) == source and topic != self.policy.checkpoints_topic(source)
         return by_policy or (self.names.may_give(topic) and not self.policy.is_heartbeats_topic(topic))
 
@@ -120,7 +126,14 @@ class ReplicationRules:
     def names_back(self) -> TopicNames:
         """The names that the flow back gives."""
         way = self.flow.target, self.flow.source
-        return next((each.names for each in self.all_names if (each.source, each.target) == way), NO_NAMES)
+        own = (each.names for each in self.all_names if (each.source, each.target) == way and not each.of_route)
+        return next(own, NO_NAMES)
+
+    def is_routed_to(self, remote: str) -> bool:
+        """Whether a topic on the target gets records of this flow by a route beside it, or by another route."""
+        way = self.flow.source, self.flow.target
+        routes = (each.names for each in self.all_names if (each.source, each.target) == way and each.of_route)
+        return remote != self.flow.route and any(names.may_give(remote) for names in routes)
 
     def _came_from(self, cluster: str, topic: str) -> Iterator[tuple[str, str | None]]:
         """Clusters that a topic on ``cluster`` may have come from, and its name there; None: it can't be told."""

@@ -81,7 +81,10 @@ class ReadMaps:
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
         name = flow.name
-        self._topics = {False: (target, segments_topic(name.source)), True: (source, segments_topic(name.target))}
+        self._topics = {
+            False: (target, segments_topic(name.source, name.route)),
+            True: (source, segments_topic(name.target)),
+        }
 
     async def __call__(self, questions: Collection[Question]) -> Mapping[Question, Answer]:
         """Answer.

@@ -98,7 +98,10 @@ class GroupCarrier:
         self.problems: dict[str, str] = {}
         self._flow, self._maps, self._mine, self._history = flow, maps, mine, history
         self._target = target
-        self._there, self._here = SourceGroups(flow.groups, source, mine), _TargetGroups(Coordinators(target))
+        # A route has nothing to do with other topics, of which the flow itself tells.
+        covers = {} if flow.route is None else {"covers": maps.rules.should_replicate_topic}
+        self._there = SourceGroups(flow.groups, source, mine, **covers)
+        self._here = _TargetGroups(Coordinators(target))
         topic = maps.rules.policy.checkpoints_topic(flow.name.source)
         self._merged = MergedGroups(self.book, maps, source, target, flow.fetch.isolation_level)
         self._reader, self._writer = InternalReader(target, topic), InternalWriter(target, topic)

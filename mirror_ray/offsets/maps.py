@@ -22,7 +22,7 @@ from mirror_ray.offsets.made_by import MadeBy
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import WAIT_S, Translator
-from mirror_ray.offsets.ways import Told, Way, Ways, read_gap
+from mirror_ray.offsets.ways import NamedTopic, Told, Way, Ways, read_gap
 from mirror_ray.records.segment_block import decode_block, encode_key
 from mirror_ray.transforms.loading import Chains
 from mirror_ray.transforms.of_flow import flow_chains
@@ -51,8 +51,9 @@ class FollowedMap:
         read_committed: bool,
         on_problem: Callable[[str], None],
         transforms_of: FlowSettings | None = None,
+        route: str = "",
     ) -> None:
-        """``transforms_of``: the flow, where it is known what its records go through."""
+        """``transforms_of``: the flow, where it is known what its records go through. ``route``: of its name."""
         self.book = SegmentBook()
         self.translator = Translator(self.book, self._read_gap)
         self.ready = asyncio.Event()
@@ -60,8 +61,8 @@ class FollowedMap:
         self._read_committed = read_committed
         self._on_problem = on_problem
         self._transforms = MadeBy(self._load_chains(transforms_of), on_problem)
-        self._reader = InternalReader(target, segments_topic(source_alias))
-        self._writer = InternalWriter(target, segments_topic(source_alias))
+        self._reader = InternalReader(target, segments_topic(source_alias, route))
+        self._writer = InternalWriter(target, segments_topic(source_alias, route))
         self._task = asyncio.create_task(self._follow(), name=f"following {self._reader.topic}")
 
     async def close(self) -> None:
@@ -180,8 +181,12 @@ class FlowMaps:
             read_committed=committed,
             on_problem=on_problem,
             transforms_of=flow,
+            route=flow.name.route,
         )
-        self._back = FollowedMap(flow.name.target, target, source, read_committed=committed, on_problem=on_problem)
+        # What came from the target is no route's business.
+        self._back = self.own
+        if flow.route is None:
+            self._back = FollowedMap(flow.name.target, target, source, read_committed=committed, on_problem=on_problem)
         self._both = BothMaps(self.own.translator, self._back.translator, source, target, flow.fetch.isolation_level)
 
     async def ready(self) -> None:
@@ -248,6 +253,23 @@ class FlowMaps:
             return await route.translate(offset)
         translator = self.own.translator
         return await (translator.to_source(partition, offset) if back else translator.to_target(partition, offset))
+
+    def backwards(self, remote: TopicPartition) -> tuple[Route, ...]:
+        """The ways from a partition on the target back to those on the source that were copied there."""
+        there = NamedTopic(self._target, remote.topic)
+        return tuple(
+            Route(
+                remote=each,
+                back=True,
+                merges=False,
+                named=True,
+                both=False,
+                translate=partial(self.own.translator.to_source, each),
+                _told=((self.own.book, Told(True, each, NamedTopic(self._source, each.topic), there)),),
+            )
+            for each in sorted(self.own.book)
+            if each.partition == remote.partition
+        )
 
     async def prepare(self) -> None:
         """To be called before routes are asked for; see ``Ways.prepare``."""

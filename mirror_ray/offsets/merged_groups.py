@@ -44,6 +44,8 @@ class Position(NamedTuple):
     #: None: it has none.
     target: TopicPartition | None
     place: Translation
+    #: Whether its records were copied from the target, so that others there may be in other topics here.
+    back: bool = False
 
 
 async def merge_positions(
@@ -64,7 +66,9 @@ async def merge_positions(
         if each.target is not None and each.target in logs:
             together[each.group, each.target].append(number)
     several = {standing: numbers for standing, numbers in together.items() if len(numbers) > 1}
-    asked = {(positions[n].source, positions[n].committed) for numbers in several.values() for n in numbers}
+    # What is at the end of such a topic has read no more of the target than was copied: its place is the place.
+    ends = (positions[n] for numbers in several.values() for n in numbers if not positions[n].back)
+    asked = {(each.source, each.committed) for each in ends}
     at_end = await read_to_the_end(source, asked, isolation_level)
     places = [each.place for each in positions]
     for (_, remote), numbers in several.items():
@@ -150,7 +154,11 @@ class MergedGroups:
     def remember(self, checkpoint: Checkpoint, headers: tuple[tuple[bytes, bytes | None], ...]) -> None:
         """Take a checkpoint that somebody else emitted, by what it says or its topic's name says of its source."""
         written, sources, remote = decode_written(checkpoint, headers), decode_sources(headers), checkpoint.partition
-        if self._maps.rules.merges(remote.topic):
+        rules = self._maps.rules
+        if rules.is_routed_to(remote.topic) or (rules.flow.route and remote.topic != rules.flow.route):
+            # Of the same group, by the flow itself or by another route of it.
+            return
+        if rules.merges(remote.topic):
             self._book.remember_merged(checkpoint, written, sources)
             return
         named = next(iter(sources), None)

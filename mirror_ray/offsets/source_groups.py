@@ -34,13 +34,20 @@ class SourceGroups:
         problems: What the last look could not see, by group; "" stands for the cluster.
     """
 
-    def __init__(self, settings: GroupSettings, source: Cluster, mine: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        source: Cluster,
+        mine: Callable[[str], bool],
+        covers: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """``covers``: whether offsets in a topic are anybody's business here."""
         self.listing: GroupListing | None = None
         self.without_offsets: dict[str, str] = {}
         self.problems: dict[str, str] = {}
         self._filter = GroupFilter(settings.include, settings.exclude)
         self._refresh_s = settings.refresh_interval_s
-        self._mine = mine
+        self._mine, self._covers = mine, covers
         self._coordinators = Coordinators(source)
         self._reader = OffsetReader(self._coordinators)
         self._listed_s = float("-inf")
@@ -110,6 +117,8 @@ class SourceGroups:
     def _take(self, book: GroupBook, group: str, found: GroupOffsets, topic_ids: Mapping[str, TopicId]) -> None:
         committed: dict[TopicPartition, CommittedOffset] = {}
         for partition in found.errors.keys() | found.offsets.keys():
+            if not self._covers(partition.topic):
+                continue
             before, now = _source(book, group, partition), found.offsets.get(partition)
             if now is None:
                 # Nobody tells where it stands, and it may still be there.
@@ -122,6 +131,8 @@ class SourceGroups:
         book.committed(group, committed)
         self._partly.pop(group, None)
         for partition, error in found.errors.items():
+            if not self._covers(partition.topic):
+                continue
             self._partly[group] = f"{partition}: {error.name}"
 
 

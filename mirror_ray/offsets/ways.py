@@ -95,6 +95,9 @@ class Ways:
     def find_all(self, partition: TopicPartition) -> tuple[Way, ...]:
         """As ``find``; to each of the topics on the target that were merged into the one on the source."""
         topic, number = partition.topic, partition.partition
+        if self.rules.routed is not None and not self.rules.should_replicate_topic(topic):
+            # What came from the target is the flow's own business.
+            return ()
         originals = [TopicPartition(name, number) for name in self.rules.originals(topic, self._target.metadata.topics)]
         if originals:
             return tuple(Way(remote=each, back=True, key=each) for each in originals)

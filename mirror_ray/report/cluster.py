@@ -61,7 +61,7 @@ def find_statistics(cluster: ClusterSettings, flow: FlowSettings) -> StatisticsL
 def read_gaps(cluster: ClusterSettings, flow: FlowSettings) -> list[dict[str, Any]] | None:
     """What partitions of a flow went on without, oldest first, by its state; None where that can't be read."""
     try:
-        memory = decode(read_state(cluster, state_topic(flow.name.source)))
+        memory = decode(read_state(cluster, state_topic(flow.name.source, route=flow.name.route)))
     except (MirrorError, KeyError):
         return None
     gaps = [

@@ -49,7 +49,10 @@ class SparkMaps:
     def __init__(self, spark: SparkSession, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
         name = flow.name
         self._spark = spark
-        self._topics = {False: (target, segments_topic(name.source)), True: (source, segments_topic(name.target))}
+        self._topics = {
+            False: (target, segments_topic(name.source, name.route)),
+            True: (source, segments_topic(name.target)),
+        }
 
     async def __call__(self, questions: Collection[Question]) -> Mapping[Question, Answer]:
         """Answer.

@@ -71,12 +71,17 @@ def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
     policy, name, syncs = load_policy(flow.policy, flow.name.source), flow.name, flow.offset_syncs
     topics = [
         InternalTopic(
-            name=segments_topic(name.source),
+            name=segments_topic(name.source, name.route),
             side="target",
             replication_factor=None,
             segment_bytes=_SEGMENT_BYTES,
             why="to keep which offsets belong together",
-        ),
+        )
+    ]
+    if flow.route is not None:
+        # All others are those of the flow.
+        return tuple(topics)
+    topics += [
         InternalTopic(
             name=audit_topic(name.source),
             side="target",

@@ -253,7 +253,7 @@ def _internal_topics(flow: FlowSettings, target: _Site) -> tuple[NewRemoteTopic,
     compacted = {"cleanup.policy": "compact"}
     wanted: list[tuple[str, int | None, dict[str, str]]] = []
     if flow.enabled:
-        wanted.append((state_topic(flow.name.source), None, compacted))
+        wanted.append((state_topic(flow.name.source, route=flow.name.route), None, compacted))
     wanted += [
         (each.name, each.replication_factor, each.configs) for each in offset_topics(flow) if each.side == "target"
     ]
@@ -322,7 +322,7 @@ def _refusals(
 
 
 def _memory(flow: FlowSettings, target: _Site) -> FlowMemory:
-    topic = state_topic(flow.name.source)
+    topic = state_topic(flow.name.source, route=flow.name.route)
     return decode(read_state(target.admin.cluster, topic)) if topic in target.topics else FlowMemory()
 
 
@@ -368,7 +368,7 @@ def _draft(
         flow=flow.name,
         source=tuple(topic.source_topic for topic in topics),
         remote=tuple(topic.remote_topic for topic in topics),
-        state=state_topic(flow.name.source) if flow.enabled else None,
+        state=state_topic(flow.name.source, route=flow.name.route) if flow.enabled else None,
         offsets=offset_topics(flow),
         transactional_id=transactional_id(flow.name) if flow.enabled else None,
         heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,

@@ -25,9 +25,13 @@ def replication_rules(flow: FlowSettings) -> ReplicationRules:
         heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
         names=topic_names(flow.topics.map, flow.topics.rename),
         all_names=tuple(
-            FlowNames(each.flow.source, each.flow.target, topic_names(each.map, each.rename)) for each in flow.all_names
+            FlowNames(
+                each.flow.source, each.flow.target, topic_names(each.map, each.rename), of_route=bool(each.flow.route)
+            )
+            for each in flow.all_names
         ),
         shared_remote=compile_patterns(flow.topics.shared_remote),
+        routed=compile_patterns(flow.route.topics) if flow.route is not None else None,
     )
 
 

@@ -135,7 +135,7 @@ async def survey_acls(settings: MirrorSettings, flow: FlowSettings, seen: Survey
 
 async def _memory(flow: FlowSettings, target: _Side) -> tuple[FlowMemory, str | None]:
     """The flow's state, and why it can't be read."""
-    topic = state_topic(flow.name.source)
+    topic = state_topic(flow.name.source, route=flow.name.route)
     if topic not in target.topics:
         return FlowMemory(), None
     try:

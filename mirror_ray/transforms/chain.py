@@ -34,23 +34,33 @@ class Failure(NamedTuple):
 class Outcome(NamedTuple):
     """What became of a batch's records."""
 
-    #: At their source offsets, in order, without what was left out and what failed.
+    #: At their source offsets, in order, without what was left out, what failed, and what goes elsewhere.
     kept: list[decode.Record]
     failures: list[Failure]
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Transforms in their order; not empty. What one leaves out, or fails on, the next ones do not see."""
+    """Transforms in their order; not empty. What one leaves out, or fails on, the next ones do not see.
+
+    Where they route, each remote topic has a chain of these same steps, of which one alone keeps a record.
+    """
 
     steps: tuple[Step, ...]
     #: Tells apart what may come out: names, versions and options of all steps. Fit to be read and to be kept.
     identity: str
+    #: Kept is what goes there; empty: what no transform sends elsewhere.
+    destination: str = ""
 
     @property
     def pure(self) -> bool:
         """Whether all of them are."""
         return all(step.transform.pure for step in self.steps)
+
+    @property
+    def routes(self) -> bool:
+        """Whether records may go elsewhere."""
+        return any(step.transform.destinations for step in self.steps)
 
     def apply(self, source: TopicPartition, records: Sequence[decode.Record]) -> Outcome:
         """Send records of one source partition, in order, through all steps.
@@ -59,34 +69,65 @@ class Chain:
             CorruptBatchError: The bytes of one are no record.
         """
         before = opened(records, source.topic, source.partition)
-        # What each of them was, and what has become of it so far.
-        origins: Sequence[decode.Record] = records
-        after, failures = before, list[Failure]()
-        for name, transform in self.steps:
-            given, at, after, origins = after, origins, [], []
-            results = _results(transform, given) if given else ()
-            for origin, record, result in zip(at, given, results, strict=True):
-                if result is None:
-                    continue
-                if result is record or (type(result) is Record and result[4:] == record[4:]):
-                    after.append(result)
-                    origins.append(origin)
-                else:
-                    failures.append(Failure(origin, name, _error(result)))
-        if after == before:
+        # What has become so far of those that are left, and which of the records each of them was.
+        after: Sequence[Record] = before
+        numbers: Sequence[int] = range(len(before))
+        failures: list[Failure] = []
+        for step in self.steps:
+            after, numbers = _applied(step, after, numbers, records, failures)
+        if self.destination == "" and after == before:
             return Outcome(list(records), failures)
         kept: list[decode.Record] = []
-        untouched = {id(record) for record in before}
-        for origin, result in zip(origins, after, strict=True):
-            if id(result) in untouched:
-                kept.append(origin)
-                continue
-            try:
-                kept.append(closed(result))
-            except (TypeError, ValueError, AttributeError) as error:
-                failures.append(Failure(origin, self.steps[-1].name, error))
+        for number, result in zip(numbers, after, strict=True):
+            # Whatever can't be written fails wherever it goes, so that it fails in all chains alike.
+            if _says_the_same(result, before[number]):
+                closed_record = records[number]
+            else:
+                try:
+                    closed_record = closed(result)
+                except (TypeError, ValueError, AttributeError) as error:
+                    failures.append(Failure(records[number], self.steps[-1].name, error))
+                    continue
+            if result.destination == self.destination:
+                kept.append(closed_record)
         failures.sort(key=lambda each: each.record.offset)
         return Outcome(kept, failures)
+
+
+def _applied(
+    step: Step,
+    given: Sequence[Record],
+    numbers: Sequence[int],
+    records: Sequence[decode.Record],
+    failures: list[Failure],
+) -> tuple[list[Record], list[int]]:
+    """What a step makes of records, and which ones these are of all that the chain was given."""
+    after: list[Record] = []
+    left: list[int] = []
+    results = _results(step.transform, list(given)) if given else ()
+    for number, record, result in zip(numbers, given, results, strict=True):
+        if result is None:
+            continue
+        if result is record or (type(result) is Record and _may_go_on(step.transform, record, result)):
+            after.append(result)
+            left.append(number)
+        else:
+            failures.append(Failure(records[number], step.name, _error(step.transform, record, result)))
+    return after, left
+
+
+def _may_go_on(transform: Transform, record: Record, result: Record) -> bool:
+    """Whether a step has changed nothing of a record's place but what it may."""
+    if result[4:] == record[4:]:
+        return True
+    # Who does not route can't have meant to: such a record was built anew, and has lost where it was to go.
+    declared = transform.destinations
+    return bool(declared) and result[4:7] == record[4:7] and result.destination in ("", *declared)
+
+
+def _says_the_same(result: Record, record: Record) -> bool:
+    """Whether a record is to be written as it was read, wherever it goes."""
+    return result is record or result[:4] == record[:4]
 
 
 def _results(transform: Transform, records: list[Record]) -> Sequence[Result]:
@@ -105,9 +146,12 @@ def _results(transform: Transform, records: list[Record]) -> Sequence[Result]:
     return [_results(transform, [record])[0] for record in records]
 
 
-def _error(result: object) -> Exception:
+def _error(transform: Transform, record: Record, result: object) -> Exception:
     if isinstance(result, Exception):
         return result
-    if isinstance(result, Record):
+    if not isinstance(result, Record):
+        return TypeError(f"a result is a Record, None or an exception, not {type(result).__name__}")
+    if result[4:7] != record[4:7]:
         return ValueError("topic, partition and offset of a record can't be changed")
-    return TypeError(f"a result is a Record, None or an exception, not {type(result).__name__}")
+    declared = ", ".join(sorted(transform.destinations)) or "none"
+    return ValueError(f"destination {result.destination!r} is none of those that the transform declares ({declared})")

@@ -13,7 +13,7 @@ from mirror_ray.transforms.chain import Chain, Step
 
 _ADVICE = (
     "name a class of yours as package.module:Class, importable where mirror-ray and its actors run, or one of "
-    "mirror_ray.transforms:MaskJsonFields, FilterByKey, InsertHeader (docs/transforms.md)"
+    "mirror_ray.transforms:MaskJsonFields, FilterByKey, InsertHeader, Route (docs/transforms.md)"
 )
 
 
@@ -44,16 +44,20 @@ class Chains:
         steps: Sequence[StepValues],
         first: First | None = None,
         exempt: Callable[[str], bool] = lambda _: False,
+        destination: str = "",
     ) -> None:
         """Load all of them. ``first``: what a topic's records go through before them, with what tells it apart.
 
-        ``exempt``: topics that none of all these is for, whatever patterns say.
+        ``exempt``: topics that none of all these is for, whatever patterns say. ``destination``: see ``Chain``.
 
         Raises:
             ValueError: One can't be loaded; the text says what to do.
         """
         self._exempt = exempt
-        self._steps = [(compile_patterns(each.topics), load_step(each), _identity(each)) for each in steps]
+        self._destination = destination
+        self._steps = [
+            (compile_patterns(each.topics), (step := load_step(each)), _identity(each, step)) for each in steps
+        ]
         self._first = first
         self._known: dict[str, Chain | None] = {}
 
@@ -81,7 +85,7 @@ class Chains:
         named = " + ".join(f"{step.name} {step.transform.version}" for step, _ in found)
         purity = "" if all(step.transform.pure for step, _ in found) else ", not pure"
         digest = hashlib.sha256(json.dumps([options for _, options in found]).encode()).hexdigest()[:12]
-        return Chain(tuple(step for step, _ in found), f"{named} ({digest}{purity})")
+        return Chain(tuple(step for step, _ in found), f"{named} ({digest}{purity})", self._destination)
 
 
 def load_step(values: StepValues) -> Step:
@@ -109,9 +113,13 @@ def load_step(values: StepValues) -> Step:
             f"{values.type} must say version (a text that changes whenever its results do) and pure (True or False: "
             "whether a record's result depends on that record alone)"
         )
+    destinations = getattr(built, "destinations", ())
+    if isinstance(destinations, str) or not all(isinstance(each, str) and each for each in destinations):
+        raise ValueError(f"{values.type}: destinations must be a collection of remote topics' names")
     return Step(values.type, built)
 
 
-def _identity(values: StepValues) -> tuple[str, str]:
+def _identity(values: StepValues, step: Step) -> tuple[str, ...]:
     options = json.dumps(dict(values.options), sort_keys=True, default=str)
-    return values.type, options
+    # Where there are none nothing is added: what was kept before there were routes still fits.
+    return (values.type, options, *sorted(step.transform.destinations))

@@ -22,9 +22,9 @@ def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds) -> Chains:
     """
     policy, most = load_policy(flow.policy, flow.name.source), flow.provenance.max_hops
     if not flow.provenance.enabled:
-        return Chains(flow.transforms.steps, exempt=policy.is_heartbeats_topic)
+        return Chains(flow.transforms.steps, exempt=policy.is_heartbeats_topic, destination=flow.name.route)
     step = Step("provenance", Provenance(cluster_ids, most, lambda topic: names_of(policy, topic)))
-    return Chains(flow.transforms.steps, lambda _: (step, f"hops {most}"), policy.is_heartbeats_topic)
+    return Chains(flow.transforms.steps, lambda _: (step, f"hops {most}"), policy.is_heartbeats_topic, flow.name.route)
 
 
 def names_of(policy: ReplicationPolicy, topic: str) -> Collection[str]:

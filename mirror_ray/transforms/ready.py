@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mirror_ray.transforms.record import Headers, Record
 from mirror_ray.transforms.transform import Result, Transform
@@ -140,6 +140,79 @@ class InsertHeader(Transform):
 
     def _others(self, headers: Headers) -> Headers:
         return tuple(each for each in headers if each[0] != self._name)
+
+
+class Route(Transform):
+    """Sends records to other remote topics, by a header, a field of a JSON value, or the key.
+
+    Options, of which the first two say what is looked at; without both it is the key:
+        header: A header's name; of several the last one counts.
+        field: A path into a JSON value, ``customer.region``. Texts are taken as they are, other values as JSON.
+        to: Remote topics by regular expression, as a map, or as a text ``eu-.*=orders-eu, us-.*=orders-us``. The first
+            expression that matches as a whole decides.
+
+    A record that none matches, or that has nothing to look at, stays in the flow's own remote topic. With ``field`` a
+    value that is no JSON, or no UTF-8, is an error of its record.
+    """
+
+    version = "1"
+    pure = True
+
+    def __init__(self, to: str | Mapping[str, str], header: str | None = None, field: str | None = None) -> None:
+        """See the class.
+
+        Raises:
+            ValueError: Both ``header`` and ``field`` are given, a path is empty, or ``to`` is not of its form.
+        """
+        if header is not None and field is not None:
+            raise ValueError("header and field exclude each other: name one of them, or none for the key")
+        if header == "" or (field is not None and not all(field.split("."))):
+            raise ValueError("header: it is empty" if header == "" else f"field: {field!r} is no path")
+        self._ways = tuple(_ways(to))
+        self.destinations = tuple(dict.fromkeys(topic for _, topic in self._ways))
+        self._header = header
+        self._path = field.split(".") if field is not None else None
+
+    def __call__(self, records: Sequence[Record]) -> list[Result]:
+        """Send each record on its way."""
+        return [self._sent(record) for record in records]
+
+    def _sent(self, record: Record) -> Result:
+        try:
+            text = self._text(record)
+        except (ValueError, RecursionError) as error:
+            return error
+        if text is None:
+            return record
+        found = next((topic for matches, topic in self._ways if matches(text) is not None), None)
+        return record if found is None else record.to(found)
+
+    def _text(self, record: Record) -> str | None:
+        if self._path is not None:
+            return None if record.value is None else _field_text(json.loads(str(record.value, "utf-8")), self._path)
+        content = record.key
+        if self._header is not None:
+            content = next((value for name, value in reversed(record.headers) if name == self._header), None)
+        return None if content is None else str(content, "utf-8", "surrogateescape")
+
+
+def _field_text(node: object, path: Sequence[str]) -> str | None:
+    for name in path:
+        if not isinstance(node, dict) or name not in node:
+            return None
+        node = node[name]
+    return node if isinstance(node, str) else json.dumps(node)
+
+
+def _ways(to: str | Mapping[str, str]) -> Iterator[tuple[Callable[[str], object], str]]:
+    given = [each.rpartition("=")[::2] for each in to.split(",")] if isinstance(to, str) else list(to.items())
+    for pattern, topic in given:
+        if not pattern.strip() or not str(topic).strip():
+            raise ValueError("to: write PATTERN=TOPIC, separated by commas, or a map of patterns to topics")
+        try:
+            yield re.compile(pattern.strip()).fullmatch, str(topic).strip()
+        except re.error as error:
+            raise ValueError(f"to: {pattern!r} is no regular expression: {error}") from error
 
 
 def _truth(option: str, value: bool | str) -> bool:

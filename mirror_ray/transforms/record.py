@@ -34,6 +34,12 @@ class Record(NamedTuple):
     topic: str
     partition: int
     offset: int
+    #: The remote topic that it goes to instead of the flow's own; empty: the flow's own.
+    destination: str = ""
+
+    def to(self, destination: str) -> Record:
+        """The record on its way to another remote topic, one of the ``destinations`` of the transform."""
+        return self._replace(destination=destination)
 
 
 def opened(records: Sequence[decode.Record], topic: str, partition: int) -> list[Record]:
@@ -69,11 +75,11 @@ def opened(records: Sequence[decode.Record], topic: str, partition: int) -> list
         except IndexError:
             plain = False
         if plain:
-            append(make((key, value, (), timestamp_ms, topic, partition, offset)))
+            append(make((key, value, (), timestamp_ms, topic, partition, offset, "")))
         else:
             key, value, headers = record.fields()
             named = tuple((name.decode(*_ENCODING), content) for name, content in headers)
-            append(make((key, value, named, timestamp_ms, topic, partition, offset)))
+            append(make((key, value, named, timestamp_ms, topic, partition, offset, "")))
     return found
 
 
@@ -84,7 +90,7 @@ def closed(record: Record) -> decode.Record:
         TypeError: A field is of another type than it should be.
         ValueError: A field can't be written.
     """
-    key, value, headers, timestamp_ms, _, _, offset = record
+    key, value, headers, timestamp_ms, _, _, offset, _ = record
     if type(timestamp_ms) is not int or not -(1 << 63) <= timestamp_ms < 1 << 63:
         raise TypeError(f"timestamp_ms is {timestamp_ms!r}, no 64-bit integer")
     tail = _field(key) + _field(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from mirror_ray.transforms.record import Record
@@ -24,6 +24,8 @@ class Transform(ABC):
     #: Whether what comes out of a record depends on that record and the options alone: not on its neighbours, on the
     #: time, on chance, or on what was called before. Then copies are exactly once; else at least once.
     pure: ClassVar[bool]
+    #: The remote topics that it sends records to by ``Record.to``: all of them, known once it is built.
+    destinations: Collection[str] = ()
 
     @abstractmethod
     def __call__(self, records: Sequence[Record]) -> Sequence[Result]:

@@ -85,7 +85,8 @@ class Planner:
             ask_policies(self._source, {each.topic for each in sources}),
             ask_policies(self._target, {each.topic for each in remotes.values()}),
         )
-        told = {TopicPartition(each.topic, each.partition): each for each in running}
+        own = str(self._flow.name)
+        told = {TopicPartition(each.topic, each.partition): each for each in running if each.flow == own}
         jobs = [self._job(each, remotes[each], policies) for each in sources]
         reached = {job.source: self._reached(job, told.get(job.source)) for job in jobs}
         # Later than that: up to there, both logs are as long.
@@ -129,7 +130,7 @@ class Planner:
         return sorted(TopicPartition(topic, number) for topic in chosen for number in found[topic].partitions)
 
     async def _read_memory(self) -> FlowMemory:
-        topic = state_topic(self._flow.name.source)
+        topic = state_topic(self._flow.name.source, route=self._flow.name.route)
         found = (await self._target.refresh([topic])).topics[topic]
         if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return FlowMemory()

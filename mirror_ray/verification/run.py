@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
@@ -16,6 +16,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.maps import FollowedMap
 from mirror_ray.records.decode import Record
+from mirror_ray.topics.selection import replication_rules
 from mirror_ray.transforms.chain import Chain
 from mirror_ray.transforms.of_flow import flow_chains
 from mirror_ray.verification.job import Job, Looker
@@ -136,6 +137,7 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
             read_committed=committed,
             on_problem=_log.warning,
             transforms_of=found,
+            route=flow.route,
         )
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -149,6 +151,29 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
         if own_map is not None:
             await own_map.close()
         await asyncio.gather(source.close(), target.close())
+
+
+async def verify_family(
+    settings: MirrorSettings,
+    flow: FlowName,
+    wanted: Wanted,
+    *,
+    running: Sequence[PartitionStatus] = (),
+    make_looker: MakeLooker | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """As ``verify_flow``, of a flow and then of each of its routes that any of these topics is routed by."""
+    report = await verify_flow(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
+    for route in settings.family(flow)[1:]:
+        rules = replication_rules(route)
+        topics = dict.fromkeys(each.topic for each in report.partitions if rules.should_replicate_topic(each.topic))
+        if topics:
+            own = replace(wanted, topics=tuple(topics))
+            found = await verify_flow(
+                settings, route.name, own, running=running, make_looker=make_looker, progress=progress
+            )
+            report = replace(report, partitions=[*report.partitions, *found.partitions])
+    return report
 
 
 async def verify_flow(

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
+from mirror_ray.config.transforms import with_routes
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
 from tests.support.waiting import wait_until
@@ -31,13 +32,15 @@ def settings_of(
             for alias, cluster in clusters.items()
         },
         flows=tuple(
-            FlowSettings(
-                name=FlowName.parse(flow),
-                enabled=True,
-                topics=topics,
-                **{"heartbeats": HeartbeatSettings(replication_enabled=False), **flow_settings},
+            with_routes(
+                FlowSettings(
+                    name=FlowName.parse(flow),
+                    enabled=True,
+                    topics=topics,
+                    **{"heartbeats": HeartbeatSettings(replication_enabled=False), **flow_settings},
+                )
+                for flow in flows
             )
-            for flow in flows
         ),
         replicators=replicators,
         replicator_cpus=0.5,

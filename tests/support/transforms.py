@@ -72,6 +72,33 @@ class Third(Transform):
         ]
 
 
+class ByFirst(Transform):
+    """Sends each record where the first letter of its value says, ``bad`` ones nowhere, and others stay."""
+
+    version = "1"
+    pure = True
+
+    def __init__(self, e: str = "eu", u: str = "us") -> None:
+        self._ways = {b"e": e, b"u": u}
+        self.destinations = tuple(each for each in (e, u) if each)
+
+    def __call__(self, records: Sequence[Record]) -> list[Result]:
+        """Send each."""
+        return [self._sent(record) for record in records]
+
+    def _sent(self, record: Record) -> Result:
+        value = record.value or b""
+        if value.startswith(b"bad"):
+            return ValueError("it is bad")
+        to = self._ways.get(value[:1])
+        return record.to(to) if to else record
+
+
+def by_first(**options: str) -> tuple[str, dict[str, Any]]:
+    """A step that routes ``e…`` to eu and ``u…`` to us, or to other topics."""
+    return f"{__name__}:ByFirst", dict(options)
+
+
 def of_the_third(value: bytes | None) -> bool:
     """Whether ``Third`` keeps a record of this value."""
     return zlib.crc32(value or b"") % 3 == 0

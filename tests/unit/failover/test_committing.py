@@ -21,6 +21,7 @@ from mirror_ray.kafka.errors import ErrorInfo, error_info
 from mirror_ray.kafka.groups import ListedGroup
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.offsets.bulk import TranslatedOffset
 from mirror_ray.offsets.group_book import ACTIVE
 from mirror_ray.offsets.translate import Translation
@@ -54,6 +55,10 @@ class FakeSides:
     source = target = destination = SimpleNamespace(settings=SimpleNamespace(alias="B"))
     flow = carrying = FlowSettings(name=FlowName("A", "B"), enabled=True)
     rules = replication_rules(carrying)
+
+    def rules_of(self, remote: str) -> ReplicationRules:
+        """See ``Sides``."""
+        return self.rules
 
     async def __aenter__(self) -> Self:
         return self

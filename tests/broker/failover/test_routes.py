@@ -1,0 +1,136 @@
+"""Groups of a topic whose records are routed fail over and come back between real brokers."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings, TransformSettings
+from mirror_ray.failover.bulk import BulkOrder
+from mirror_ray.failover.bulk import carry_out as translate_all
+from mirror_ray.failover.plan import Kind, Options, Step
+from mirror_ray.failover.run import Order, carry_out
+from mirror_ray.failover.steps import Timing
+from mirror_ray.model.names import FlowName
+from mirror_ray.offsets.bulk import ReadMaps
+from mirror_ray.topics.planning import make_plan
+from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.run import verify_family
+from tests.support.clusters import Clusters
+from tests.support.groups import commit, committed, process
+from tests.support.kafka import Message, create_topic, produce
+from tests.support.local import LocalSystem, aside
+from tests.support.systems import settings_of
+from tests.support.transforms import by_first, steps
+
+pytestmark = pytest.mark.timeout(300)
+
+RECORDS = 240
+AT = (40, 17)
+
+
+class Scene:
+    """A topic of two partitions, of whose records a third goes to one topic and a sixth to another; with a group."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        unique = uuid.uuid4().hex[:8]
+        self.flow = FlowName(f"A{unique}", f"B{unique}")
+        self.topic, self.eu, self.us, self.group = (f"{unique}-{name}" for name in ("orders", "eu", "us", "g"))
+        self.remotes = (f"{self.flow.source}.{self.topic}", self.eu, self.us)
+        self.a, self.b = clusters.a, clusters.b
+        create_topic(self.a.confluent_config(), self.topic, 2)
+        self.values = [b"%s %d" % ((b"x", b"e", b"x", b"u", b"e", b"x")[n // 2 % 6], n) for n in range(RECORDS)]
+        messages = [Message(value, partition=n % 2) for n, value in enumerate(self.values)]
+        produce(self.a.confluent_config(), self.topic, messages)
+        commit(self.a, self.group, {(self.topic, number): offset for number, offset in enumerate(AT)})
+        self.unread = [v for number, offset in enumerate(AT) for v in self.values[number::2][offset:]]
+
+    def settings(self) -> MirrorSettings:
+        """The flow, of this topic and group alone."""
+        transforms = steps(by_first(e=self.eu, u=self.us), topics=[self.topic])
+        topics = TopicSettings(include=(self.topic,), refresh_interval_s=1.0)
+        quick = {"emit_checkpoints_interval_s": 0.2, "sync_offsets_interval_s": 0.2, "refresh_interval_s": 0.2}
+        return settings_of(
+            {self.flow.source: self.a, self.flow.target: self.b},
+            str(self.flow),
+            topics=topics,
+            groups=GroupSettings.model_validate({"include": (self.group,), **quick}),
+            transforms=TransformSettings.model_validate(transforms),
+        )
+
+    def order(self, kind: Kind = "failover", **more: Any) -> Order:
+        """Without long waits."""
+        return Order(kind=kind, flow=self.flow, timing=Timing(quiet_s=0.3, catch_up_s=60.0), **more)
+
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """Where the group goes on in each topic: behind what it has read of it."""
+        found: dict[str, tuple[int, ...]] = {}
+        for remote, letter in zip(self.remotes, (b"x", b"e", b"u"), strict=True):
+            read = [self.values[number::2][:offset] for number, offset in enumerate(AT)]
+            found[remote] = tuple(sum(value.startswith(letter) for value in values) for values in read)
+        return found
+
+    def committed(self) -> dict[str, tuple[int, ...]]:
+        """Where it stands on the target."""
+        return {remote: tuple(committed(self.b, self.group, remote, 2).values()) for remote in self.remotes}
+
+
+async def carried(system: LocalSystem, scene: Scene) -> None:
+    """Both partitions are copied and routed, and the group's places committed."""
+
+    async def done() -> bool:
+        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
+        copied = len(lines) == 6 and all(each.lag_records == 0 for each in lines)
+        return copied and await aside(scene.committed) == scene.places()
+
+    await system.wait(done, "everything is copied, and the group carried over")
+
+
+async def test_there_and_back(clusters: Clusters) -> None:
+    """Each is done once on the target; none that was not done in one of the topics is passed on the way back."""
+    scene = await aside(lambda: Scene(clusters))
+    config = scene.settings()
+    async with LocalSystem(config, groups=True) as system:
+        await carried(system, scene)
+        rows = await translate_all(config, BulkOrder(flow=scene.flow), ReadMaps)
+        told = {(row.translated.target.topic, row.translated.target.partition): row.translated.place for row in rows}
+        assert {key: (place.offset, place.exact) for key, place in told.items()} == {
+            (remote, number): (offset, True)
+            for remote, offsets in scene.places().items()
+            for number, offset in enumerate(offsets)
+        }
+        report = await carry_out(config, scene.order(), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        assert report.plan.results[Step.VERIFY].figures["different"] == []
+        assert await aside(scene.committed) == scene.places()
+        verdict = await verify_family(config, scene.flow, Wanted())
+        assert [each.outcome for each in verdict.partitions] == ["equal"] * 6
+        assert sum(each.checked.records for each in verdict.partitions) == RECORDS
+        # It reads its own topic to the end, of the second a part, and of the third nothing.
+        there = await aside(lambda: process(scene.b, scene.group, scene.remotes[0]))
+        there += await aside(lambda: process(scene.b, scene.group, scene.eu, 12))
+        back = await carry_out(config, scene.order("failback"), system.coordinator)
+        assert back.plan.finished, back.plan.results
+    again = await aside(lambda: process(scene.a, scene.group, scene.topic))
+    assert set(there + again) == set(scene.unread)
+    assert {value for value in scene.unread if value.startswith(b"u")} <= set(again)
+
+
+async def test_the_source_is_gone(clusters: Clusters) -> None:
+    """By checkpoints alone the group goes on in each topic where it was seen last."""
+    scene = await aside(lambda: Scene(clusters))
+    config = scene.settings()
+    plan = await aside(lambda: make_plan(config))
+    assert [flow.refused for flow in plan.flows] == [()] * 3
+    assert {each.remote_topic for flow in plan.flows for each in flow.topics} == set(scene.remotes)
+    async with LocalSystem(config, groups=True) as system:
+        await carried(system, scene)
+        statuses = await system.coordinator.groups(str(scene.flow))
+        assert {each.flow for each in statuses} == {str(flow.name) for flow in config.flows}
+    report = await carry_out(config, scene.order(options=Options(source_is_gone=True)), None)
+    assert report.plan.finished, report.plan.results
+    assert {place.origin.topic for place in report.places[scene.group]} == {scene.topic}
+    there = [v for remote in scene.remotes for v in await aside(lambda r=remote: process(scene.b, scene.group, r))]  # type: ignore[misc]
+    assert sorted(there) == sorted(scene.unread)
