@@ -84,6 +84,7 @@ class CopyEngine:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
                 await self._drained(copies)
+        settled = {copy for copy in copies if copy.settled and copy.state == "copying"}
         for name in {copy.assignment.partition.flow for copy in copies} & self._flows.keys():
             await self._flows[name].tell([copy for copy in copies if copy.assignment.partition.flow == name])
         for copy in copies:
@@ -91,7 +92,7 @@ class CopyEngine:
             if self._find(copy.assignment.partition) is copy:
                 self._forget(copy)
         await self._close_backfills()
-        return [replace(copy.report(), settled=copy.settled and copy.state == "copying") for copy in copies]
+        return [replace(copy.report(), settled=copy in settled) for copy in copies]
 
     def report(self, full: bool = False) -> ReplicatorReport:
         """The process's state, with the partitions that changed since the last report, or all of them."""

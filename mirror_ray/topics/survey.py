@@ -167,7 +167,8 @@ def _extra(rules: ReplicationRules, on_target: Collection[str], remotes: Mapping
     return sorted(
         name
         for name in on_target
-        if name not in known and rules.is_remote_topic(name) and not rules.policy.is_internal_topic(name)
+        if name not in known and rules.is_remote_topic(name)
+        if not (rules.policy.is_internal_topic(name) or rules.is_routed_to(name))
     )
 
 
