@@ -75,8 +75,11 @@ class Transformations:
         """Whether the record names other transforms than the configuration, or a place before those of its flow."""
         if record.transforms != self._chains.identity(partition.topic):
             return True
+        # What was ended together with its flow, and comes back, has nothing to copy before its flow routes to it again;
+        # one that has gone back by itself, where the source lost records, has.
         anchor, begin = self._ledger.latest_anchor(partition), self._begin(partition, record)
-        return begin is not None and anchor is not None and anchor.source_offset < begin
+        ended = anchor is not None and record.aligned_at == anchor.source_offset
+        return ended and begin is not None and anchor is not None and anchor.source_offset < begin
 
     def _begin(self, partition: TopicPartition, record: PartitionRecord | None) -> int | None:
         """Of a route, the source offset before which nothing is for it; None: it is none, or its flow is not there yet.

@@ -205,6 +205,9 @@ def _go_on(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | st
             f"the target ends at {facts.target_end}, and the pair to go on from is at {anchor.target_offset}: which "
             f"source records lie between can't be told any more"
         )
+    if record.routes_from is not None:
+        # What comes there instead of what the source lost is for the routes, too.
+        record = replace(record, routes_from=min(record.routes_from, anchor.source_offset))
     return Remedy(record=record.at(anchor).with_origin(anchor), gap=repair.gap())
 
 

@@ -194,3 +194,32 @@ def test_decision_stands_until_the_copy_has_gone_on(kind: TroubleKind, latest: A
     """Up to a refused record a copy may come after it was decided; a topic is decided as a whole, wherever it was."""
     trouble = Trouble(kind=kind, text="x", source_from=120, source_to=121)
     assert still_stands(Repair(trouble=trouble, policy="skip", time_ms=1), Anchor(100, 90), latest) is stands
+
+
+def test_a_flow_with_routes_is_not_copied_anew_from_before_they_began() -> None:
+    """What would go to them now, and did not then, would be nowhere; a new source topic begins anew for all."""
+    routing = replace(RECORD, routes_from=20)
+    found = remedy("copy_lost", "resync", routing)
+    assert isinstance(found, str)
+    assert "its routes take records from source offset 20 on" in found
+    assert pair(remedy("copy_lost", "resync", replace(RECORD, routes_from=5)))[0] == 5
+    again = done(remedy("source_recreated", "resync", routing, replace(FACTS, source_topic_id=TopicId("s2"))))
+    assert (again.record.source_offset, again.record.routes_from) == (5, 5)
+
+
+def test_a_route_is_copied_anew_from_where_it_began() -> None:
+    """What lies before is its flow's; of another topic of the source everything may be for it."""
+    route = replace(RECORD, begins_at=20)
+    assert pair(remedy("copy_lost", "resync", route))[0] == 20
+    empty = replace(FACTS, target_topic_id=TopicId("t2"), target_end=0)
+    assert pair(remedy("target_missing", "resync", route, empty)) == (20, 0)
+    for policy in ("skip", "resync"):
+        facts = replace(FACTS, source_topic_id=TopicId("s2"))
+        again = done(remedy("source_recreated", policy, route, facts)).record
+        assert (again.source_offset, again.begins_at) == (5, 5)
+
+
+def test_where_the_source_lost_records_the_new_ones_are_for_routes_too() -> None:
+    """They take records from there on."""
+    found = remedy("source_truncated", "skip", replace(RECORD, routes_from=95), resume=Anchor(60, 90))
+    assert (pair(found)[0], done(found).record.routes_from) == (60, 60)
