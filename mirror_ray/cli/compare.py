@@ -63,7 +63,7 @@ def reasons(mirror: Mirror | None, flow: FlowName) -> dict[str, str]:
     except MirrorError as error:
         say(f"{error}; going on without it", "yellow")
         told = ()
-    return {each.topic: each.reason for each in told if each.reason}
+    return {each.topic: each.reason for each in told if each.reason and each.flow == str(flow)}
 
 
 def _compare(

@@ -16,6 +16,7 @@ from mirror_ray.failover.steps import Timing
 from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.bulk import ReadMaps
 from mirror_ray.topics.planning import make_plan
+from mirror_ray.topics.reconciling import find
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.run import verify_family
 from tests.support.clusters import Clusters
@@ -127,6 +128,8 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
     assert {each.remote_topic for flow in plan.flows for each in flow.topics} == set(scene.remotes)
     async with LocalSystem(config, groups=True) as system:
         await carried(system, scene)
+        for flow in config.flows:
+            assert (await find(config, flow, (), {}, every=True)).findings == ()
         statuses = await system.coordinator.groups(str(scene.flow))
         assert {each.flow for each in statuses} == {str(flow.name) for flow in config.flows}
     report = await carry_out(config, scene.order(options=Options(source_is_gone=True)), None)
