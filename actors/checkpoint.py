@@ -143,7 +143,7 @@ class Checkpoint:
         client_id = f"{name}|mirror-ray|checkpoint"
         source = Cluster(settings.clusters[name.source], client_id)
         target = Cluster(settings.clusters[name.target], client_id)
-        maps = FlowMaps(flow, source, target, self._teller(name))
+        maps = FlowMaps(flow, source, target, self._teller(name), _flow_back(settings, flow))
         history = HistoryWriter(name.source, target, self._teller(name), self._number, self._of)
         kept = history if flow.groups.history_enabled else None
         carrier = GroupCarrier(flow, source, target, maps, mine=self._mine, history=kept)
@@ -251,4 +251,12 @@ def _summary(flow: _Flow) -> FlowGroups:
 
 def _view(settings: MirrorSettings, flow: FlowSettings | None) -> object:
     """All that a flow's part depends on."""
-    return None if flow is None else (flow, settings.clusters[flow.name.source], settings.clusters[flow.name.target])
+    if flow is None:
+        return None
+    name = flow.name
+    return flow, _flow_back(settings, flow), settings.clusters[name.source], settings.clusters[name.target]
+
+
+def _flow_back(settings: MirrorSettings, flow: FlowSettings) -> FlowSettings | None:
+    name = FlowName(flow.name.target, flow.name.source)
+    return next((each for each in settings.flows if each.name == name and each.enabled), None)

@@ -34,8 +34,8 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.offsets.book import Page
+from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.offsets.gap import GapReader
-from mirror_ray.offsets.maps import FollowedMap
 from mirror_ray.offsets.segments import Between, Exact, SegmentMap
 from mirror_ray.offsets.translate import Translator
 from mirror_ray.records.decode import Record, record_tail

@@ -61,7 +61,9 @@ async def carry_out(settings: MirrorSettings, order: BulkOrder, make_find: MakeF
         rows: list[TranslatedOffset] = []
         for each in settings.family(flow.name):
             find_places = make_find(each, sides.source, sides.target)
-            rows += await translate_all(each, sides.source, sides.target, commits, find_places)
+            rows += await translate_all(
+                each, sides.source, sides.target, commits, find_places, back=sides.back, on_problem=sides.problem
+            )
         if not order.commit:
             return [BulkRow(translated=row) for row in rows]
         places: dict[str, list[Place]] = {}

@@ -68,6 +68,7 @@ class Sides:
     Attributes:
         flow: The flow that fails over or back.
         carrying: The flow in whose direction groups move; for a failback it may be one that is not configured.
+        back: The flow in the other direction, which may not be configured either.
         origin: The cluster that groups leave.
         destination: The cluster that they go to.
         maps: What is where, by ``carrying``; where maps are followed.
@@ -84,8 +85,9 @@ class Sides:
         self.kind = kind
         self._follow = follow
         self.carrying, self.way_is_copied = self.flow, self.flow.enabled
+        self.back, copied = _reverse(settings, self.flow)
         if kind == "failback":
-            self.carrying, self.way_is_copied = _reverse(settings, self.flow)
+            self.carrying, self.back, self.way_is_copied = self.back, self.flow, copied
         client_id = f"{flow}|mirror-ray|{kind}"
         source, target = (Cluster(settings.clusters[alias], client_id) for alias in (flow.source, flow.target))
         self.source, self.target = source, target
@@ -105,11 +107,11 @@ class Sides:
 
     async def __aenter__(self) -> Self:
         if self._follow:
-            self.maps = FlowMaps(self.carrying, self.origin, self.destination, self._problem)
+            self.maps = FlowMaps(self.carrying, self.origin, self.destination, self.problem, self.back)
             for each in self._ahead:
-                self.routed[each.name.route] = FlowMaps(each, self.origin, self.destination, self._problem)
+                self.routed[each.name.route] = FlowMaps(each, self.origin, self.destination, self.problem)
             for each in self._behind:
-                maps = FlowMaps(each, self.destination, self.origin, self._problem)
+                maps = FlowMaps(each, self.destination, self.origin, self.problem)
                 self._routed_from[each.name.route] = maps
         return self
 
@@ -316,7 +318,8 @@ class Sides:
         """The flow's, on its target."""
         return self.policy.checkpoints_topic(self.flow.name.source)
 
-    def _problem(self, text: str) -> None:
+    def problem(self, text: str) -> None:
+        """Log what goes on less well for it, once."""
         if text not in self._problems:
             self._problems.add(text)
             _log.warning("%s: %s", self.flow.name, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import BlockKey, Segment, SegmentBlock
@@ -11,6 +12,16 @@ from mirror_ray.offsets.segments import DEFAULT_LIMIT, SegmentMap, thinned
 
 #: Blocks kept of a partition in the topic, together twice as many segments as the map keeps in memory.
 _BLOCKS = 1024
+
+
+class Made(NamedTuple):
+    """What the target's records are made by, from source offset ``since`` on; empty: they are the source's."""
+
+    transforms: str = ""
+    since: int = 0
+
+
+NOTHING_MADE: Final = Made()
 
 
 @dataclass(slots=True)
@@ -25,9 +36,7 @@ class Page:
     blocks: dict[BlockKey, None] = field(default_factory=dict)
     #: Another one after every change, so that what was derived from it can be kept until then.
     version: int = 0
-    #: What the target's records are made by, from source offset ``since`` on; empty: they are the source's.
-    transforms: str = ""
-    since: int = 0
+    made: Made = NOTHING_MADE
 
 
 class SegmentBook:
@@ -73,7 +82,7 @@ class SegmentBook:
         known = page.places.last_source if block.key in page.blocks else None
         if known is None:
             self._drop_cut(page, block.segments[0])
-        page.transforms, page.since = block.transforms, block.transforms_since
+        page.made = Made(block.transforms, block.transforms_since)
         page.epoch = block.epoch
         self._changes += 1
         page.version = self._changes

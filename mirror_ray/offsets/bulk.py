@@ -21,13 +21,14 @@ from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import NO_TOPIC_ID, FlowName, TopicId, TopicPartition
 from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
-from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.offsets.book import NOTHING_MADE, Made, Page, SegmentBook
 from mirror_ray.offsets.both_maps import Pair, see_ends
 from mirror_ray.offsets.both_sides import Seen, bring_together, is_told, sources_part, targets_part
+from mirror_ray.offsets.made_by import MadeBy
 from mirror_ray.offsets.merged_groups import Position, merge_positions
 from mirror_ray.offsets.segments import Between, SegmentMap, Tail
 from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
-from mirror_ray.offsets.ways import Way, Ways, log_bounds, read_gap
+from mirror_ray.offsets.ways import Way, Ways, log_bounds, made_by, read_gap
 from mirror_ray.records.segment_block import decode_block
 
 _WALKS_AT_ONCE: Final = 4
@@ -49,6 +50,7 @@ class Answer(NamedTuple):
     topics: tuple[TopicId, TopicId] | None
     found: Translation | Between
     tail: Tail | None = None
+    made: Made = NOTHING_MADE
 
 
 #: Every question is answered.
@@ -73,7 +75,7 @@ class TranslatedOffset:
 def answer_by(page: Page, question: Question) -> Answer:
     """What the page of its partition says."""
     found = answer(page.places, question.offset, back=question.back)
-    return Answer((page.source_topic_id, page.target_topic_id), found, page.places.tail)
+    return Answer((page.source_topic_id, page.target_topic_id), found, page.places.tail, page.made)
 
 
 class ReadMaps:
@@ -118,9 +120,18 @@ async def _read_book(cluster: Cluster, topic: str) -> SegmentBook:
 
 
 async def translate_all(
-    flow: FlowSettings, source: Cluster, target: Cluster, commits: Commits, find_places: FindPlaces
+    flow: FlowSettings,
+    source: Cluster,
+    target: Cluster,
+    commits: Commits,
+    find_places: FindPlaces,
+    *,
+    back: FlowSettings | None,
+    on_problem: Callable[[str], None],
 ) -> list[TranslatedOffset]:
     """Where every committed offset of the topics that a flow copies is on the target, by group and partition.
+
+    ``back``: the flow that comes back, where it is known what its records go through.
 
     Guarantees: what the checkpoint actors say of the same offsets, or exact where they can't be; gaps of the maps are
     read on the source, however long that takes.
@@ -148,7 +159,11 @@ async def translate_all(
     }
     answers = await find_places({*(question for *_, question in rows), *others.values()})
     outdated = await _outdated(source, target, ways, routed, answers)
-    places = await _walk_gaps(flow, source, target, answers)
+    made = {
+        False: made_by(flow, source, target, on_problem),
+        True: made_by(back, target, source, on_problem),
+    }
+    places = await _walk_gaps(flow, source, target, answers, made)
     for question, other in others.items():
         ends = seen.get(Pair(question.key, other.key))
         places[question] = _of_both(flow.name, (question, other), answers, places, [ends] if ends is not None else [])
@@ -233,34 +248,49 @@ async def _outdated(
     return outdated
 
 
+class _Gap(NamedTuple):
+    """What is to be read, of which topic, and what was copied of it."""
+
+    back: bool
+    key: TopicPartition
+    topic_id: TopicId
+    made: Made
+    between: Between
+
+
 async def _walk_gaps(
-    flow: FlowSettings, source: Cluster, target: Cluster, answers: Mapping[Question, Answer]
+    flow: FlowSettings,
+    source: Cluster,
+    target: Cluster,
+    answers: Mapping[Question, Answer],
+    made_by: Mapping[bool, MadeBy],
 ) -> dict[Question, Translation]:
-    """Every question's place; each gap is read once, where its records come from."""
+    """Every question's place; each gap is read once, where its records come from. ``made_by``: of either way."""
     places: dict[Question, Translation] = {}
-    gaps: dict[tuple[bool, TopicPartition, TopicId, Between], list[Question]] = defaultdict(list)
-    for question, (topics, found, _) in answers.items():
+    gaps: dict[_Gap, list[Question]] = defaultdict(list)
+    for question, (topics, found, _, made) in answers.items():
         if isinstance(found, Between) and topics is not None:
-            gaps[question.back, question.key, topics[0], found].append(question)
+            gaps[_Gap(question.back, question.key, topics[0], made, found)].append(question)
         elif isinstance(found, Translation):
             places[question] = found
     committed = flow.fetch.isolation_level == "read_committed"
     room = asyncio.Semaphore(_WALKS_AT_ONCE)
 
-    async def walk(
-        back: bool, key: TopicPartition, topic_id: TopicId, gap: Between, questions: Iterable[Question]
-    ) -> None:
+    async def walk(gap: _Gap, questions: Iterable[Question]) -> None:
+        read_from, copied = target if gap.back else source, made_by[gap.back].of(gap.key, gap.made, gap.between)
         async with room:
             try:
-                inside = await read_gap(target if back else source, key, topic_id, gap, read_committed=committed)
+                inside = await read_gap(
+                    read_from, gap.key, gap.topic_id, gap.between, read_committed=committed, copied=copied
+                )
             except (OSError, MirrorError) as error:
                 inside = f"the source can't be read: {error}"
         for question in questions:
             places[question] = (
-                answer_in_gap(gap, inside, question.offset, back=back)
+                answer_in_gap(gap.between, inside, question.offset, back=gap.back)
                 if isinstance(inside, SegmentMap)
-                else answer_before_gap(gap, inside, back=back)
+                else answer_before_gap(gap.between, inside, back=gap.back)
             )
 
-    await asyncio.gather(*(walk(*gap, questions) for gap, questions in gaps.items()))
+    await asyncio.gather(*(walk(gap, questions) for gap, questions in gaps.items()))
     return places

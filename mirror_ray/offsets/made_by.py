@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.book import Page
+from mirror_ray.offsets.book import Made
 from mirror_ray.offsets.gap import Copied
 from mirror_ray.offsets.segments import Between
 from mirror_ray.records.decode import Record
@@ -27,10 +27,10 @@ class MadeBy:
         except ValueError as error:
             on_problem(f"offsets may be translated less exactly: transforms can't be loaded: {error}")
 
-    def of(self, source: TopicPartition, page: Page, gap: Between) -> Copied | None:
+    def of(self, source: TopicPartition, made: Made, gap: Between) -> Copied | None:
         """What tells which records of a gap were copied; None: all of them are counted."""
-        chain = self._chains.chain(source.topic) if page.transforms else None
-        if chain is None or not chain.pure or chain.identity != page.transforms or gap.after.source < page.since:
+        chain = self._chains.chain(source.topic) if made.transforms else None
+        if chain is None or not chain.pure or chain.identity != made.transforms or gap.after.source < made.since:
             return None
         applied = chain.apply
 

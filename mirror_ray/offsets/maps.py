@@ -1,9 +1,8 @@
-"""A flow's map as the replicators tell it, and the map of the flow that comes back, followed as they grow."""
+"""Where a flow's source partitions are on the target: by its own map, and by that of the flow that comes back."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,110 +10,13 @@ from typing import Protocol
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.internal_reader import InternalReader
-from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
-from mirror_ray.model.errors import CorruptRecordError, MirrorError
-from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.both_maps import BothMaps, Pair
-from mirror_ray.offsets.made_by import MadeBy
-from mirror_ray.offsets.segments import Between, SegmentMap
+from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.offsets.translate import Translation
-from mirror_ray.offsets.translator import WAIT_S, Translator
-from mirror_ray.offsets.ways import NamedTopic, Told, Way, Ways, read_gap
-from mirror_ray.records.segment_block import decode_block, encode_key
-from mirror_ray.transforms.loading import Chains
-from mirror_ray.transforms.of_flow import flow_chains
-
-log = logging.getLogger(__name__)
-
-_WAIT_MS = 500
-_RETRY_S = 1.0
-
-
-class FollowedMap:
-    """The map of one flow, from its segments topic on ``target``; its records are on ``source``.
-
-    Attributes:
-        book: What was told so far.
-        translator: Answers from it.
-        ready: Set once the topic was read to its end.
-    """
-
-    def __init__(
-        self,
-        source_alias: str,
-        source: Cluster,
-        target: Cluster,
-        *,
-        read_committed: bool,
-        on_problem: Callable[[str], None],
-        transforms_of: FlowSettings | None = None,
-        route: str = "",
-    ) -> None:
-        """``transforms_of``: the flow, where it is known what its records go through. ``route``: of its name."""
-        self.book = SegmentBook()
-        self.translator = Translator(self.book, self._read_gap)
-        self.ready = asyncio.Event()
-        self._source, self._target = source, target
-        self._read_committed = read_committed
-        self._on_problem = on_problem
-        self._transforms = MadeBy(self._load_chains(transforms_of), on_problem)
-        self._reader = InternalReader(target, segments_topic(source_alias, route))
-        self._writer = InternalWriter(target, segments_topic(source_alias, route))
-        self._task = asyncio.create_task(self._follow(), name=f"following {self._reader.topic}")
-
-    async def close(self) -> None:
-        """Stop following."""
-        self._task.cancel()
-        await asyncio.gather(self._task, self.translator.close(), return_exceptions=True)
-
-    async def delete_superfluous(self) -> None:
-        """Delete blocks that are not needed any more from the topic.
-
-        Raises:
-            OSError, MirrorError: It can't be written; they stay.
-        """
-        gone = [InternalRecord(encode_key(key), None) for key in self.book.superfluous()]
-        if gone:
-            await self._writer.append(gone)
-
-    async def _follow(self) -> None:
-        while True:
-            try:
-                anew, records, complete = await self._reader.read(_WAIT_MS if self.ready.is_set() else 0)
-            except (OSError, MirrorError) as error:
-                log.info("%s: %s", self._reader.topic, error)
-                self._on_problem(f"topic {self._reader.topic} can't be read: {error}")
-                await asyncio.sleep(_RETRY_S)
-                continue
-            if anew:
-                self.book.clear()
-            for record in records:
-                if record.value is not None:
-                    try:
-                        self.book.apply(decode_block(record.key, record.value))
-                    except CorruptRecordError as error:
-                        self._on_problem(f"topic {self._reader.topic}, offset {record.offset}: {error}")
-            if complete:
-                self.ready.set()
-
-    def _load_chains(self, flow: FlowSettings | None) -> Callable[[], Chains]:
-        def ids() -> tuple[str, str]:
-            return self._source.metadata.cluster_id, self._target.metadata.cluster_id
-
-        return lambda: Chains(()) if flow is None else flow_chains(flow, ids)
-
-    async def _read_gap(self, source: TopicPartition, page: Page, gap: Between) -> SegmentMap | str:
-        return await read_gap(
-            self._source,
-            source,
-            page.source_topic_id,
-            gap,
-            read_committed=self._read_committed,
-            copied=self._transforms.of(source, page, gap),
-        )
+from mirror_ray.offsets.translator import WAIT_S
+from mirror_ray.offsets.ways import NamedTopic, Told, Way, Ways
 
 
 class _Translate(Protocol):
@@ -168,7 +70,15 @@ class Route:
 class FlowMaps:
     """Both maps that a flow's groups need: its own, and for topics that came from the target that of the way back."""
 
-    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, on_problem: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        flow: FlowSettings,
+        source: Cluster,
+        target: Cluster,
+        on_problem: Callable[[str], None],
+        back: FlowSettings | None = None,
+    ) -> None:
+        """``back``: the flow that comes back, where it is known what its records go through."""
         self._ways = Ways(flow, source, target)
         self.rules = self._ways.rules
         self._source, self._target = source, target
@@ -186,7 +96,14 @@ class FlowMaps:
         # What came from the target is no route's business.
         self._back = self.own
         if flow.route is None:
-            self._back = FollowedMap(flow.name.target, target, source, read_committed=committed, on_problem=on_problem)
+            self._back = FollowedMap(
+                flow.name.target,
+                target,
+                source,
+                read_committed=committed,
+                on_problem=on_problem,
+                transforms_of=back,
+            )
         self._both = BothMaps(self.own.translator, self._back.translator, source, target, flow.fetch.isolation_level)
 
     async def ready(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -17,9 +17,12 @@ from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.both_sides import why_not_carried
 from mirror_ray.offsets.gap import Copied, GapReader, others_wrote
+from mirror_ray.offsets.made_by import MadeBy
 from mirror_ray.offsets.segments import Between, SegmentMap
 from mirror_ray.offsets.translate import LogBounds
 from mirror_ray.topics.selection import replication_rules
+from mirror_ray.transforms.loading import Chains
+from mirror_ray.transforms.of_flow import flow_chains
 
 #: A topic that a pattern has renamed may be found so much later.
 _SEEN_AGAIN_S: Final = 30.0
@@ -120,6 +123,15 @@ class Ways:
         here, there = NamedTopic(self._source, partition.topic), NamedTopic(self._target, way.remote.topic)
         own = Told(way.back, way.key, there, here) if way.back else Told(way.back, way.key, here, there)
         return (own, Told(True, way.remote, there, here)) if way.both else (own,)
+
+
+def made_by(flow: FlowSettings | None, source: Cluster, target: Cluster, on_problem: Callable[[str], None]) -> MadeBy:
+    """What tells of which source records a flow's copies were made; ``flow`` None: nobody knows what it does."""
+
+    def ids() -> tuple[str, str]:
+        return source.metadata.cluster_id, target.metadata.cluster_id
+
+    return MadeBy(lambda: Chains(()) if flow is None else flow_chains(flow, ids), on_problem)
 
 
 async def read_gap(

@@ -22,7 +22,7 @@ from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTI
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.offsets.book import SegmentBook
+from mirror_ray.offsets.book import Made, SegmentBook
 from mirror_ray.offsets.bulk import NO_MAP, Answer, Question, answer_by
 from mirror_ray.offsets.segments import Between, Position, Tail
 from mirror_ray.offsets.translate import Translation
@@ -36,7 +36,8 @@ _PLACE: Final = ("back", "topic", "partition")
 ASKED: Final = "back boolean, topic string, partition int, position bigint"
 _ANSWERED: Final = (
     f"{ASKED}, source_topic_id string, target_topic_id string, offset bigint, exact boolean, waits boolean, "
-    "reason string, gap array<bigint>, tail array<bigint>"
+    "reason string, gap array<bigint>, tail array<bigint>, "
+    "transforms string, since bigint"
 )
 #: In which a block comes before the positions.
 _BLOCK, _POSITION = 0, 1
@@ -147,16 +148,16 @@ def _answer_in_order(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
 
 
 def _written(question: Question, answer: Answer) -> tuple[Any, ...]:
-    topics, found, tail = answer
+    topics, found, tail, made = answer
     row = (question.back, *question.key, question.offset, *(topics or (None, None)))
     end = [*tail] if tail is not None else None
     if isinstance(found, Between):
-        return (*row, None, False, False, None, [*found.after, *found.before], end)
-    return (*row, found.offset, found.exact, found.waits, found.reason, None, end)
+        return (*row, None, False, False, None, [*found.after, *found.before], end, *made)
+    return (*row, found.offset, found.exact, found.waits, found.reason, None, end, *made)
 
 
 def _read_answer(row: Row) -> tuple[Question, Answer]:
-    back, topic, partition, position, source_id, target_id, offset, exact, waits, reason, gap, end = row
+    back, topic, partition, position, source_id, target_id, offset, exact, waits, reason, gap, end, *made = row
     tail = Tail(*end) if end is not None else None
     topics = (TopicId(source_id), TopicId(target_id)) if source_id is not None else None
     found: Translation | Between
@@ -164,7 +165,7 @@ def _read_answer(row: Row) -> tuple[Question, Answer]:
         found = Between(Position(*gap[:3]), Position(*gap[3:]))
     else:
         found = Translation(offset=offset, exact=exact, waits=waits, reason=reason)
-    return Question(back, TopicPartition(topic, partition), position), Answer(topics, found, tail)
+    return Question(back, TopicPartition(topic, partition), position), Answer(topics, found, tail, Made(*made))
 
 
 def _number_at(place: str, length: int) -> str:

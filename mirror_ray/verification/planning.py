@@ -16,7 +16,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.book import Page
-from mirror_ray.offsets.maps import FollowedMap
+from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.topics.selection import replication_rules
 from mirror_ray.transforms.loading import Chains
 from mirror_ray.verification import transformed

@@ -14,7 +14,7 @@ from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.offsets.maps import FollowedMap
+from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.records.decode import Record
 from mirror_ray.topics.selection import replication_rules
 from mirror_ray.transforms.chain import Chain

@@ -12,19 +12,23 @@ from confluent_kafka import Consumer
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.failover.bulk import BulkOrder, carry_out
+from mirror_ray.failover.sides import Sides
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.bulk import ReadMaps
 from mirror_ray.offsets.group_book import ACTIVE
+from mirror_ray.offsets.translate import Translation
 from mirror_ray.records.segment_block import encode_key, encode_value
+from mirror_ray.transforms.loading import Chains
 from tests.support.carrying import SEGMENTS, carrier, internal_topics
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
 from tests.support.groups import commit, committed
-from tests.support.kafka import Message, delete_records, produce, produce_transactions
+from tests.support.kafka import Message, create_topic, delete_records, produce, produce_transactions
 from tests.support.systems import settings_of
+from tests.support.transforms import THIRD, of_the_third, transforms
 from tests.support.waiting import wait_until_async
 
 FLOW = FlowName("A", "B")
@@ -168,7 +172,36 @@ async def test_what_the_map_has_forgotten_is_read_on_the_source(clusters: Cluste
     assert place.reason == "source offset 10, from which to count, was deleted"
 
 
-async def _tell(clusters: Clusters, topic: str, segments: tuple[Segment, ...], source_next: int) -> None:
+async def test_what_transforms_left_out_of_it_is_known(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """By the same transforms, in bulk and on the way back; without them a place is before the record."""
+    topic, prefix = make_topic(clusters.a), uuid.uuid4().hex[:6]
+    internal_topics(clusters)
+    values = [b"%d" % number for number in range(60)]
+    kept = [offset for offset, value in enumerate(values) if of_the_third(value)]
+    remote = create_topic(clusters.b.confluent_config(), f"A.{topic}")
+    produce(clusters.a.confluent_config(), topic, [Message(value) for value in values])
+    produce(clusters.b.confluent_config(), remote, [Message(values[offset]) for offset in kept])
+    # As after a crash: nothing was told but both ends.
+    ends = Segment(0, 0, 0, 0), Segment(60, len(kept), 0, len(kept))
+    made_by = transforms(THIRD)
+    await _tell(clusters, topic, ends, source_next=60, transforms=Chains(made_by.steps).identity(topic))
+    commit(clusters.a, prefix, {(topic, 0): 30})
+    plain = settings(clusters, prefix)
+    known = plain.model_copy(update={"flows": (plain.flow(FLOW).model_copy(update={"transforms": made_by}),)})
+    assert await outcomes(known) == {prefix: (sum(offset < 30 for offset in kept), True, None)}
+    assert (await outcomes(plain))[prefix][:2] == (0, False)
+    async with Sides(known, FLOW, "failback") as sides:
+        await sides.maps_are_read()
+        await sides.maps.look([TopicPartition(remote, 0)])
+        route = sides.maps.route(TopicPartition(remote, 0))
+        assert route is not None
+        places = [await route.translate(number) for number in range(len(kept))]
+    assert places == [Translation(offset=offset) for offset in kept]
+
+
+async def _tell(
+    clusters: Clusters, topic: str, segments: tuple[Segment, ...], source_next: int, transforms: str = ""
+) -> None:
     """As a later replicator."""
     source, target = (
         Cluster(cluster_settings("A", clusters.a), "test"),
@@ -186,6 +219,7 @@ async def _tell(clusters: Clusters, topic: str, segments: tuple[Segment, ...], s
             epoch=1_000_000,
             segments=segments,
             source_next=source_next,
+            transforms=transforms,
         )
         await InternalWriter(target, SEGMENTS).append([InternalRecord(encode_key(block.key), encode_value(block))])
     finally:

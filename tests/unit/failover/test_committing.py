@@ -54,6 +54,7 @@ class FakeSides:
     kind = "failover"
     source = target = destination = SimpleNamespace(settings=SimpleNamespace(alias="B"))
     flow = carrying = FlowSettings(name=FlowName("A", "B"), enabled=True)
+    back = None
     rules = replication_rules(carrying)
 
     def rules_of(self, remote: str) -> ReplicationRules:
@@ -64,6 +65,9 @@ class FakeSides:
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
+
+    def problem(self, text: str) -> None:
+        """See ``Sides``."""
 
     async def groups(self, on: object) -> Mapping[str, ListedGroup]:
         """See ``Sides``."""
@@ -129,7 +133,7 @@ async def test_each_row_has_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None
         for group in ("no", "share", "yes")
     ]
 
-    async def translated(*_: object) -> list[TranslatedOffset]:
+    async def translated(*_: object, **_known: object) -> list[TranslatedOffset]:
         return rows
 
     monkeypatch.setattr(bulk, "Sides", lambda *_, **__: fake)

@@ -48,7 +48,7 @@ def _page(*blocks: SegmentBlock) -> Page:
 
 def _read(page: Page, gap: Between, steps: Sequence[object] = STEPS) -> SegmentMap | str:
     made_by = MadeBy(lambda: Chains(steps), lambda text: None)  # type: ignore[arg-type]
-    reader = GapReader(gap, read_committed=True, copied=made_by.of(SOURCE, page, gap))
+    reader = GapReader(gap, read_committed=True, copied=made_by.of(SOURCE, page.made, gap))
     data = batch(100, [(n, b"%d" % (100 + n)) for n in range(60)])
     reader.take(iter_batches(memoryview(bytearray(data))), [])
     return reader.finish()
