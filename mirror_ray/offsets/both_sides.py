@@ -139,5 +139,5 @@ def why_not_carried(flow: FlowSettings, topic: str) -> str | None:
         if FlowName(other, name.source) in copying:
             return f"{_BY_OTHERS}, and what {other} wrote comes to each of them by a flow of its own, in another order"
         if copying[back] is not None:
-            return f"{_BY_OTHERS}, and {back} does not pass on what {other} wrote (provenance.max.hops)"
+            return f"{_BY_OTHERS}, and {back} may not pass on what {other} wrote (provenance.max.hops)"
     return None
