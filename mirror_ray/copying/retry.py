@@ -20,8 +20,9 @@ class Retry:
     """When a partition is looked at again, and how often in a row that was needed. Times are one clock's."""
 
     at_s: float = 0.0
-    #: On the target's side, until an acknowledgement.
+    #: On the target's side, until an acknowledgement; and how often of these it was stopped.
     failures: int = 0
+    stops: int = 0
     #: On the source's side, until something is fetched.
     moves: int = 0
     #: What the event log was told when it stopped, until an acknowledgement.
@@ -37,8 +38,9 @@ class Retry:
 
     def stopped(self, now_s: float) -> None:
         """Nothing will change soon."""
-        self.at_s = now_s + backoff_s(self.failures, _FIRST_STOPPED_S, _LAST_STOPPED_S)
+        self.at_s = now_s + backoff_s(self.stops, _FIRST_STOPPED_S, _LAST_STOPPED_S)
         self.failures += 1
+        self.stops += 1
 
     def not_committed(self, now_s: float) -> None:
         """The target's leader holds more than is committed."""
@@ -56,7 +58,7 @@ class Retry:
 
     def acknowledged(self) -> None:
         """The target took something."""
-        self.failures, self.told = 0, None
+        self.failures, self.stops, self.told = 0, 0, None
 
     @property
     def fails_for_long(self) -> bool:

@@ -87,8 +87,8 @@ def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
         assert not topics_with(clusters.b, other)
         assert found(mirror, other) is None
         mirror.backfill("A->B", read_request(topic, start, end, into=other))
-        wait_until_begun(mirror, other)
         assert [each.into for each in mirror.status().backfills] == [other]
+        wait_until_begun(mirror, other)
         kill(mirror.replicators[0].pid)
         with pytest.raises(ConfigError, match=r"under way|done"):
             mirror.backfill("A->B", read_request(topic, "earliest", None, into=other))
