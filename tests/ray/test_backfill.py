@@ -95,6 +95,8 @@ def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
         kill(mirror.status().coordinator_pid)
         wait_for(mirror, other, "done")
     assert mirror.status().backfills == ()
+    # The coordinator that was started anew answers before it knows the topics.
+    wait_until(lambda: mirror.flows[0].discovered, 20, "the flow is discovered again")
     again = mirror.backfill("A->B", read_request(topic, start, end, into=other))
     assert (again.state, again.copied) == ("done", again.offsets)
     source, copy = read_all(a, topic), read_all(b, other)
