@@ -46,11 +46,13 @@ demo: $(READY)
 # Where the time of a recovery is measured, nothing else may run; of the others two files at a time.
 ALONE := tests/timed
 TWO := -n 2 --dist loadfile
+# Who reads what a machine has run wants every failure before all of one.
+SHORT := $(if $(CI),--tb=short --show-capture=no)
 
 test: lint
 ifeq ($(TIER)$(ARGS),)
-	@$(BIN)/pytest $(TWO) --ignore $(ALONE) tests
-	@$(BIN)/pytest $(ALONE)
+	@$(BIN)/pytest $(TWO) $(SHORT) --ignore $(ALONE) tests
+	@$(BIN)/pytest $(SHORT) $(ALONE)
 else
 	@$(BIN)/pytest tests$(if $(TIER),/$(TIER)) $(ARGS)
 endif
