@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
@@ -41,6 +42,9 @@ _log = logging.getLogger(__name__)
 
 #: A cluster that says nothing for so long does not answer.
 _PATIENCE_S = 20.0
+#: A transaction that was committed has its offsets in place by then; one that has not is still open.
+_SETTLING_S = 5.0
+_SETTLING_PAUSE_S = 0.2
 #: So many groups' offsets are asked for at once, within the patience: any number of groups may be asked for.
 _GROUPS_AT_ONCE = 5000
 #: States of groups without members; "" where the broker does not say.
@@ -212,6 +216,9 @@ class Sides:
     ) -> dict[str, dict[TopicPartition, CommittedOffset]]:
         """All offsets of groups. ``stable``: none of them may be about to change by a transaction that is open.
 
+        A transaction's offsets become the group's a moment after its commit was answered, so that is waited for, as
+        every consumer does.
+
         Raises:
             ClusterUnreachableError: A group can't be asked.
             MirrorError: An offset can't be had, or is not stable.
@@ -220,7 +227,14 @@ class Sides:
         names = list(groups)
         found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         for at in range(0, len(names), _GROUPS_AT_ONCE):
-            found |= _offsets(on, await answered(on, reader.read(names[at : at + _GROUPS_AT_ONCE])))
+            read = await answered(on, reader.read(names[at : at + _GROUPS_AT_ONCE]))
+            until_s = time.monotonic() + _SETTLING_S
+            while (unsettled := _unsettled(read)) and time.monotonic() < until_s:
+                await asyncio.sleep(_SETTLING_PAUSE_S)
+                again = await answered(on, reader.read(unsettled))
+                read.changed |= again.changed
+                read.failed |= again.failed
+            found |= _offsets(on, read)
         return found
 
     async def commit(self, commits: Mapping[str, ToCommit]) -> dict[str, dict[TopicPartition, ErrorInfo | None]]:
@@ -342,6 +356,11 @@ async def answered(cluster: Cluster, asked: Awaitable[_T]) -> _T:
         raise
     except OSError as error:
         raise ClusterUnreachableError(f"cluster {alias}: {error}") from error
+
+
+def _unsettled(read: OffsetRound) -> list[str]:
+    """The groups with an offset in a transaction whose end is not known yet."""
+    return [group for group, offsets in read.changed.items() if _UNSTABLE in offsets.errors.values()]
 
 
 def _offsets(on: Cluster, read: OffsetRound) -> dict[str, dict[TopicPartition, CommittedOffset]]:

@@ -30,8 +30,8 @@ IDENTITY = PolicySettings(class_name="org.apache.kafka.connect.mirror.IdentityRe
 
 
 def settings_of(clusters: Clusters, *flows: FlowSettings) -> MirrorSettings:
-    """Both clusters, A also under the alias C, and these flows."""
-    addresses = {"A": clusters.a.bootstrap, "B": clusters.b.bootstrap, "C": clusters.a.bootstrap}
+    """Both clusters, A also under the alias AGAIN, and these flows."""
+    addresses = {"A": clusters.a.bootstrap, "B": clusters.b.bootstrap, "AGAIN": clusters.a.bootstrap}
     return MirrorSettings(
         clusters={name: ClusterSettings(alias=name, bootstrap_servers=(at,)) for name, at in addresses.items()},
         flows=flows,
@@ -86,11 +86,11 @@ def test_a_filled_remote_topic_is_refused(clusters: Clusters, make_topic: TopicM
 def test_fan_in_under_the_identity_policy_is_shared(clusters: Clusters, make_topic: TopicMaker) -> None:
     """Two flows that write one remote topic are both named, and neither minds what the other has written there."""
     topic = make_topic(clusters.a)
-    flows = (flow("A->B", topic, policy=IDENTITY), flow("C->B", topic, policy=IDENTITY))
+    flows = (flow("A->B", topic, policy=IDENTITY), flow("AGAIN->B", topic, policy=IDENTITY))
     plan = make_plan(settings_of(clusters, *flows))
     assert [each.remote_topic for each in plan.shared if each.remote_topic == topic] == [topic]
     assert "A->B" in str(plan.shared[0])
-    assert plan.ok
+    assert plan.ok, [each.refused for each in plan.flows]
 
 
 def test_unreachable_clusters_are_all_named() -> None:
