@@ -258,5 +258,4 @@ def _view(settings: MirrorSettings, flow: FlowSettings | None) -> object:
 
 
 def _flow_back(settings: MirrorSettings, flow: FlowSettings) -> FlowSettings | None:
-    name = FlowName(flow.name.target, flow.name.source)
-    return next((each for each in settings.flows if each.name == name and each.enabled), None)
+    return next((each for each in settings.flows if each.name == flow.name.back and each.enabled), None)

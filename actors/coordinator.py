@@ -162,7 +162,7 @@ class Coordinator:
         gone = [
             name
             for name, running in self._running.items()
-            if name._replace(backfill="") not in enabled or running.settings != _flow_view(settings, enabled[name.live])
+            if name.configured not in enabled or running.settings != _flow_view(settings, enabled[name.live])
         ]
         # By the transforms of before, which the replicators have until they are told others.
         await self._align(gone)
@@ -217,9 +217,8 @@ class Coordinator:
             await self._placement.step(self._pool, {})
 
         async def act(live: FlowController) -> None:
-            routes = [each for name, each in self._flows.items() if name.route and name.live == live.name]
             try:
-                await align(live, routes, free=self._is_free, step=step, deadline_s=_ALIGN_S)
+                await align(live, self._routes_of(live.name), free=self._is_free, step=step, deadline_s=_ALIGN_S)
             except MirrorError as error:
                 self._emit("warning", str(live.name), f"its routes could not be brought to one place with it: {error}")
 
@@ -367,8 +366,10 @@ class Coordinator:
         if flow is None:
             return [each for name, each in self._flows.items() if not name.backfill]
         found = self._find(flow)
-        routes = [each for name, each in self._flows.items() if name.route and name.live == found.name]
-        return [found, *routes]
+        return [found, *self._routes_of(found.name)]
+
+    def _routes_of(self, flow: FlowName) -> list[FlowController]:
+        return [each for name, each in self._flows.items() if name.route and name.live == flow]
 
     def _find(self, flow: str) -> FlowController:
         try:

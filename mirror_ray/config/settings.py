@@ -470,7 +470,7 @@ class MirrorSettings(ReplicatorSettings):
             ConfigError: There is none; names those that there are.
         """
         for flow in self.flows:
-            if name == flow.name._replace(backfill=name.backfill):
+            if flow.name == name.configured:
                 return flow.beside(name.backfill) if name.backfill else flow
         names = ", ".join(str(each.name) for each in self.flows) or "none"
         raise ConfigError(f"there is no flow {name}; flows: {names}")

@@ -194,8 +194,7 @@ class CopyEngine:
 
 def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:
     """All that a flow's data path depends on; None when there is no such flow."""
-    # What a backfill is derived from has its name without the backfill's id.
-    flow = next((flow for flow in settings.flows if flow.name == name._replace(backfill="")), None)
+    flow = next((flow for flow in settings.flows if flow.name == name.configured), None)
     if flow is None:
         return None
     return flow, settings.lease_ms, settings.clusters[name.source], settings.clusters[name.target]

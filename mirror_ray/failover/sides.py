@@ -97,9 +97,10 @@ class Sides:
         self.source, self.target = source, target
         self.origin, self.destination = (source, target) if kind == "failover" else (target, source)
         self.rules = replication_rules(self.carrying)
-        way, back = self.carrying.name, FlowName(self.carrying.name.target, self.carrying.name.source)
+        way = self.carrying.name
         #: The routes of the flow in whose direction groups move, and those of the flow the other way round.
-        self._ahead, self._behind = settings.routes_of(way), settings.routes_of(back)
+        self._ahead, self._behind = settings.routes_of(way), settings.routes_of(way.back)
+        self._rules_ahead = {each.name.route: replication_rules(each) for each in self._ahead}
         #: What is where by each of these, by the topic that it routes to.
         self.routed: dict[str, FlowMaps] = {}
         self._routed_from: dict[str, FlowMaps] = {}
@@ -187,8 +188,7 @@ class Sides:
 
     def rules_of(self, remote: str) -> ReplicationRules:
         """By which a topic on the destination is named."""
-        route = next((each for each in self._ahead if each.name.route == remote), None)
-        return self.rules if route is None else replication_rules(route)
+        return self._rules_ahead.get(remote, self.rules)
 
     def is_routed(self, topic: str) -> bool:
         """Whether a topic on the origin was filled by a route of the flow the other way round."""
@@ -382,7 +382,7 @@ def _offsets(on: Cluster, read: OffsetRound) -> dict[str, dict[TopicPartition, C
 
 def _reverse(settings: MirrorSettings, flow: FlowSettings) -> tuple[FlowSettings, bool]:
     """The flow that leads back, and whether it copies anything; one that is not configured is named like ``flow``."""
-    name = FlowName(flow.name.target, flow.name.source)
+    name = flow.name.back
     try:
         back = settings.flow(name)
     except ConfigError:

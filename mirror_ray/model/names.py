@@ -45,6 +45,16 @@ class FlowName(NamedTuple):
         return FlowName(self.source, self.target)
 
     @property
+    def configured(self) -> FlowName:
+        """What a configuration has it by: the flow itself, for a backfill; a route stays one."""
+        return self._replace(backfill="")
+
+    @property
+    def back(self) -> FlowName:
+        """The flow that leads the other way."""
+        return FlowName(self.target, self.source)
+
+    @property
     def is_live(self) -> bool:
         """Whether it is the flow itself."""
         return not (self.backfill or self.route)

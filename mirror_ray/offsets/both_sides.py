@@ -132,7 +132,7 @@ def why_not_carried(flow: FlowSettings, topic: str) -> str | None:
         for each in flow.all_provenance
         if TopicFilter(each.include, each.exclude).should_replicate_topic(topic)
     }
-    back = FlowName(name.target, name.source)
+    back = name.back
     if back not in copying:
         return f"{_BY_OTHERS}, and no flow {back} tells of what {name.target} wrote itself"
     for other in sorted(each.source for each in copying if each.target == name.target and each.source != name.source):

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.both_maps import BothMaps, Pair
 from mirror_ray.offsets.followed import FollowedMap
@@ -84,26 +84,12 @@ class FlowMaps:
         self._source, self._target = source, target
         self._routes: dict[TopicPartition, tuple[Route, ...]] = {}
         committed = flow.fetch.isolation_level == "read_committed"
-        self.own = FollowedMap(
-            flow.name.source,
-            source,
-            target,
-            read_committed=committed,
-            on_problem=on_problem,
-            transforms_of=flow,
-            route=flow.name.route,
-        )
+        follow = partial(FollowedMap, read_committed=committed, on_problem=on_problem)
+        self.own = follow(flow.name.source, source, target, transforms_of=flow, route=flow.name.route)
         # What came from the target is no route's business.
         self._back = self.own
         if flow.route is None:
-            self._back = FollowedMap(
-                flow.name.target,
-                target,
-                source,
-                read_committed=committed,
-                on_problem=on_problem,
-                transforms_of=back,
-            )
+            self._back = follow(flow.name.target, target, source, transforms_of=back)
         self._both = BothMaps(self.own.translator, self._back.translator, source, target, flow.fetch.isolation_level)
 
     async def ready(self) -> None:
@@ -161,8 +147,7 @@ class FlowMaps:
         route = self.route(partition)
         why = self.why_not(partition)
         if why is None and back and route is not None and route.both:
-            way_back = FlowName(self.rules.flow.target, self.rules.flow.source)
-            why = f"both sides write {partition.topic}: ask for it by {way_back}"
+            why = f"both sides write {partition.topic}: ask for it by {self.rules.flow.back}"
         if why is not None:
             return Translation(offset=None, reason=why)
         if route is not None and route.both:

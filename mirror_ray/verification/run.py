@@ -163,15 +163,13 @@ async def verify_family(
     progress: Progress | None = None,
 ) -> Report:
     """As ``verify_flow``, of a flow and then of each of its routes that any of these topics is routed by."""
-    report = await verify_flow(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
+    verify = partial(verify_flow, settings, running=running, make_looker=make_looker, progress=progress)
+    report = await verify(flow, wanted)
     for route in settings.family(flow)[1:]:
         rules = replication_rules(route)
         topics = dict.fromkeys(each.topic for each in report.partitions if rules.should_replicate_topic(each.topic))
         if topics:
-            own = replace(wanted, topics=tuple(topics))
-            found = await verify_flow(
-                settings, route.name, own, running=running, make_looker=make_looker, progress=progress
-            )
+            found = await verify(route.name, replace(wanted, topics=tuple(topics)))
             report = replace(report, partitions=[*report.partitions, *found.partitions])
     return report
 
