@@ -12,7 +12,6 @@ import logging
 import os
 import pickle
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -37,6 +36,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
+from mirror_ray.observe.event_log import EventLog
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import (
     Event,
@@ -53,7 +53,6 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
-_EVENTS_KEPT = 2000
 #: What replicators get to end in when their partitions have been drained already, or will not be any more.
 _END_S = 1.0
 #: Twice that is what a flow may take at most, when it ends, to come to one place with its routes.
@@ -93,7 +92,8 @@ class Coordinator:
         self.settings: MirrorSettings | None = None
         self._outside = outside
         self._started_ms = outside.wall_ms()
-        self._events: deque[Event] = deque(maxlen=_EVENTS_KEPT)
+        self._events = EventLog(outside.wall_ms)
+        self._emit = self._events.emit
         self._flows: dict[FlowName, FlowController] = {}
         self._running: dict[FlowName, _Running] = {}
         self._observed = Observed()
@@ -107,7 +107,7 @@ class Coordinator:
         self._tasks: list[asyncio.Task[None]] = []
         self._heartbeat: HeartbeatPort | None = None
         self._heartbeat_ages: dict[str, float | None] = {}
-        self._groups = GroupWatch(outside.checkpoint, self._events.append)
+        self._groups = GroupWatch(outside.checkpoint, self._emit)
         self._looked_s = outside.clock()
         self._placement = Placement(
             self._flows, self._observed, timing=outside.timing, emit=self._emit, wake=self._wake.set
@@ -296,10 +296,6 @@ class Coordinator:
     def _is_free(self, partition: FlowPartition) -> bool:
         return not self._pool.adopting() and self._placement.is_free(partition)
 
-    def _emit(self, level: str, subject: str, text: str) -> None:
-        time_ms = self._outside.wall_ms()
-        self._events.append(Event(time_ms=time_ms, level=level, subject=subject, text=text))
-
     # What operators ask.
 
     async def status(self) -> SystemStatus:
@@ -330,7 +326,7 @@ class Coordinator:
 
     async def events(self, limit: int = 100) -> tuple[Event, ...]:
         """The newest events, oldest first."""
-        return tuple(self._events)[-limit:]
+        return self._events.newest(limit)
 
     async def gaps(self, flow: str | None = None) -> tuple[GapStatus, ...]:
         """What partitions went on without, of one flow or of all, by topic, partition and time."""

@@ -10,7 +10,6 @@ from actors.ports import CheckpointPort
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from mirror_ray.observe.groups import FlowGroups, GroupStatus
-from mirror_ray.observe.status import Event
 from mirror_ray.offsets.translate import Translation
 
 _log = logging.getLogger(__name__)
@@ -19,12 +18,14 @@ _EVERY_S = 1.0
 
 
 class GroupWatch:
-    """Keeps the checkpoint actors up. ``record(event)`` takes what they tell."""
+    """Keeps the checkpoint actors up; what they tell goes into the event log."""
 
-    def __init__(self, port: Callable[[MirrorSettings], CheckpointPort], record: Callable[[Event], None]) -> None:
+    def __init__(
+        self, port: Callable[[MirrorSettings], CheckpointPort], emit: Callable[[str, str, str, int], None]
+    ) -> None:
         self.flows: Mapping[str, FlowGroups] = {}
         self._make_port = port
-        self._record = record
+        self._emit = emit
         self._port: CheckpointPort | None = None
         self._told: str | None = None
 
@@ -50,7 +51,7 @@ class GroupWatch:
             self._told = None
             self.flows = report.flows
             for time_ms, level, subject, text in report.events:
-                self._record(Event(time_ms=time_ms, level=level, subject=subject, text=text))
+                self._emit(level, subject, text, time_ms)
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
         """Every group, of one flow or of all."""

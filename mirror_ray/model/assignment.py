@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mirror_ray.model.anchor import Anchor
-from mirror_ray.model.names import FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.latency import Latencies
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.trouble import Trouble
 
 #: Beyond every offset.
@@ -110,3 +111,5 @@ class ReplicatorReport:
     given_up: tuple[tuple[FlowPartition, int], ...] = ()
     #: Sentences for the event log, oldest first, each with its time in ms since the epoch and its level.
     events: tuple[tuple[int, str, str], ...] = ()
+    #: By flow, cumulative since the process began.
+    latencies: tuple[tuple[FlowName, Latencies], ...] = ()

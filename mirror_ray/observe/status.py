@@ -164,6 +164,8 @@ class Event:
     #: The flow, topic, partition or replicator that it is about.
     subject: str
     text: str
+    #: Grows by one with each event of a coordinator's life.
+    number: int = 0
 
     def __str__(self) -> str:
         time = datetime.fromtimestamp(self.time_ms / 1000).astimezone()

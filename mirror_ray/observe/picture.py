@@ -1,0 +1,28 @@
+"""All that can be seen of a running system at one moment: what the page, the metrics and ``status`` are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mirror_ray.model.latency import Latencies
+from mirror_ray.observe.problems import Problem
+from mirror_ray.observe.status import Event, GapStatus, PartitionStatus, SystemStatus, TopicStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """One moment of a system. ``time_ms``: when, ms since the epoch."""
+
+    time_ms: int
+    system: SystemStatus
+    topics: tuple[TopicStatus, ...]
+    partitions: tuple[PartitionStatus, ...]
+    gaps: tuple[GapStatus, ...]
+    problems: tuple[Problem, ...]
+    #: The newest events, oldest first.
+    events: tuple[Event, ...]
+    #: Events since the coordinator began, by level.
+    event_counts: Mapping[str, int] = field(default_factory=dict)
+    #: From a record's timestamp to the target's acknowledgement, by flow, since the coordinator began.
+    latencies: Mapping[str, Latencies] = field(default_factory=dict)

@@ -1,0 +1,38 @@
+"""Latencies in buckets."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.model.latency import LATENCY_BOUNDS_MS, Latencies, LatencyCounter
+
+_BATCHES = st.lists(st.tuples(st.integers(-10_000, 200_000_000), st.integers(1, 500)))
+
+
+@given(_BATCHES)
+def test_every_record_is_in_the_bucket_that_its_latency_fits(batches: list[tuple[int, int]]) -> None:
+    """As Prometheus counts them: bounds are inclusive."""
+    counter = LatencyCounter()
+    for latency_ms, records in batches:
+        counter.add(latency_ms, records)
+    found = counter.so_far()
+    assert found.records == sum(records for _, records in batches)
+    assert found.sum_ms == sum(max(0, latency_ms) * records for latency_ms, records in batches)
+    for index, bound_ms in enumerate(LATENCY_BOUNDS_MS):
+        assert sum(found.counts[: index + 1]) == sum(
+            records for latency_ms, records in batches if latency_ms <= bound_ms
+        )
+
+
+@given(_BATCHES, _BATCHES)
+def test_growth_is_what_came_after(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    """What a counter says later, less what it said before, is what was counted in between."""
+    counter, alone = LatencyCounter(), LatencyCounter()
+    for batch in first:
+        counter.add(*batch)
+    before = counter.so_far()
+    for batch in second:
+        counter.add(*batch)
+        alone.add(*batch)
+    assert counter.so_far() - before == alone.so_far()
+    assert before + alone.so_far() == counter.so_far()
+    assert Latencies() + before == before
