@@ -12,7 +12,7 @@ import logging
 import os
 import pickle
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -38,6 +38,7 @@ from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.event_log import EventLog
 from mirror_ray.observe.groups import GroupStatus
+from mirror_ray.observe.picture import Picture
 from mirror_ray.observe.status import (
     Event,
     GapStatus,
@@ -55,6 +56,9 @@ _log = logging.getLogger(__name__)
 
 #: What replicators get to end in when their partitions have been drained already, or will not be any more.
 _END_S = 1.0
+#: A picture is made when somebody asks, and not more often than this.
+_PICTURE_S = 1.0
+_EVENTS_PICTURED = 200
 #: Twice that is what a flow may take at most, when it ends, to come to one place with its routes.
 _ALIGN_S = 5.0
 
@@ -109,6 +113,8 @@ class Coordinator:
         self._heartbeat_ages: dict[str, float | None] = {}
         self._groups = GroupWatch(outside.checkpoint, self._emit)
         self._looked_s = outside.clock()
+        self._picture: Picture | None = None
+        self._pictured_s = 0.0
         self._placement = Placement(
             self._flows, self._observed, timing=outside.timing, emit=self._emit, wake=self._wake.set
         )
@@ -300,6 +306,9 @@ class Coordinator:
 
     async def status(self) -> SystemStatus:
         """The whole system at a glance."""
+        return self._status(self._view.by_flow(self._chosen(None), self._outside.wall_ms()))
+
+    def _status(self, partitions: Mapping[FlowName, tuple[PartitionStatus, ...]]) -> SystemStatus:
         return self._view.system(
             self.settings,
             started_ms=self._started_ms,
@@ -308,8 +317,30 @@ class Coordinator:
             heartbeat_ages=self._heartbeat_ages,
             groups=self._groups.flows,
             backfills=self._backfills.all(),
+            partitions=partitions,
             now_s=self._outside.clock(),
-            now_ms=self._outside.wall_ms(),
+        )
+
+    async def picture(self) -> Picture:
+        """All that can be seen, routes of flows too; at most a second old, whoever asks."""
+        now_s = self._outside.clock()
+        if self._picture is None or now_s - self._pictured_s >= _PICTURE_S:
+            self._picture, self._pictured_s = self._make_picture(), now_s
+        return self._picture
+
+    def _make_picture(self) -> Picture:
+        chosen, now_ms = self._chosen(None), self._outside.wall_ms()
+        partitions = self._view.by_flow(chosen, now_ms)
+        return Picture(
+            time_ms=now_ms,
+            system=self._status(partitions),
+            topics=self._view.topics(partitions),
+            partitions=tuple(each for there in partitions.values() for each in there),
+            gaps=self._view.gaps(chosen),
+            problems=(),
+            events=self._events.newest(_EVENTS_PICTURED),
+            event_counts=self._events.counts,
+            latencies={str(flow): each for flow, each in self._pool.latencies.by_flow().items()},
         )
 
     async def partitions(self, flow: str | None = None) -> tuple[PartitionStatus, ...]:
@@ -318,7 +349,7 @@ class Coordinator:
 
     async def topics(self, flow: str | None = None) -> tuple[TopicStatus, ...]:
         """Every topic, of one flow or of all."""
-        return self._view.topics(self._chosen(flow), self._outside.wall_ms())
+        return self._view.topics(self._view.by_flow(self._chosen(flow), self._outside.wall_ms()))
 
     async def replicators(self) -> tuple[ReplicatorStatus, ...]:
         """Every replicator."""

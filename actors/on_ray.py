@@ -53,7 +53,9 @@ class _Actor:
 
 
 @_passes_on("backfill", "backfills", "cancel_backfill")
-@_passes_on("apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause")
+@_passes_on(
+    "apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause", "picture"
+)
 @_passes_on("replicators", "resolve", "resume", "scale", "settle_groups", "status", "step", "topics", "translate")
 class Coordinator(_Actor):
     """The coordinator of a real system: ``actors.coordinator.Coordinator`` with Ray and Kafka plugged in."""

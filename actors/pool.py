@@ -18,6 +18,7 @@ from actors.ports import (
     Timing,
 )
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.latency_totals import LatencyTotals
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.rates import RateMeter
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
@@ -87,6 +88,7 @@ class ReplicatorPool:
         """``clock``: monotonic seconds."""
         self.desired = 0
         self.slots: dict[int, Slot] = {}
+        self.latencies = LatencyTotals()
         self._system = system
         self._spawner = spawner
         self._timing = timing
@@ -387,6 +389,7 @@ class ReplicatorPool:
         before = slot.report
         if before is not None and before.pid == report.pid and now_s > slot.answered_s:
             slot.cpu = (report.cpu_seconds - before.cpu_seconds) / (now_s - slot.answered_s)
+        self.latencies.take(before, report, adopted=slot.adopted)
         slot.report, slot.answered_s = report, now_s
         self._heard(slot)
         slot.meter.sample(now_s, report.records, report.bytes)

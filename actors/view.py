@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from actors.flow import FlowController
@@ -50,16 +51,20 @@ class SystemView:
         heartbeat_ages: Mapping[str, float | None],
         groups: Mapping[str, FlowGroups],
         backfills: Iterable[BackfillStatus],
+        partitions: Mapping[FlowName, tuple[PartitionStatus, ...]],
         now_s: float,
-        now_ms: int,
     ) -> SystemStatus:
-        """Every flow of the settings, idle ones too, backfills that are not over, and every replicator."""
+        """Every flow of the settings, idle ones too, backfills that are not over, and every replicator.
+
+        ``partitions``: of each flow, as ``by_flow`` gives them.
+        """
         return SystemStatus(
             name=self._name,
             started_ms=started_ms,
             flows=tuple(
                 _with_groups(
-                    self._flow(flow, heartbeat_ages.get(str(flow.name)), now_s, now_ms), groups.get(str(flow.name))
+                    self._flow(flow, partitions.get(flow.name, ()), heartbeat_ages.get(str(flow.name)), now_s),
+                    groups.get(str(flow.name)),
                 )
                 for flow in (settings.flows if settings else ())
             ),
@@ -79,19 +84,20 @@ class SystemView:
             for number in range(flow.topics[topic].source.partitions)
         )
 
-    def topics(self, flows: Iterable[FlowController], now_ms: int) -> tuple[TopicStatus, ...]:
-        """Every topic of the flows, by name."""
-        return tuple(
-            snapshot.topic_status(
-                str(flow.name),
-                topic,
-                view.remote_topic,
-                view.refused,
-                [self._partition(flow, view, number, now_ms) for number in range(view.source.partitions)],
-            )
-            for flow in flows
-            for topic, view in sorted(flow.topics.items())
-        )
+    def by_flow(self, flows: Iterable[FlowController], now_ms: int) -> Mapping[FlowName, tuple[PartitionStatus, ...]]:
+        """The same of each flow apart."""
+        return {flow.name: self.partitions([flow], now_ms) for flow in flows}
+
+    def topics(self, partitions: Mapping[FlowName, Iterable[PartitionStatus]]) -> tuple[TopicStatus, ...]:
+        """Every topic of the flows whose partitions are given, by name."""
+        found: list[TopicStatus] = []
+        for name, there in partitions.items():
+            of_topic: dict[str, list[PartitionStatus]] = defaultdict(list)
+            for each in there:
+                of_topic[each.topic].append(each)
+            for topic, view in sorted(self._flows[name].topics.items()):
+                found.append(snapshot.topic_status(str(name), topic, view.remote_topic, view.refused, of_topic[topic]))
+        return tuple(found)
 
     def gaps(self, flows: Iterable[FlowController]) -> tuple[GapStatus, ...]:
         """What partitions of the flows went on without, by topic, partition and time."""
@@ -132,9 +138,14 @@ class SystemView:
             now_ms=now_ms,
         )
 
-    def _flow(self, settings: FlowSettings, heartbeat_age_s: float | None, now_s: float, now_ms: int) -> FlowStatus:
+    def _flow(
+        self,
+        settings: FlowSettings,
+        partitions: Sequence[PartitionStatus],
+        heartbeat_age_s: float | None,
+        now_s: float,
+    ) -> FlowStatus:
         flow = self._flows.get(settings.name)
-        partitions = self.partitions([flow], now_ms) if flow else ()
         problems = flow.problems() + self._pool.problems() if flow else ()
         copying = sum(each.state == "copying" for each in partitions)
         state = snapshot.flow_state(

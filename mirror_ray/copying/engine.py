@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import os
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,8 +16,10 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.copying.flow import FlowCopier
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.publishing import now_ms
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition
 
@@ -40,6 +41,8 @@ class CopyEngine:
         self._settings = settings
         self._replicator, self._node = replicator, node
         self._flows: dict[FlowName, FlowCopier] = {}
+        #: They outlive the flows' copiers.
+        self._latencies: dict[FlowName, LatencyCounter] = {}
         self._changed: set[PartitionCopy] = set()
         self._events: deque[tuple[int, str, str]] = deque(maxlen=_EVENTS_KEPT)
         self._given_up: list[tuple[FlowPartition, int]] = []
@@ -118,6 +121,7 @@ class CopyEngine:
             assigned=sum(1 for flow in self._flows.values() for _ in flow.copies),
             given_up=given_up,
             events=events,
+            latencies=tuple((name, counter.so_far()) for name, counter in self._latencies.items()),
         )
 
     async def stop(self, deadline_s: float) -> None:
@@ -182,6 +186,7 @@ class CopyEngine:
                 self._budget(name),
                 terms,
                 replicator=self._replicator,
+                latencies=self._latencies.setdefault(name, LatencyCounter(now_ms)),
                 on_changed=self._changed.add,
                 on_outdated=self._outdated,
                 on_event=self._event,
@@ -189,7 +194,7 @@ class CopyEngine:
         return self._flows[name]
 
     def _event(self, level: str, text: str) -> None:
-        self._events.append((int(time.time() * 1000), level, text))
+        self._events.append((now_ms(), level, text))
 
 
 def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:

@@ -34,6 +34,7 @@ from mirror_ray.kafka.internal_writer import InternalWriter
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import segments_topic, statistics_topic
+from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import NO_TOPIC_ID, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.policy import load_policy
@@ -59,17 +60,19 @@ class FlowCopier:
         terms: LeaseTerms,
         *,
         replicator: str,
+        latencies: LatencyCounter,
         on_changed: Callable[[PartitionCopy], None],
         on_outdated: Callable[[PartitionCopy, int], None],
         on_event: Callable[[str, str], None],
     ) -> None:
         """``on_outdated(copy, epoch)``: somebody else has the partition, with that epoch; remove it.
 
-        ``on_event(level, text)`` is for the event log.
+        ``latencies`` counts what is acknowledged. ``on_event(level, text)`` is for the event log.
         """
         self._settings = settings
         self._source, self._target = source, target
         self.budget = budget
+        self._latencies = latencies
         self._on_changed, self._on_outdated, self._on_event = on_changed, on_outdated, on_event
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
@@ -116,6 +119,7 @@ class FlowCopier:
             buffer_limit_bytes=2 * self._settings.fetch.max_partition_bytes,
             read_committed=self._settings.fetch.isolation_level == "read_committed",
             tally=self._new_tally(assignment) if self._publishing is not None else None,
+            latencies=self._latencies,
             transforms=self._transforms.of(assignment),
         )
         if assignment.partition.topic not in self._source.metadata.topics:

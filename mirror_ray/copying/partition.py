@@ -35,6 +35,7 @@ from mirror_ray.copying.transforming import DeadLetters, DeadLettersWaitError, T
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, PartitionState
+from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.trouble import Trouble, TroubleKind
 from mirror_ray.records.batch import Batch, iter_batches, rewrite, verify
@@ -81,6 +82,8 @@ class PartitionCopy:
     segments: SegmentLog = field(init=False)
     #: What it all adds up to, where that is wanted.
     tally: Tally | None = None
+    #: How long its records took, together with those of the flow's other partitions.
+    latencies: LatencyCounter | None = None
     #: What its records go through; None: nothing, and batches are passed on as they are.
     transforms: Transforming | None = None
     source: TopicPartition = field(init=False)
@@ -394,6 +397,8 @@ class PartitionCopy:
             self.tally.acknowledged(committed)
         for done in committed:
             self.progress.add(done)
+            if self.latencies is not None:
+                self.latencies.acknowledged(done.max_timestamp, done.count)
             self.segments.add(done.runs, done.target_offset, done.sequence)
         self.place.committed(committed[-1])
         # Without a producer id nothing keeps a batch from being appended behind one that failed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,14 +37,17 @@ class Latencies:
 class LatencyCounter:
     """Counts as records are acknowledged; once per batch, whose newest record stands for all of them."""
 
-    __slots__ = ("_counts", "_sum_ms")
+    __slots__ = ("_counts", "_now_ms", "_sum_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        """``now_ms``: the wall clock, ms since the epoch."""
+        self._now_ms = now_ms
         self._counts = list(Latencies().counts)
         self._sum_ms = 0
 
-    def add(self, latency_ms: int, records: int) -> None:
-        """``records`` took that long; a negative latency, of a producer whose clock is ahead, counts as none."""
+    def acknowledged(self, timestamp_ms: int, records: int) -> None:
+        """The target has a batch; a timestamp ahead of our clock counts as no latency."""
+        latency_ms = self._now_ms() - timestamp_ms
         self._counts[bisect_left(LATENCY_BOUNDS_MS, latency_ms)] += records
         if latency_ms > 0:
             self._sum_ms += latency_ms * records

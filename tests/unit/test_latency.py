@@ -5,15 +5,16 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.latency import LATENCY_BOUNDS_MS, Latencies, LatencyCounter
 
+_NOW_MS = 1_000_000_000_000
 _BATCHES = st.lists(st.tuples(st.integers(-10_000, 200_000_000), st.integers(1, 500)))
 
 
 @given(_BATCHES)
 def test_every_record_is_in_the_bucket_that_its_latency_fits(batches: list[tuple[int, int]]) -> None:
     """As Prometheus counts them: bounds are inclusive."""
-    counter = LatencyCounter()
+    counter = LatencyCounter(lambda: _NOW_MS)
     for latency_ms, records in batches:
-        counter.add(latency_ms, records)
+        counter.acknowledged(_NOW_MS - latency_ms, records)
     found = counter.so_far()
     assert found.records == sum(records for _, records in batches)
     assert found.sum_ms == sum(max(0, latency_ms) * records for latency_ms, records in batches)
@@ -26,13 +27,13 @@ def test_every_record_is_in_the_bucket_that_its_latency_fits(batches: list[tuple
 @given(_BATCHES, _BATCHES)
 def test_growth_is_what_came_after(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
     """What a counter says later, less what it said before, is what was counted in between."""
-    counter, alone = LatencyCounter(), LatencyCounter()
-    for batch in first:
-        counter.add(*batch)
+    counter, alone = LatencyCounter(lambda: _NOW_MS), LatencyCounter(lambda: _NOW_MS)
+    for latency_ms, records in first:
+        counter.acknowledged(_NOW_MS - latency_ms, records)
     before = counter.so_far()
-    for batch in second:
-        counter.add(*batch)
-        alone.add(*batch)
+    for latency_ms, records in second:
+        for each in (counter, alone):
+            each.acknowledged(_NOW_MS - latency_ms, records)
     assert counter.so_far() - before == alone.so_far()
     assert before + alone.so_far() == counter.so_far()
     assert Latencies() + before == before
