@@ -54,6 +54,8 @@ class _Flow:
     done: int = 0
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     problem: str | None = None
+    #: When a round last succeeded, on the monotonic clock.
+    done_s: float = field(default_factory=time.monotonic)
 
 
 class Checkpoint:
@@ -172,7 +174,7 @@ class Checkpoint:
                     flow.begun += 1
                     number = flow.begun
                     await flow.carrier.round()
-                    flow.done = number
+                    flow.done, flow.done_s = number, time.monotonic()
                 if self._number == 0:
                     await flow.maps.own.delete_superfluous()
                 flow.round_s = time.monotonic() - began_s
@@ -246,6 +248,7 @@ def _summary(flow: _Flow) -> FlowGroups:
         unsynced=len(book.unsynced),
         round_s=flow.round_s,
         problem=flow.problem or flow.carrier.problems.get(""),
+        age_s=time.monotonic() - flow.done_s if flow.settings.groups.emit_checkpoints_enabled else None,
     )
 
 

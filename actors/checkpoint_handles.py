@@ -110,4 +110,5 @@ def _sum(parts: Sequence[FlowGroups]) -> FlowGroups:
         unsynced=sum(each.unsynced for each in parts),
         round_s=max(rounds, default=None),
         problem=next((each.problem for each in parts if each.problem), None),
+        age_s=max((each.age_s for each in parts if each.age_s is not None), default=None),
     )

@@ -13,7 +13,7 @@ import os
 import pickle
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from actors.aligning import align
@@ -25,6 +25,7 @@ from actors.groups import GroupWatch
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
 from actors.ports import CheckpointPort, FlowPortFactory, HeartbeatPort, MemoryPort, SpawnPort, Timing
+from actors.problems import ProblemWatch
 from actors.topic_sync import TopicSync
 from actors.view import SystemView
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
@@ -83,6 +84,7 @@ class Outside:
 @dataclass(slots=True)
 class _Running:
     controller: FlowController
+    topics: TopicSync
     settings: tuple[object, ...]
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -123,10 +125,12 @@ class Coordinator:
             outside.spawner,
             timing=outside.timing,
             clock=outside.clock,
+            wall_ms=outside.wall_ms,
             emit=self._emit,
             listener=self._placement,
         )
         self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed)
+        self._problems = ProblemWatch(self._flows, self._syncs, self._pool, self._observed)
         self._backfills = Backfills(
             self._flows,
             begin=self._begin_backfill,
@@ -203,9 +207,14 @@ class Coordinator:
         loops = (controller.run(), controller.keep_flushing(), topics.run(self._until_settled()))
         tasks = [asyncio.create_task(each) for each in loops]
         # A backfill or a route begins anew when what it was derived from has changed.
-        self._running[flow.name] = _Running(controller, _flow_view(settings, settings.flow(flow.name.live)), tasks)
+        self._running[flow.name] = _Running(
+            controller, topics, _flow_view(settings, settings.flow(flow.name.live)), tasks
+        )
         self._flows[flow.name] = controller
         self._emit("info", str(flow.name), "flow started")
+
+    def _syncs(self) -> Mapping[FlowName, TopicSync]:
+        return {name: running.topics for name, running in self._running.items()}
 
     def _begin_backfill(self, flow: FlowSettings) -> None:
         """Begin a backfill, unless its flow is being ended."""
@@ -270,6 +279,7 @@ class Coordinator:
         """Observe, decide, act, publish. Does not wait for what it starts."""
         now_s = self._outside.clock()
         self._observed.sample(now_s, self._flows)
+        self._problems.sample(now_s, self.settings)
         loads = {}
         if now_s - self._looked_s >= self._outside.timing.rebalance_load_s:
             self._looked_s = now_s
@@ -309,7 +319,7 @@ class Coordinator:
         return self._status(self._view.by_flow(self._chosen(None), self._outside.wall_ms()))
 
     def _status(self, partitions: Mapping[FlowName, tuple[PartitionStatus, ...]]) -> SystemStatus:
-        return self._view.system(
+        system = self._view.system(
             self.settings,
             started_ms=self._started_ms,
             node=self._outside.node,
@@ -320,6 +330,15 @@ class Coordinator:
             partitions=partitions,
             now_s=self._outside.clock(),
         )
+        problems = self._problems.judge(
+            self.settings,
+            system.flows,
+            partitions,
+            self._view.gaps(self._chosen(None)),
+            started_ms=self._started_ms,
+            now_ms=self._outside.wall_ms(),
+        )
+        return replace(system, problems=problems)
 
     async def picture(self) -> Picture:
         """All that can be seen, routes of flows too; at most a second old, whoever asks."""
@@ -337,9 +356,9 @@ class Coordinator:
             topics=self._view.topics(partitions),
             partitions=tuple(each for there in partitions.values() for each in there),
             gaps=self._view.gaps(chosen),
-            problems=(),
             events=self._events.newest(_EVENTS_PICTURED),
             event_counts=self._events.counts,
+            deaths=self._pool.died,
             latencies={str(flow): each for flow, each in self._pool.latencies.by_flow().items()},
         )
 

@@ -181,9 +181,14 @@ class FlowController:
         parts = (self.repairs, self._anchoring, self._limits, self.transformations)
         return any(part.holds_back(partition) for part in parts)
 
+    @property
+    def down(self) -> str | None:
+        """Why nothing of it goes on; None: it does."""
+        return self._refused or self.problem or None
+
     def problems(self) -> tuple[str, ...]:
         """What does not run, one sentence each."""
-        own = [each for each in (self._refused, self.problem) if each]
+        own = [self.down] if self.down is not None else []
         return tuple(own + [f"{topic}: {view.refused}" for topic, view in self.topics.items() if view.refused])
 
     async def run(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,9 +25,12 @@ from mirror_ray.coordination.rates import RateMeter
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition
+from mirror_ray.observe.judging import Death
 from mirror_ray.observe.status import ReplicatorState, ReplicatorStatus
 
 _log = logging.getLogger(__name__)
+
+_DEATHS_KEPT = 100
 
 
 class Listener(Protocol):
@@ -82,17 +86,22 @@ class ReplicatorPool:
         *,
         timing: Timing,
         clock: Callable[[], float],
+        wall_ms: Callable[[], int],
         emit: Emit,
         listener: Listener,
     ) -> None:
-        """``clock``: monotonic seconds."""
+        """``clock``: monotonic seconds; ``wall_ms``: ms since the epoch."""
         self.desired = 0
         self.slots: dict[int, Slot] = {}
         self.latencies = LatencyTotals()
+        #: The newest ones, and how many there were of all.
+        self.deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
+        self.died = 0
         self._system = system
         self._spawner = spawner
         self._timing = timing
         self._clock = clock
+        self._wall_ms = wall_ms
         self._emit = emit
         self._listener = listener
         self._settings: MirrorSettings | None = None
@@ -221,7 +230,11 @@ class ReplicatorPool:
 
     def problems(self) -> tuple[str, ...]:
         """Why replicators are missing or can't be asked."""
-        return tuple(f"{slot.id}: {slot.problem}" for slot in self.slots.values() if slot.problem)
+        return tuple(f"{replicator}: {why}" for replicator, why in self.missing().items())
+
+    def missing(self) -> Mapping[str, str]:
+        """The same by replicator."""
+        return {slot.id: slot.problem for slot in self.slots.values() if slot.problem}
 
     def _status(self, slot: Slot) -> ReplicatorStatus:
         report = slot.report
@@ -405,12 +418,18 @@ class ReplicatorPool:
         slot.state = "starting" if slot.number <= self.desired else "dead"
         if was == "starting":
             slot.problem = reason
-        elif seen:
+        else:
+            self._tell_death(slot, reason, seen=seen)
+        self._listener.died(slot.id, seen=seen)
+
+    def _tell_death(self, slot: Slot, reason: str, *, seen: bool) -> None:
+        self.died += 1
+        self.deaths.append(Death(self._wall_ms(), slot.id, reason))
+        if seen:
             self._emit("error", slot.id, f"died ({reason}); what it had goes to the others, a replacement is started")
         else:
             what = "what it may still have goes to the others when its lease has run out, a replacement is started"
             self._emit("error", slot.id, f"lost ({reason}); {what}")
-        self._listener.died(slot.id, seen=seen)
 
     async def _wait(self, slot: Slot) -> None:
         try:

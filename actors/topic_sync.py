@@ -87,6 +87,10 @@ class TopicSync:
             self._told[subject] = text
             self._emit("warning", str(self._flow.name), text)
 
+    def problems(self) -> tuple[str, ...]:
+        """What can't be kept as on the source, and why, while that lasts."""
+        return tuple(self._told.values())
+
     def _remotes(self) -> dict[str, str]:
         """Topics that the flow copies, with the names of their remote topics."""
         return {topic: view.remote_topic for topic, view in self._flow.topics.items() if view.refused is None}

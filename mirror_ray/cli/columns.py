@@ -104,8 +104,8 @@ def rows(values: Iterable[Any]) -> list[Row]:
 
 
 def status_lines(status: SystemStatus) -> list[str]:
-    """The sentences below the tables of `status`."""
-    return [f"{flow.flow}: {problem}" for flow in status.flows for problem in flow.problems]
+    """The sentences below the tables of `status`: each problem, and what to do about it."""
+    return [str(each) for each in status.problems]
 
 
 def offset(value: int | None) -> str:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any, Final
 
 from mirror_ray.config import keys as table
+from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.keys import Key, Use, find_key
 from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
+from mirror_ray.config.operating import AlertSettings, GatewaySettings
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
@@ -25,7 +28,12 @@ from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.trouble import TROUBLE_KINDS
 
-_SPARK = "spark."
+#: Sections of the system's settings that the top of the file may set.
+_SECTIONS: Final[Mapping[str, type[Settings]]] = {
+    "spark": SparkSettings,
+    "gateway": GatewaySettings,
+    "alerts": AlertSettings,
+}
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 _LOWER_CASE = (
     "isolation.level",
@@ -57,13 +65,13 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     problems.extend(unlisted(properties))
     flows = _flow_settings(properties, aliases, problems)
     clusters = _cluster_settings(properties, aliases, problems)
-    spark = _spark_settings(properties, problems)
+    sections = {name: _section(name, kind, properties, problems) for name, kind in _SECTIONS.items()}
     if not problems:
         flows = list(with_routes(flows))
         problems.extend(check_loops(flows))
-    if problems or spark is None:
+    if problems:
         raise ConfigError(*dict.fromkeys(problems))
-    settings = MirrorSettings(clusters=clusters, flows=tuple(flows), spark=spark)
+    settings = MirrorSettings(clusters=clusters, flows=tuple(flows), **sections)
     notes += transform_notes(flows)
     return Loaded(settings=settings, notes=(*notes, *_default_notes(properties, aliases)))
 
@@ -197,11 +205,12 @@ def _flow_settings(properties: Mapping[str, Given], aliases: Sequence[str], prob
     return flows
 
 
-def _spark_settings(properties: Mapping[str, Given], problems: list[str]) -> SparkSettings | None:
-    fields = FieldValues()
-    rows = _rows(table.DRIVER_KEYS, _SPARK)
-    fields.take((replace(row, field=row.field.removeprefix(_SPARK)) for row in rows), properties, problems)
-    return fields.build(SparkSettings, problems, "spark")
+def _section(name: str, kind: type[Settings], properties: Mapping[str, Given], problems: list[str]) -> Any:
+    """One section of the system's settings; None where something is wrong with it."""
+    fields, prefix = FieldValues(), f"{name}."
+    rows = _rows(table.DRIVER_KEYS, prefix)
+    fields.take((replace(row, field=row.field.removeprefix(prefix)) for row in rows), properties, problems)
+    return fields.build(kind, problems, name)
 
 
 def _is_enabled(connector: Mapping[str, Given]) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
 from mirror_ray.config.fields import message
 from mirror_ray.config.keys import nearest
@@ -19,10 +20,8 @@ from mirror_ray.config.settings import (
     FlowBehaviour,
     FlowSettings,
     MirrorSettings,
-    ReplicatorSettings,
     SecuritySettings,
-    Settings,
-    SparkSettings,
+    SystemSettings,
 )
 from mirror_ray.config.transforms import transform_notes, with_routes
 from mirror_ray.model.errors import ConfigError
@@ -52,11 +51,10 @@ class NativeFlow(FlowBehaviour):
     enabled: bool = True
 
 
-class NativeConfig(ReplicatorSettings):
+class NativeConfig(SystemSettings):
     """A configuration in the native form."""
 
     version: Literal[1]
-    spark: SparkSettings = SparkSettings()
     clusters: dict[str, NativeCluster]
     defaults: NativeFlow = NativeFlow()
     #: Flows by name, ``A->B``. Only these exist.
@@ -119,8 +117,7 @@ def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | Non
     return MirrorSettings(
         clusters=clusters,
         flows=tuple(flows),
-        spark=config.spark,
-        **{name: getattr(config, name) for name in ReplicatorSettings.model_fields},
+        **{name: getattr(config, name) for name in SystemSettings.model_fields},
     )
 
 

@@ -30,6 +30,7 @@ _SILENT = {
     "offset_syncs.replication_factor": "3, or the number of brokers if smaller",
     "heartbeats.replication_factor": "3, or the number of brokers if smaller",
     "produce.compression_type": "as on the source",
+    "gateway.port": "8484, or any free one if that is taken",
 }
 #: What the fields begin with whose defaults are ours.
 _OWN_SECTIONS = (
@@ -44,6 +45,8 @@ _OWN_SECTIONS = (
     "transforms",
     "cluster.",
     "spark.",
+    "gateway.",
+    "alerts.",
 )
 
 
@@ -54,7 +57,7 @@ def our_default(key: Key) -> str:
     model: type[BaseModel] = FlowSettings
     if key.field.startswith("cluster."):
         model = ClusterSettings
-    elif key.field.startswith("spark."):
+    elif key.field.startswith(("spark.", "gateway.", "alerts.")):
         model = MirrorSettings
     if key.field == "enabled":
         return "false"

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator
 
+from mirror_ray.config.base import Settings
+from mirror_ray.config.operating import AlertSettings, GatewaySettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic
@@ -24,12 +26,6 @@ SPARK_SIZE = r"^[1-9]\d*[kKmMgGtT]$"
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-
-
-class Settings(BaseModel):
-    """Base of all settings: immutable, and a misspelt key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SslSettings(Settings):
@@ -92,7 +88,7 @@ class PolicySettings(Settings):
     separator: str = "."
     internal_topic_separator_enabled: bool = True
     #: Further ``replication.policy.*`` keys, by their full names, for a class of the user's own.
-    options: dict[str, str] = {}
+    options: dict[str, str] = Field(default_factory=dict)
 
 
 class RenamePattern(Settings):
@@ -108,7 +104,7 @@ class TopicSettings(Settings):
     include: tuple[str, ...] = (".*",)
     exclude: tuple[str, ...] = (r"mm2.*\.internal", r".*\.replica", "__.*")
     #: Remote topics' names by source topic.
-    map: dict[str, str] = {}
+    map: dict[str, str] = Field(default_factory=dict)
     #: For topics that ``map`` does not name; the first that fits. The others are named by the replication policy.
     rename: tuple[RenamePattern, ...] = ()
     refresh_enabled: bool = True
@@ -118,7 +114,7 @@ class TopicSettings(Settings):
     sync_configs_enabled: bool = True
     sync_configs_interval_s: float = 600.0
     #: By config; what is not named here is as on the source, as in MM2.
-    sync_configs_policy: dict[str, ConfigPolicy] = {}
+    sync_configs_policy: dict[str, ConfigPolicy] = Field(default_factory=dict)
     config_properties_exclude: tuple[str, ...] = (
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
@@ -249,7 +245,7 @@ class TransformStep(Settings):
     #: A Python class, as ``package.module:Class``.
     type: str
     #: What it is built with.
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     #: Patterns of the source topics that it is for.
     topics: tuple[str, ...] = (".*",)
 
@@ -451,10 +447,17 @@ class SparkSettings(Settings):
     start_timeout_s: float = Field(default=300.0, gt=0)
 
 
-class MirrorSettings(ReplicatorSettings):
-    """A whole mirror-ray system."""
+class SystemSettings(ReplicatorSettings):
+    """What holds for a system as a whole, in every form of configuration."""
 
     spark: SparkSettings = SparkSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    alerts: AlertSettings = AlertSettings()
+
+
+class MirrorSettings(SystemSettings):
+    """A whole mirror-ray system."""
+
     clusters: dict[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
 

@@ -75,6 +75,15 @@ class Observed:
         totals = self._totals.get(partition, _Totals())
         return totals.records, totals.bytes
 
+    def lags(self) -> dict[FlowName, int]:
+        """Each flow's lag in records, as far as its partitions' lags are known."""
+        sums: dict[FlowName, int] = {}
+        for partition, report in self.reports.items():
+            if report.source_end >= 0 and report.position >= 0:
+                behind = max(0, report.source_end - report.position)
+                sums[partition.flow] = sums.get(partition.flow, 0) + behind
+        return sums
+
     def loads(self, now_s: float) -> dict[FlowPartition, float]:
         """Bytes/s of each partition since the last call; empty at the first."""
         elapsed_s = now_s - self._looked_s

@@ -61,6 +61,8 @@ class FlowGroups:
     unsynced: int
     round_s: float | None
     problem: str | None
+    #: Since the last round that succeeded, or since the first was to begin; None: groups are not carried over.
+    age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

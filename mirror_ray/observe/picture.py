@@ -19,10 +19,16 @@ class Picture:
     topics: tuple[TopicStatus, ...]
     partitions: tuple[PartitionStatus, ...]
     gaps: tuple[GapStatus, ...]
-    problems: tuple[Problem, ...]
     #: The newest events, oldest first.
     events: tuple[Event, ...]
     #: Events since the coordinator began, by level.
     event_counts: Mapping[str, int] = field(default_factory=dict)
     #: From a record's timestamp to the target's acknowledgement, by flow, since the coordinator began.
     latencies: Mapping[str, Latencies] = field(default_factory=dict)
+    #: Replicators that died since the coordinator began.
+    deaths: int = 0
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong, the critical things first."""
+        return self.system.problems

@@ -8,9 +8,10 @@ from typing import Literal, get_args
 #: ``flow_down``: a side of the flow does not answer. ``partition_stopped``: a topic or partition is stopped or refused.
 #: ``lag_high``, ``lag_growing``: behind by more than the limit; the source writes faster than we copy.
 #: ``heartbeat_stale``, ``checkpoint_stale``: no heartbeat, or no round over consumer groups, for too long.
-#: ``replicator_died``: not long ago. ``crash_loop``: again and again. ``drift``: configs or partitions differ and can't
-#: be brought in step. ``gap_recorded``: a partition went on without some records. ``coordinator_absent``: nobody
-#: answers for the system; the replicators go on copying.
+#: ``replicator_died``: not long ago. ``crash_loop``: again and again. ``replicator_missing``: it can't be brought up,
+#: or answers with errors. ``drift``: configs or rights differ and can't be brought in step. ``gap_recorded``: a
+#: partition went on without some records. ``coordinator_absent``: nobody answers for the system; the replicators go on
+#: copying.
 ProblemKind = Literal[
     "flow_down",
     "partition_stopped",
@@ -20,6 +21,7 @@ ProblemKind = Literal[
     "checkpoint_stale",
     "replicator_died",
     "crash_loop",
+    "replicator_missing",
     "drift",
     "gap_recorded",
     "coordinator_absent",
@@ -45,4 +47,5 @@ class Problem:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.severity}  {self.kind}  {self.subject}: {self.text}  Next: {self.remedy}"
+        where = self.subject if self.flow in ("", self.subject) else f"{self.flow} {self.subject}"
+        return f"{self.kind}  {where}: {self.text}. Next: {self.remedy}"

@@ -10,6 +10,7 @@ from mirror_ray.model.assignment import PartitionState
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import FlowGroups
+from mirror_ray.observe.problems import Problem
 
 #: ``idle``: a flow that is not enabled and only emits heartbeats. ``degraded``: some of its partitions don't copy.
 FlowState = Literal["starting", "running", "degraded", "paused", "unreachable", "idle"]
@@ -185,6 +186,8 @@ class SystemStatus:
     coordinator_node: str
     #: Those that are under way.
     backfills: tuple[BackfillStatus, ...] = ()
+    #: What is wrong, the critical things first.
+    problems: tuple[Problem, ...] = ()
 
     def __str__(self) -> str:
         first = f"mirror-ray system {self.name!r}, coordinator pid {self.coordinator_pid} on {self.coordinator_node}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
+from mirror_ray.observe.problems import Problem
 from mirror_ray.observe.status import (
     Event,
     FlowStatus,
@@ -133,9 +134,16 @@ GROUP = GroupStatus(
 )
 
 
-def status_of(*flows: FlowStatus) -> SystemStatus:
+def status_of(*flows: FlowStatus, problems: tuple[Problem, ...] = ()) -> SystemStatus:
     """A system with these flows."""
-    return replace(STATUS, flows=flows)
+    return replace(STATUS, flows=flows, problems=problems)
+
+
+def stopped(text: str) -> Problem:
+    """A topic of A->B is not copied."""
+    return Problem(
+        kind="partition_stopped", severity="critical", flow="A->B", subject="orders", text=text, remedy="do something"
+    )
 
 
 class FakeCoordinator:

@@ -23,7 +23,7 @@ from mirror_ray.model.errors import (
     NotRunningError,
 )
 from mirror_ray.observe.backfills import backfill_status
-from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, status_of
+from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, status_of, stopped
 
 Run = Callable[..., Any]
 
@@ -122,10 +122,10 @@ def test_status_ends_with_1_when_a_flow_is_unhealthy(
     coordinator: FakeCoordinator, run: Run, state: Any, exit_code: int
 ) -> None:
     """What an operator has paused is healthy."""
-    coordinator.status = status_of(replace(FLOW, state=state, problems=("orders: refused because it is full",)))
+    coordinator.status = status_of(replace(FLOW, state=state), problems=(stopped("refused: it is full"),))
     result = run("status")
     assert result.exit_code == exit_code
-    assert "refused because it is full" in result.stdout
+    assert "partition_stopped  A->B orders: refused: it is full. Next: do something" in result.stdout
 
 
 @pytest.mark.parametrize(

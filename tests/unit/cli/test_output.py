@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mirror_ray.cli.live import LiveView
 from mirror_ray.cli.output import count, duration, size
-from tests.unit.cli.fakes import FLOW, STATUS, status_of
+from tests.unit.cli.fakes import FLOW, STATUS, status_of, stopped
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_without_a_terminal_a_line_comes_every_two_seconds_or_on_a_change() -> N
     with view:
         for tenth in range(30):
             view.show(tenth / 10, STATUS)
-        view.show(2.95, status_of(replace(FLOW, state="degraded", problems=("it is full",))))
+        view.show(2.95, status_of(replace(FLOW, state="degraded"), problems=(stopped("it is full"),)))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4
     assert "degraded" in lines[2]
-    assert lines[3] == "A->B: it is full"
+    assert lines[3] == "partition_stopped  A->B orders: it is full. Next: do something"
 
 
 def test_on_a_terminal_the_view_is_drawn() -> None:
