@@ -249,6 +249,10 @@ class ReplicatorPool:
             bytes_per_s=bytes_per_s,
             cpu=slot.cpu,
             memory=report.memory_bytes if report else 0,
+            cpu_seconds=report.cpu_seconds if report else 0.0,
+            records=report.records if report else 0,
+            bytes=report.bytes if report else 0,
+            buffered_bytes=report.buffered_bytes if report else 0,
         )
 
     def _open(self, number: int, port: ReplicatorPort | None) -> Slot:

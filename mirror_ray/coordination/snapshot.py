@@ -79,6 +79,8 @@ def topic_status(
         state=gravest,
         reason=reason,
         lag_records=total_lag(partitions),
+        lag_bytes=total_lag_bytes(partitions),
+        lag_seconds=most_seconds(partitions),
         records=sum(each.records for each in partitions),
         bytes=sum(each.bytes for each in partitions),
     )
@@ -93,6 +95,19 @@ def total_lag(partitions: Iterable[PartitionStatus]) -> int | None:
         elif each.state not in _SET_ASIDE:
             return None
     return total
+
+
+def total_lag_bytes(partitions: Iterable[PartitionStatus]) -> int | None:
+    """The same in bytes."""
+    known = list(partitions)
+    return None if total_lag(known) is None else sum(each.lag_bytes or 0 for each in known)
+
+
+def most_seconds(partitions: Iterable[PartitionStatus]) -> float | None:
+    """How far the partition that is furthest behind is; 0 where none is, None while that is not known."""
+    known = list(partitions)
+    late = [each.lag_seconds for each in known if each.lag_seconds is not None]
+    return 0.0 if total_lag(known) == 0 else max(late, default=None)
 
 
 def flow_state(
@@ -137,7 +152,6 @@ def flow_status(
     problems: tuple[str, ...],
 ) -> FlowStatus:
     """One flow's line, from its partitions' lines."""
-    late = [each.lag_seconds for each in partitions if each.lag_seconds is not None]
     lag = total_lag(partitions) if discovered else None
     return FlowStatus(
         flow=flow,
@@ -146,7 +160,8 @@ def flow_status(
         partitions=len(partitions),
         copying=sum(each.state == "copying" for each in partitions),
         lag_records=lag,
-        lag_seconds=0.0 if lag == 0 else max(late, default=None),
+        lag_bytes=total_lag_bytes(partitions) if discovered else None,
+        lag_seconds=most_seconds(partitions) if discovered else None,
         records_per_s=rates[0],
         bytes_per_s=rates[1],
         records=totals[0],

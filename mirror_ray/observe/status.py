@@ -92,6 +92,9 @@ class TopicStatus:
     lag_records: int | None
     records: int
     bytes: int
+    #: Sum and greatest of its partitions'; None until all that copy are known.
+    lag_bytes: int | None = None
+    lag_seconds: float | None = None
 
     def __str__(self) -> str:
         return (
@@ -123,6 +126,8 @@ class FlowStatus:
     problems: tuple[str, ...] = ()
     #: How its consumer groups are carried over; None: they are not, or it is not known yet.
     groups: FlowGroups | None = None
+    #: Estimate; None until known.
+    lag_bytes: int | None = None
 
     def __str__(self) -> str:
         line = (
@@ -147,6 +152,12 @@ class ReplicatorStatus:
     cpu: float
     #: Resident memory in bytes.
     memory: int
+    #: Since its process began.
+    cpu_seconds: float = 0.0
+    records: int = 0
+    bytes: int = 0
+    #: Fetched and not acknowledged yet.
+    buffered_bytes: int = 0
 
     def __str__(self) -> str:
         return (

@@ -151,9 +151,12 @@ _FLOWS: Final = Row(
             queries=(Query(expression=f"mirror_ray_checkpoint_age_seconds{{{_OF}}}", legend=_FLOW),),
         ),
         Panel(
-            title="Consumer groups",
-            says="`synced` stands on the target where it stands on the source; docs/offsets.md has the others.",
-            queries=(Query(expression=f"sum by (state) (mirror_ray_groups{{{_OF}}})", legend="{{state}}"),),
+            title="Offsets of groups",
+            says="Without an exact place on the target yet, or standing elsewhere there: `mirror-ray groups` says why.",
+            queries=(
+                Query(expression=f"mirror_ray_group_offsets_untranslated{{{_OF}}}", legend=f"{_FLOW} untranslated"),
+                Query(expression=f"mirror_ray_group_offsets_unsynced{{{_OF}}}", legend=f"{_FLOW} unsynced"),
+            ),
         ),
     ),
 )

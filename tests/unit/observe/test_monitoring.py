@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mirror_ray.observe.catalogue import CATALOGUE, every_series
 from mirror_ray.observe.monitoring.alerts import ALERTS, RUNBOOKS
 from mirror_ray.observe.monitoring.dashboards import DASHBOARDS
 from mirror_ray.observe.monitoring.files import files
 from mirror_ray.observe.monitoring.grafana import Dashboard
+from mirror_ray.observe.monitoring.mm2_names import RECORDED
 from mirror_ray.observe.problems import PROBLEM_KINDS
 from tests.support.debian import program
 
@@ -34,6 +36,26 @@ def test_promtool_finds_the_rules_right_and_its_tests_pass() -> None:
             [promtool, what, "rules", *paths], capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _queries() -> list[str]:
+    panels = [query.expression for board in DASHBOARDS for panel in board.panels for query in panel.queries]
+    chosen = [variable.series for board in DASHBOARDS for variable in board.variables]
+    return [*panels, *chosen, *RECORDED.values(), *(alert.expression for alert in ALERTS)]
+
+
+def test_every_series_that_is_asked_for_is_in_the_catalogue() -> None:
+    """A panel or rule of a series that nobody gives would be empty for ever."""
+    used = {name for query in _queries() for name in re.findall(r"mirror_ray_\w+", query)}
+    assert used <= every_series()
+
+
+def test_labels_that_are_asked_for_are_those_of_the_series() -> None:
+    """In braces, and what series are told apart by."""
+    for query in _queries():
+        for name, inside in re.findall(r"(mirror_ray_\w+)\{([^}]*)\}", query):
+            metric = next(each for each in CATALOGUE.values() if name in each.series)
+            assert set(re.findall(r"(\w+)=", inside)) <= {*metric.labels, "le"}, query
 
 
 def test_every_kind_of_problem_has_an_alert_with_a_test() -> None:
