@@ -24,10 +24,21 @@ from actors.flow import FlowController
 from actors.groups import GroupWatch
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
-from actors.ports import CheckpointPort, FlowPortFactory, HeartbeatPort, MemoryPort, SpawnPort, Timing
+from actors.ports import (
+    Anywhere,
+    CheckpointPort,
+    FlowPortFactory,
+    HeartbeatPort,
+    MemoryPort,
+    NodesPort,
+    SpawnPort,
+    Timing,
+)
 from actors.problems import ProblemWatch
+from actors.scaling import Scaling
 from actors.topic_sync import TopicSync
 from actors.view import SystemView
+from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.remedy import SOURCE_KINDS
@@ -75,6 +86,7 @@ class Outside:
     checkpoint: Callable[[MirrorSettings], CheckpointPort]
     memory: MemoryPort
     node: str
+    nodes: NodesPort = field(default_factory=Anywhere)
     timing: Timing = field(default_factory=Timing)
     #: Monotonic seconds.
     clock: Callable[[], float] = time.monotonic
@@ -131,6 +143,16 @@ class Coordinator:
         )
         self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed)
         self._problems = ProblemWatch(self._flows, self._syncs, self._pool, self._observed)
+        self._scaling = Scaling(
+            name,
+            self._pool,
+            outside.nodes,
+            partitions=lambda: self._view.partitions(self._flows.values(), outside.wall_ms()),
+            timing=outside.timing,
+            clock=outside.clock,
+            emit=self._emit,
+            changed=self._rescaled,
+        )
         self._backfills = Backfills(
             self._flows,
             begin=self._begin_backfill,
@@ -146,11 +168,17 @@ class Coordinator:
         async with self._apply_lock:
             if self._tasks:
                 return
-            loops = (self._loop(), self._watch_heartbeat(), self._groups.watch(self._until_settled()))
+            loops = (
+                self._loop(),
+                self._scaling.watch(),
+                self._watch_heartbeat(),
+                self._groups.watch(self._until_settled()),
+            )
             self._tasks = [asyncio.create_task(each) for each in loops]
             blob = await self._outside.memory.load()
             if blob is not None:
-                settings, replicators, self._started_ms = pickle.loads(blob)  # noqa: S301 - our own, from Ray's store
+                # Our own, from Ray's store.
+                settings, replicators, self._scaling.pinned, self._started_ms = pickle.loads(blob)  # noqa: S301
                 await self._pool.adopt()
                 self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
                 await self._configure(settings, replicators)
@@ -163,8 +191,7 @@ class Coordinator:
         self._ending = False
         await self.begin()
         async with self._apply_lock:
-            wanted = replicators or self._pool.desired or settings.replicators
-            await self._configure(settings, wanted)
+            await self._configure(settings, replicators or self._scaling.wanted or settings.replicators)
             await self._save()
 
     async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
@@ -177,7 +204,7 @@ class Coordinator:
         # By the transforms of before, which the replicators have until they are told others.
         await self._align(gone)
         self._pool.configure(settings, fingerprint(settings))
-        self._pool.scale(replicators)
+        self._scaling.configure(settings, replicators)
         await asyncio.gather(*(self._end_flow(name) for name in gone))
         for name, flow in enabled.items():
             if name not in self._running:
@@ -260,7 +287,12 @@ class Coordinator:
     async def _save(self) -> None:
         if self._ending:
             return
-        await self._outside.memory.save(pickle.dumps((self.settings, self._pool.desired, self._started_ms)))
+        kept = (self.settings, self._scaling.wanted, self._scaling.pinned, self._started_ms)
+        await self._outside.memory.save(pickle.dumps(kept))
+
+    async def _rescaled(self) -> None:
+        await self._save()
+        self._wake.set()
 
     # The loop.
 
@@ -328,6 +360,7 @@ class Coordinator:
             groups=self._groups.flows,
             backfills=self._backfills.all(),
             partitions=partitions,
+            elastic=self._scaling.status(),
             now_s=self._outside.clock(),
         )
         problems = self._problems.judge(
@@ -432,10 +465,24 @@ class Coordinator:
             raise ConfigError("scale needs at least one replicator; use pause or down to stop copying")
         if self.settings is None:
             raise NotRunningError(f"{self.name} has no flows yet: mirror-ray up CONFIG")
-        self._emit("info", self.name, f"scale from {self._pool.desired} to {replicators} replicators")
-        self._pool.scale(replicators)
-        await self._save()
-        self._wake.set()
+        self._scaling.pin(replicators)
+        await self._rescaled()
+
+    async def scale_by_load(self, minimum: int | None = None, maximum: int | None = None) -> None:
+        """Let the number of replicators follow load and lag again, within other bounds where some are given."""
+        settings = await self.configuration()
+        bounds = {"min_replicators": minimum, "max_replicators": maximum}
+        given = {name: value for name, value in bounds.items() if value is not None}
+        try:
+            elastic = ElasticSettings.model_validate({**settings.elastic.model_dump(), **given})
+        except ValueError as error:
+            raise ConfigError(f"scale: {error}") from None
+        if not elastic.on:
+            raise ConfigError("there are no bounds to stay within: scale --min N --max M, or elastic.max_replicators")
+        async with self._apply_lock:
+            self.settings = settings.model_copy(update={"elastic": elastic})
+            self._scaling.follow(self.settings)
+        await self._rescaled()
 
     async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""
@@ -489,7 +536,7 @@ class Coordinator:
         if not drained:
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
         heartbeat, self.settings, self._heartbeat = self._heartbeat, None, None
-        stopping = [self._pool.shut_down(_END_S), self._groups.stop()]
+        stopping = [self._pool.shut_down(_END_S), self._groups.stop(), self._scaling.stop()]
         stopping += [heartbeat.stop()] if heartbeat is not None else []
         await _within(2 * _END_S, asyncio.gather(*stopping))
         return drained

@@ -52,7 +52,7 @@ class _Actor:
         return repr(self._actor)
 
 
-@_passes_on("backfill", "backfills", "cancel_backfill")
+@_passes_on("backfill", "backfills", "cancel_backfill", "scale_by_load")
 @_passes_on(
     "apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause", "picture"
 )
@@ -66,6 +66,7 @@ class Coordinator(_Actor):
         from actors.coordinator import Coordinator, Outside
         from actors.flow_port import KafkaFlowPort
         from actors.handles import RayHeartbeat, RayMemory, RaySpawner
+        from actors.nodes import RayNodes
         from mirror_ray.topics.port import KafkaTopicPort
 
         outside = Outside(
@@ -76,6 +77,7 @@ class Coordinator(_Actor):
             checkpoint=lambda settings: RayCheckpoint(name, settings),
             memory=RayMemory(name),
             node=_node(),
+            nodes=RayNodes(),
         )
         self._actor = Coordinator(name, outside)
         self._beginning = asyncio.create_task(self._actor.begin())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -56,6 +57,10 @@ class Slot:
     #: Its answers are errors.
     failing: bool = False
     port: ReplicatorPort | None = None
+    #: Where its process is, or was.
+    node_id: str = ""
+    #: It drains because its node is going away.
+    leaving: bool = False
     fingerprint: str = ""
     report: ReplicatorReport | None = None
     #: Whether a full report has come in since it was brought up: only then is it known what it holds.
@@ -91,12 +96,15 @@ class ReplicatorPool:
         listener: Listener,
     ) -> None:
         """``clock``: monotonic seconds; ``wall_ms``: ms since the epoch."""
-        self.desired = 0
         self.slots: dict[int, Slot] = {}
         self.latencies = LatencyTotals()
         #: The newest ones, and how many there were of all.
         self.deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
         self.died = 0
+        #: Numbers of the slots that are to be filled; the others drain.
+        self._wanted: set[int] = set()
+        #: Numbers whose last process is being ended: another one of that name would be taken for it.
+        self._ending: dict[int, asyncio.Task[None]] = {}
         self._system = system
         self._spawner = spawner
         self._timing = timing
@@ -118,18 +126,59 @@ class ReplicatorPool:
         self._settings, self._fingerprint = settings, fingerprint
         self._wake_all()
 
+    @property
+    def desired(self) -> int:
+        """How many replicators there should be."""
+        return len(self._wanted)
+
     def scale(self, desired: int) -> None:
-        """Bring up what is missing, drain what is too many: the highest numbers."""
-        self.desired = desired
-        for number in range(1, desired + 1):
-            slot = self.slots.get(number)
-            if slot is None:
-                self._open(number, None)
-            elif slot.state == "draining":
+        """Bring up what is missing, drain what is too many: those that are not up first, then the highest numbers."""
+        for slot in sorted(self.slots.values(), key=lambda each: each.number):
+            if len(self._wanted) < desired and slot.state not in ("draining", "dead"):
+                self._wanted.add(slot.number)
+        for slot in sorted(self.slots.values(), key=lambda each: each.number):
+            if len(self._wanted) < desired and slot.state == "draining" and not slot.leaving:
                 slot.state = "running"
-        for number, slot in self.slots.items():
-            if number > desired and slot.state in ("starting", "running"):
-                slot.state = "draining"
+                self._wanted.add(slot.number)
+        while len(self._wanted) < desired:
+            self._open_another()
+        while len(self._wanted) > desired:
+            least = max(self._wanted, key=lambda number: (self.slots[number].state == "starting", number))
+            self._drain(self.slots[least])
+        for slot in self.slots.values():
+            if slot.number not in self._wanted:
+                self._drain(slot)
+
+    def leave(self, nodes: Collection[str]) -> list[str]:
+        """Drain the replicators on nodes that are going away, and start another for each; their ids."""
+        going = [slot for slot in self.slots.values() if slot.node_id in nodes and slot.number in self._wanted]
+        for slot in going:
+            slot.leaving = True
+            self._drain(slot)
+            self._open_another()
+        return [slot.id for slot in going]
+
+    def unplaced(self) -> int:
+        """How many did not come up in time, and have not since."""
+        return sum(slot.state == "starting" and slot.problem is not None for slot in self._wanted_slots())
+
+    def working(self) -> list[tuple[float, ReplicatorReport]]:
+        """The newest report of each replicator that is wanted and runs, with when it came."""
+        running = [slot for slot in self._wanted_slots() if slot.state == "running"]
+        return [(slot.answered_s, slot.report) for slot in running if slot.report is not None]
+
+    def _wanted_slots(self) -> list[Slot]:
+        return [slot for slot in self.slots.values() if slot.number in self._wanted]
+
+    def _open_another(self) -> None:
+        number = next(each for each in itertools.count(1) if each not in self.slots and each not in self._ending)
+        self._wanted.add(number)
+        self._open(number, None)
+
+    def _drain(self, slot: Slot) -> None:
+        self._wanted.discard(slot.number)
+        if slot.state in ("starting", "running"):
+            slot.state = "draining"
 
     def candidates(self) -> list[str]:
         """Ids of the replicators that can be given partitions."""
@@ -206,11 +255,12 @@ class ReplicatorPool:
             slot.task.cancel()
         self._emit("info", slot.id, "drained and stopped")
         if slot.port is not None:
-            slot.task = asyncio.create_task(self._end(slot.port))
+            self._ending[slot.number] = ending = asyncio.create_task(self._end(slot.port))
+            ending.add_done_callback(lambda _: self._ending.pop(slot.number))
 
     async def shut_down(self, deadline_s: float) -> None:
         """Stop every replicator, draining whatever it still holds."""
-        self.desired = 0
+        self._wanted = set()
         slots, self.slots = list(self.slots.values()), {}
         for slot in slots:
             if slot.task is not None:
@@ -279,7 +329,7 @@ class ReplicatorPool:
             except Exception as error:  # noqa: BLE001 - a slot must not fall silent because of one surprise
                 self._fail(slot, error)
                 await asyncio.sleep(self._timing.respawn_s)
-            if slot.number > self.desired:
+            if slot.number not in self._wanted:
                 self.slots.pop(slot.number, None)
                 return
 
@@ -294,11 +344,13 @@ class ReplicatorPool:
             async with asyncio.timeout(self._timing.start_timeout_s):
                 health = await slot.port.health()
         except (TimeoutError, ReplicatorSilentError):
-            slot.problem = "did not come up: Ray may have no room for it (see `ray status`); asked again"
-            self._emit("warning", slot.id, slot.problem)
+            problem = "did not come up: Ray may have no room for it (see `ray status`); asked again"
+            if slot.problem != problem:
+                self._emit("warning", slot.id, problem)
+            slot.problem = problem
             await slot.port.kill()
             raise ReplicatorGoneError(slot.problem) from None
-        slot.fingerprint, slot.known = health.fingerprint, False
+        slot.fingerprint, slot.known, slot.node_id = health.fingerprint, False, health.node_id
         slot.answered_s = self._clock()
         self._heard(slot)
         slot.meter = RateMeter()
@@ -321,7 +373,7 @@ class ReplicatorPool:
                     await self._exchange(slot)
                 if slot.state == "unresponsive":
                     self._emit("info", slot.id, "answers again")
-                    slot.state = "running" if slot.number <= self.desired else "draining"
+                    slot.state = "running" if slot.number in self._wanted else "draining"
             except (TimeoutError, ReplicatorSilentError):
                 await self._unanswered(slot, limit_s)
             await self._wait(slot)
@@ -419,7 +471,7 @@ class ReplicatorPool:
         slot.port, slot.report, slot.outbox, slot.cpu = None, None, [], 0.0
         slot.known = slot.adopted = slot.failing = False
         slot.silent_s = 0.0
-        slot.state = "starting" if slot.number <= self.desired else "dead"
+        slot.state = "starting" if slot.number in self._wanted else "dead"
         if was == "starting":
             slot.problem = reason
         else:

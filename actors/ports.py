@@ -6,6 +6,7 @@ The real ones are in ``actors.flow_port`` and ``actors.handles``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -57,6 +58,8 @@ class Timing:
     #: Heartbeats and consumer groups wait until everything is copying, but not longer: their actors' start would take
     #: the processor from what copies.
     helpers_most_s: float = 5.0
+    #: How often it is looked whether the number of replicators is right, at most; and which nodes are going away.
+    scaling_s: float = 5.0
     #: Loads change faster than moves pay off.
     rebalance_load_s: float = 30.0
     #: Partitions of one replicator that move at a time; the others of it never stop.
@@ -224,6 +227,39 @@ class SpawnPort(Protocol):
     async def living(self) -> Mapping[int, ReplicatorPort]:
         """Replicators of this system that exist already, by number."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """The nodes that there are, as of now."""
+
+    #: Ids of those that have been told to go away.
+    leaving: frozenset[str] = frozenset()
+    #: For how many replicators more there is room on the others.
+    room: int
+
+
+class NodesPort(Protocol):
+    """The cluster that replicators are placed on. Raises MirrorError where it does not answer."""
+
+    async def look(self, cpus: float) -> Nodes:
+        """The nodes; room is counted in replicators that take so many CPUs."""
+        ...
+
+    async def ask_for(self, replicators: int, cpus: float) -> None:
+        """Ask for room for so many more, where nodes can be had; 0 withdraws what was asked for."""
+        ...
+
+
+class Anywhere:
+    """Nodes that never go away and have room for everything, for a system in one process."""
+
+    async def look(self, cpus: float) -> Nodes:  # noqa: ARG002 - of the port
+        """See ``NodesPort``."""
+        return Nodes(room=sys.maxsize)
+
+    async def ask_for(self, replicators: int, cpus: float) -> None:
+        """See ``NodesPort``."""
 
 
 class HeartbeatPort(Protocol):

@@ -43,7 +43,7 @@ def start_system(
     except ValueError:
         coordinator = spawn_coordinator(name)
         mark = fingerprint(settings)
-        for number in range(1, (replicators or settings.replicators) + 1):
+        for number in range(1, settings.starting(replicators) + 1):
             spawn_replicator(name, number, settings, mark)
     ray.get(coordinator.apply.remote(settings, replicators))
     return coordinator

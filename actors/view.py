@@ -17,7 +17,7 @@ from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import FlowGroups
-from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus, SystemStatus, TopicStatus
+from mirror_ray.observe.status import ElasticStatus, FlowStatus, GapStatus, PartitionStatus, SystemStatus, TopicStatus
 
 #: States of partitions that should be copying and don't yet.
 _COMING: tuple[PartitionState, ...] = ("waiting", "establishing")
@@ -52,6 +52,7 @@ class SystemView:
         groups: Mapping[str, FlowGroups],
         backfills: Iterable[BackfillStatus],
         partitions: Mapping[FlowName, tuple[PartitionStatus, ...]],
+        elastic: ElasticStatus | None,
         now_s: float,
     ) -> SystemStatus:
         """Every flow of the settings, idle ones too, backfills that are not over, and every replicator.
@@ -73,6 +74,7 @@ class SystemView:
             coordinator_pid=pid,
             coordinator_node=node,
             backfills=tuple(each for each in backfills if each.state not in ("done", "cancelled")),
+            elastic=elastic,
         )
 
     def partitions(self, flows: Iterable[FlowController], now_ms: int) -> tuple[PartitionStatus, ...]:

@@ -175,8 +175,18 @@ class Mirror:
         return resolved
 
     def scale(self, replicators: int) -> None:
-        """Set the number of replicators; few partitions move, the others never stop."""
+        """Set the number of replicators, until ``scale_by_load``; few partitions move, the others never stop."""
         self._ask("scale", replicators)
+
+    def scale_by_load(self, minimum: int | None = None, maximum: int | None = None) -> None:
+        """Let the number of replicators follow load and lag, within these bounds, else those that there are.
+
+        They hold until the next ``up``, which brings those of its file.
+
+        Raises:
+            ConfigError: There is no upper bound, or they cross.
+        """
+        self._ask("scale_by_load", minimum, maximum)
 
     def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or one partition, until ``resume``."""

@@ -33,14 +33,33 @@ def down(
 
 
 def scale(
-    replicators: Annotated[int, typer.Argument(metavar="N", min=1, help="How many.", show_default=False)],
+    replicators: Annotated[
+        int | None, typer.Argument(metavar="[N]", min=1, help="How many.", show_default=False)
+    ] = None,
+    *,
+    minimum: Annotated[
+        int | None, typer.Option("--min", metavar="N", min=1, help="By load and lag, at least so many.")
+    ] = None,
+    maximum: Annotated[
+        int | None, typer.Option("--max", metavar="N", min=1, help="By load and lag, at most so many.")
+    ] = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="By load and lag again, within the bounds that there are.")
+    ] = False,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
-    """Set the number of replicators. Few partitions move, the others never stop."""
+    """Set the number of replicators, or let it follow load and lag. Few partitions move, the others never stop."""
+    by_load = auto or minimum is not None or maximum is not None
+    if by_load == (replicators is not None):
+        raise typer.BadParameter("say how many, or else --auto or --min N --max M")
     with attach(name, address) as system:
-        system.scale(replicators)
-    say(f"{name} scales to {replicators} replicators; `mirror-ray replicators --watch` shows it")
+        if replicators is None:
+            system.scale_by_load(minimum, maximum)
+        else:
+            system.scale(replicators)
+    what = "by load and lag" if replicators is None else f"to {replicators} replicators"
+    say(f"{name} scales {what}; `mirror-ray replicators --watch` shows it")
 
 
 def pause(

@@ -103,6 +103,12 @@ def rows(values: Iterable[Any]) -> list[Row]:
     return [asdict(each) for each in values]
 
 
+def replicators_text(status: SystemStatus, there: int) -> str:
+    """``2/3 replicators (1–4)``: those that are there, those that should be, and the bounds of that."""  # noqa: RUF002
+    bounds = f" ({status.elastic})" if status.elastic else ""
+    return f"{there}/{status.desired_replicators} replicators{bounds}"
+
+
 def status_lines(status: SystemStatus) -> list[str]:
     """The sentences below the tables of `status`: each problem, and what to do about it."""
     return [str(each) for each in status.problems]

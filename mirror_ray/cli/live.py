@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from mirror_ray.cli.columns import FLOWS, rows, status_lines
+from mirror_ray.cli.columns import FLOWS, replicators_text, rows, status_lines
 from mirror_ray.cli.output import Columns, count, duration, size, table
 from mirror_ray.cli.progress import Eta
 from mirror_ray.observe.status import Event, FlowStatus, SystemStatus
@@ -66,7 +66,7 @@ class LiveView:
         parts: list[RenderableType] = [
             table(flows, _FLOWS_WITH_ETA),
             Text(
-                f"\n{len(running)}/{status.desired_replicators} replicators, {cpu:.0%} of a core, {size(memory)}",
+                f"\n{replicators_text(status, len(running))}, {cpu:.0%} of a core, {size(memory)}",
                 style="dim",
             ),
         ]

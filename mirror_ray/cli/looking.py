@@ -135,11 +135,12 @@ def gaps(
 def print_status(status: SystemStatus) -> None:
     """The tables of `status`."""
     console = out()
-    wanted = status.desired_replicators
     console.print(
-        f"{status.name}: {len(status.flows)} flows, {len(status.replicators)}/{wanted} replicators,"
+        f"{status.name}: {len(status.flows)} flows, {columns.replicators_text(status, len(status.replicators))},"
         f" coordinator {status.coordinator_pid} on {status.coordinator_node}"
     )
+    if status.elastic is not None and status.elastic.why:
+        console.print(f"replicators by load: {status.elastic.why}", style="dim", soft_wrap=True)
     console.print()
     console.print(table(columns.rows(status.flows), columns.FLOWS))
     console.print()

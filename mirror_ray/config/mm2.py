@@ -17,12 +17,17 @@ from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.keys import Key, Use, find_key
 from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
-from mirror_ray.config.operating import AlertSettings, GatewaySettings
+from mirror_ray.config.operating import AlertSettings, ElasticSettings, GatewaySettings
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
 from mirror_ray.config.security import take_security
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, SparkSettings
+from mirror_ray.config.settings import (
+    ClusterSettings,
+    FlowSettings,
+    MirrorSettings,
+    SparkSettings,
+)
 from mirror_ray.config.transforms import take_steps, transform_notes, unlisted, with_routes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
@@ -33,6 +38,7 @@ _SECTIONS: Final[Mapping[str, type[Settings]]] = {
     "spark": SparkSettings,
     "gateway": GatewaySettings,
     "alerts": AlertSettings,
+    "elastic": ElasticSettings,
 }
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 _LOWER_CASE = (

@@ -1,10 +1,10 @@
-"""Settings of how a system is looked after: the gateway, and what counts as a problem."""
+"""Settings of how a system is looked after: the gateway, what counts as a problem, how many replicators there are."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from mirror_ray.config.base import Settings
 
@@ -44,3 +44,35 @@ class AlertSettings(Settings):
     crash_loop_s: float = Field(default=600.0, gt=0)
     #: A gap is shown for so long; ``mirror-ray gaps`` keeps it.
     gap_s: float = Field(default=3600.0, gt=0)
+
+
+class ElasticSettings(Settings):
+    """How the number of replicators follows load and lag; without ``max_replicators`` it stays what it is."""
+
+    #: Bounds of the number. Without an upper one there are none; with one that is equal the number stays the same.
+    min_replicators: int = Field(default=1, ge=1)
+    max_replicators: int | None = Field(default=None, ge=1)
+    #: Share of a core that a replicator should use: more replicators above it, fewer when the rest would stay below.
+    target_cpu: float = Field(default=0.7, gt=0, le=1)
+    #: A flow further behind than this, that will not have caught up within this either, counts as load, too.
+    lag_seconds: float = Field(default=60.0, gt=0)
+    #: What asks for more or for fewer has to last so long, without a break.
+    scale_out_after_s: float = Field(default=15.0, gt=0)
+    scale_in_after_s: float = Field(default=300.0, gt=0)
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if self.max_replicators is not None and self.max_replicators < self.min_replicators:
+            raise ValueError(f"max_replicators is {self.max_replicators}, below min_replicators {self.min_replicators}")
+        return self
+
+    @property
+    def on(self) -> bool:
+        """Whether the number follows anything."""
+        return self.max_replicators is not None and self.max_replicators > self.min_replicators
+
+    def bounded(self, replicators: int) -> int:
+        """The nearest number within the bounds."""
+        if self.max_replicators is None:
+            return replicators
+        return max(self.min_replicators, min(replicators, self.max_replicators))

@@ -31,6 +31,7 @@ _SILENT = {
     "heartbeats.replication_factor": "3, or the number of brokers if smaller",
     "produce.compression_type": "as on the source",
     "gateway.port": "8484, or any free one if that is taken",
+    "elastic.max_replicators": "none: the number stays",
 }
 #: What the fields begin with whose defaults are ours.
 _OWN_SECTIONS = (
@@ -47,6 +48,7 @@ _OWN_SECTIONS = (
     "spark.",
     "gateway.",
     "alerts.",
+    "elastic.",
 )
 
 
@@ -57,7 +59,7 @@ def our_default(key: Key) -> str:
     model: type[BaseModel] = FlowSettings
     if key.field.startswith("cluster."):
         model = ClusterSettings
-    elif key.field.startswith(("spark.", "gateway.", "alerts.")):
+    elif key.field.startswith(("spark.", "gateway.", "alerts.", "elastic.")):
         model = MirrorSettings
     if key.field == "enabled":
         return "false"

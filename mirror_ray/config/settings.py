@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from mirror_ray.config.base import Settings
-from mirror_ray.config.operating import AlertSettings, GatewaySettings
+from mirror_ray.config.operating import AlertSettings, ElasticSettings, GatewaySettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic
@@ -421,7 +421,7 @@ def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
 class ReplicatorSettings(Settings):
     """The replicators' processes, in every form of configuration."""
 
-    #: How many replicators to start with; ``--replicators`` and ``scale`` override it.
+    #: How many replicators to start with, within ``elastic``'s bounds; ``--replicators`` and ``scale`` override it.
     replicators: int = Field(default=1, ge=1)
     #: Ray's logical CPUs that one replicator takes.
     replicator_cpus: float = Field(default=1.0, ge=0)
@@ -453,6 +453,11 @@ class SystemSettings(ReplicatorSettings):
     spark: SparkSettings = SparkSettings()
     gateway: GatewaySettings = GatewaySettings()
     alerts: AlertSettings = AlertSettings()
+    elastic: ElasticSettings = ElasticSettings()
+
+    def starting(self, asked: int | None) -> int:
+        """How many replicators to start with: as many as asked for, else as configured, within ``elastic``'s bounds."""
+        return self.elastic.bounded(asked or self.replicators)
 
 
 class MirrorSettings(SystemSettings):

@@ -185,6 +185,23 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticStatus:
+    """How the number of replicators follows load and lag."""
+
+    min_replicators: int
+    max_replicators: int
+    #: As many as there should be; more than ``desired_replicators`` where nodes have no room for them.
+    wanted: int
+    #: An operator has set the number: it follows nothing at the moment.
+    pinned: bool
+    #: What the last look at the load came to, in one sentence; empty before the first.
+    why: str
+
+    def __str__(self) -> str:
+        return "pinned" if self.pinned else f"{self.min_replicators}–{self.max_replicators}"  # noqa: RUF001 - a range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStatus:
     """The whole system at a glance."""
 
@@ -199,6 +216,8 @@ class SystemStatus:
     backfills: tuple[BackfillStatus, ...] = ()
     #: What is wrong, the critical things first.
     problems: tuple[Problem, ...] = ()
+    #: None: the number of replicators follows nothing.
+    elastic: ElasticStatus | None = None
 
     def __str__(self) -> str:
         first = f"mirror-ray system {self.name!r}, coordinator pid {self.coordinator_pid} on {self.coordinator_node}"

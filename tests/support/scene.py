@@ -94,12 +94,14 @@ class Scene:
 
 
 @contextmanager
-def open_scene(system: str, source: DevCluster, target: DevCluster, make_topic: TopicMaker) -> Iterator[Scene]:
-    """One replicator copies from ``source`` to ``target`` as records come."""
+def open_scene(
+    system: str, source: DevCluster, target: DevCluster, make_topic: TopicMaker, **changes: object
+) -> Iterator[Scene]:
+    """One replicator copies from ``source`` to ``target`` as records come; ``changes`` are to the settings."""
     kept = {"retention.ms": "-1"}
     topic = make_topic(source, PARTITIONS, kept)
     create_topic(target.confluent_config(), f"A.{topic}", PARTITIONS, topic_config=kept)
-    settings = settings_of({"A": source, "B": target}, "A->B", topics=topic)
+    settings = settings_of({"A": source, "B": target}, "A->B", topics=topic).model_copy(update=changes)
     scene = Scene(run(system, settings), settings, topic, (source, target))
     with scene.production, scene.arrivals:
         yield scene

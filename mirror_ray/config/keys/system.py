@@ -31,6 +31,12 @@ DRIVER_KEYS: Final = (
     used("alerts.crash.loop.deaths", "alerts.crash_loop_deaths", Kind.INTEGER, text=OURS),
     used("alerts.crash.loop.seconds", "alerts.crash_loop_s", Kind.SECONDS, text=OURS),
     used("alerts.gap.seconds", "alerts.gap_s", Kind.SECONDS, text=OURS),
+    used("elastic.min.replicators", "elastic.min_replicators", Kind.INTEGER, text=OURS),
+    used("elastic.max.replicators", "elastic.max_replicators", Kind.INTEGER, text=OURS),
+    used("elastic.target.cpu", "elastic.target_cpu", text=OURS),
+    used("elastic.lag.seconds", "elastic.lag_seconds", Kind.SECONDS, text=OURS),
+    used("elastic.scale.out.after.seconds", "elastic.scale_out_after_s", Kind.SECONDS, text=OURS),
+    used("elastic.scale.in.after.seconds", "elastic.scale_in_after_s", Kind.SECONDS, text=OURS),
     *ignored(
         CONNECT_REST,
         "dedicated.mode.enable.internal.rest listeners rest.advertised.host.name rest.advertised.listener "

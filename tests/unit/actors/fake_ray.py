@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from actors.ports import ReplicatorGoneError, ReplicatorHealth, ReplicatorLostError, ReplicatorSilentError
+from actors.ports import Nodes, ReplicatorGoneError, ReplicatorHealth, ReplicatorLostError, ReplicatorSilentError
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.model.anchor import Anchor
@@ -31,6 +33,9 @@ class FakeReplicator:
     #: Raised by ``exchange``: a mistake of ours inside the replicator.
     bug: Exception | None = None
     answers_after_s: float = 0.0
+    node_id: str = "n"
+    #: Share of a core that it pretends to use.
+    cpu: float = 0.0
     held: dict[FlowPartition, PartitionReport] = field(default_factory=dict)
     changed: set[FlowPartition] = field(default_factory=set)
     #: The newest assignment of each partition.
@@ -48,7 +53,7 @@ class FakeReplicator:
 
     async def health(self) -> ReplicatorHealth:
         await self._answer()
-        return ReplicatorHealth(fingerprint=self.fingerprint, node_id="n", pid=1)
+        return ReplicatorHealth(fingerprint=self.fingerprint, node_id=self.node_id, pid=1)
 
     async def configure(self, settings: MirrorSettings, fingerprint: str) -> None:
         await self._answer()
@@ -74,7 +79,7 @@ class FakeReplicator:
             replicator=self.id,
             node="here",
             pid=1,
-            cpu_seconds=0.0,
+            cpu_seconds=self.cpu * time.monotonic(),
             memory_bytes=1,
             buffered_bytes=0,
             records=0,
@@ -151,6 +156,9 @@ class FakeRay:
     log: list[str]
     replicators: dict[int, FakeReplicator] = field(default_factory=dict)
     no_room: bool = False
+    #: Where the next ones come up, and what they use of a core.
+    node_id: str = "n"
+    cpu: float = 0.0
 
     async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> FakeReplicator:
         if self.no_room:
@@ -159,11 +167,27 @@ class FakeRay:
         if found is None or not found.alive or found.lost:
             self.log.append(f"spawn {number}")
             found = FakeReplicator(replicator_name("mirror", number), self.log, fingerprint)
+            found.node_id, found.cpu = self.node_id, self.cpu
             self.replicators[number] = found
         return found
 
     async def living(self) -> Mapping[int, FakeReplicator]:
         return {number: each for number, each in self.replicators.items() if each.alive and not each.lost}
+
+
+@dataclass
+class FakeNodes:
+    """Nodes as the test wants them, and what was asked for."""
+
+    room: int = sys.maxsize
+    leaving: frozenset[str] = frozenset()
+    asked: list[int] = field(default_factory=list)
+
+    async def look(self, cpus: float) -> Nodes:
+        return Nodes(room=self.room, leaving=self.leaving)
+
+    async def ask_for(self, replicators: int, cpus: float) -> None:
+        self.asked.append(replicators)
 
 
 class FakeHeartbeat:

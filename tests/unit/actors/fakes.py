@@ -12,7 +12,7 @@ from actors.ports import Timing
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.model.names import FlowName, FlowPartition
 from tests.unit.actors.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
-from tests.unit.actors.fake_ray import FakeCheckpoint, FakeHeartbeat, FakeMemory, FakeRay
+from tests.unit.actors.fake_ray import FakeCheckpoint, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
 
 FLOW = FlowName("A", "B")
 #: Shorter than settings allow.
@@ -23,6 +23,7 @@ QUICK = Timing(
     flush_s=0.005,
     exchange_timeout_s=0.05,
     silent_s=0.03,
+    scaling_s=0.01,
     unresponsive_s=0.1,
     start_timeout_s=1.0,
     start_grace_s=1.0,
@@ -44,6 +45,7 @@ class World:
     naming: Callable[[FlowName, str], str] = lambda flow, topic: f"{flow.source}.{topic}"
     timing: Timing = QUICK
     topics: FakeTopicPort = field(default_factory=FakeTopicPort)
+    nodes: FakeNodes = field(default_factory=FakeNodes)
     ray: FakeRay = field(init=False)
     coordinators: list[Coordinator] = field(default_factory=list)
 
@@ -64,6 +66,7 @@ class World:
                 checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
                 memory=self.memory,
                 node="here",
+                nodes=self.nodes,
                 timing=self.timing,
             ),
         )

@@ -132,6 +132,8 @@ def test_status_ends_with_1_when_a_flow_is_unhealthy(
     ("args", "told"),
     [
         (("scale", "3"), ("scale", 3)),
+        (("scale", "--auto"), ("scale_by_load", None, None)),
+        (("scale", "--min", "2", "--max", "5"), ("scale_by_load", 2, 5)),
         (("pause", "A->B"), ("pause", "A->B", None, None)),
         (("resolve", "A->B", "orders:3", "--by", "skip", "--yes"), ("resolve", "A->B", "orders", 3, "skip")),
         (("resolve", "A->B", "orders", "--by", "resync", "-y"), ("resolve", "A->B", "orders", None, "resync")),
@@ -186,7 +188,9 @@ def test_a_wrong_scope_is_a_usage_error(coordinator: FakeCoordinator, run: Run, 
     assert coordinator.told == []
 
 
-@pytest.mark.parametrize("args", [("nothing",), ("scale", "0"), ("scale",), ("lag", "-o", "xml")])
+@pytest.mark.parametrize(
+    "args", [("nothing",), ("scale", "0"), ("scale",), ("scale", "2", "--auto"), ("lag", "-o", "xml")]
+)
 def test_usage_errors_end_with_2(run: Run, args: tuple[str, ...]) -> None:
     """As in every command line."""
     assert run(*args).exit_code == 2

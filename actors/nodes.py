@@ -1,0 +1,73 @@
+"""Ray's nodes behind ``NodesPort``: which are going away, where there is room, and asking the autoscaler for more.
+
+Ray has no public way to ask for the first two: its state accessor is what its own tools use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ray._private.state import state
+from ray.exceptions import RaySystemError
+
+from actors.ports import Nodes
+from mirror_ray.model.errors import MirrorError
+
+_T = TypeVar("_T")
+_Resources = Mapping[str, Mapping[str, float]]
+#: Ray counts resources in ten-thousandths.
+_GRAIN = 1e-4
+
+
+class RayNodes:
+    """The Ray that this process is connected to."""
+
+    async def look(self, cpus: float) -> Nodes:
+        """See ``NodesPort``. What Ray says of free CPUs may be a second old."""
+        return await _ask(lambda: _look(cpus))
+
+    async def ask_for(self, replicators: int, cpus: float) -> None:
+        """See ``NodesPort``.
+
+        Ray fits a request into whole nodes, as if nothing ran there: so what is in use is asked for along with it. The
+        request is the only one of the cluster and stays until it is withdrawn. Without an autoscaler nobody reads it.
+        """
+        await _ask(lambda: _request(replicators, cpus))
+
+
+async def _ask(act: Callable[[], _T]) -> _T:
+    try:
+        return await asyncio.to_thread(act)
+    except (RaySystemError, RuntimeError, OSError) as error:
+        raise MirrorError(f"Ray does not say which nodes there are: {error}") from error
+
+
+def _look(cpus: float) -> Nodes:
+    leaving = frozenset(state.get_draining_nodes())
+    if cpus == 0:
+        return Nodes(leaving=leaving, room=sys.maxsize)
+    room = sum(math.floor((free + _GRAIN) / cpus) for node, free in _free_cpus().items() if node not in leaving)
+    return Nodes(leaving=leaving, room=room)
+
+
+def _request(replicators: int, cpus: float) -> None:
+    from ray.autoscaler.sdk import request_resources
+
+    bundles: list[dict[str, Any]] = []
+    if replicators and cpus:
+        free = _free_cpus()
+        used = [total - free.get(node, 0.0) for node, total in _cpus(state.total_resources_per_node()).items()]
+        bundles = [{"CPU": each} for each in (*used, *[cpus] * replicators) if each > _GRAIN]
+    request_resources(bundles=bundles)
+
+
+def _free_cpus() -> dict[str, float]:
+    return _cpus(state.available_resources_per_node())  # type: ignore[no-untyped-call]
+
+
+def _cpus(resources: _Resources) -> dict[str, float]:
+    return {node: each.get("CPU", 0.0) for node, each in resources.items()}

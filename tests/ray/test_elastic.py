@@ -1,0 +1,68 @@
+"""Replicators that follow load and nodes, on a Ray of several nodes, while records keep coming."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from ray.cluster_utils import Cluster
+
+from actors.spawn import start_system
+from mirror_ray.config.operating import ElasticSettings
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.nodes import add_node, announce_end, several_nodes
+from tests.support.scene import PARTITIONS, Scene, open_scene
+from tests.support.waiting import wait_until
+
+#: A thousand records a second are far above 3 % of a core.
+_LIVELY = ElasticSettings(max_replicators=2, target_cpu=0.03, scale_out_after_s=1.5, scale_in_after_s=4.0)
+#: Two idle replicators are far below a whole one.
+_CALM = _LIVELY.model_copy(update={"target_cpu": 1.0})
+
+
+@pytest.fixture
+def nodes() -> Iterator[Cluster]:
+    """One node with room for one replicator."""
+    with several_nodes(1) as cluster:
+        yield cluster
+
+
+def _handed_out(scene: Scene) -> list[str]:
+    """The partitions that were handed out after the first time, each as often as it was."""
+    texts = [each.text.partition("assigned ") for each in scene.mirror.events(500)]
+    return [name for _, _, names in [each for each in texts if each[1]][1:] for name in names.split(", ")]
+
+
+def test_replicators_follow_load_and_nodes(clusters: Clusters, make_topic: TopicMaker, nodes: Cluster) -> None:
+    """Out to a node that is added, off one that is going away, on without one that is lost, in when all is quiet.
+
+    What does not have to move never does, each record arrives once, and the event log says why.
+    """
+    system = f"test-{uuid.uuid4().hex[:6]}"
+    with open_scene(system, *clusters, make_topic, elastic=_LIVELY, replicator_cpus=1.0) as scene:
+        scene.spread_over(1)
+        scene.event("no node has 1 CPU free")
+        leaving = add_node(nodes)
+        scene.spread_over(2)
+        scene.event("scale from 1 to 2 replicators: ")
+        first, second = (each.id for each in scene.mirror.replicators)
+        stayed = scene.owned_by(first)
+        lost = add_node(nodes)
+        announce_end(leaving)
+        scene.event("its node is going away")
+        wait_until(lambda: second not in {each.id for each in scene.mirror.replicators}, 30, "it has been left")
+        scene.spread_over(2)
+        nodes.remove_node(leaving)
+        assert not [each for each in scene.mirror.events(500) if each.level == "error"], scene.log()
+        nodes.remove_node(lost, allow_graceful=False)
+        wait_until(lambda: scene.owned_by(first) == set(range(PARTITIONS)), 30, "all with the one that is left")
+        add_node(nodes)
+        scene.spread_over(2)
+        scene.production.stop()
+        start_system(scene.settings.model_copy(update={"elastic": _CALM}), name=system)
+        scene.event("scale from 2 to 1 replicators: fewer do")
+        wait_until(lambda: len(scene.mirror.replicators) == 1, 30, "one replicator")
+        scene.ends_equal()
+        assert not {f"{scene.topic}-{each}" for each in stayed} & set(_handed_out(scene)), scene.log()
+        scene.mirror.down(10.0)
