@@ -21,6 +21,7 @@ from actors.backfills import Backfills
 from actors.claims import Claims
 from actors.fingerprint import fingerprint
 from actors.flow import FlowController
+from actors.gateway_watch import GatewayWatch
 from actors.groups import GroupWatch
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
@@ -28,6 +29,7 @@ from actors.ports import (
     Anywhere,
     CheckpointPort,
     FlowPortFactory,
+    GatewayPort,
     HeartbeatPort,
     MemoryPort,
     NodesPort,
@@ -84,6 +86,7 @@ class Outside:
     topic_port: Callable[[MirrorSettings, FlowSettings], TopicPort]
     heartbeat: Callable[[MirrorSettings], HeartbeatPort]
     checkpoint: Callable[[MirrorSettings], CheckpointPort]
+    gateway: Callable[[MirrorSettings], GatewayPort]
     memory: MemoryPort
     node: str
     nodes: NodesPort = field(default_factory=Anywhere)
@@ -126,6 +129,7 @@ class Coordinator:
         self._heartbeat: HeartbeatPort | None = None
         self._heartbeat_ages: dict[str, float | None] = {}
         self._groups = GroupWatch(outside.checkpoint, self._emit)
+        self._gateway = GatewayWatch(outside.gateway, self._emit)
         self._looked_s = outside.clock()
         self._picture: Picture | None = None
         self._pictured_s = 0.0
@@ -168,12 +172,8 @@ class Coordinator:
         async with self._apply_lock:
             if self._tasks:
                 return
-            loops = (
-                self._loop(),
-                self._scaling.watch(),
-                self._watch_heartbeat(),
-                self._groups.watch(self._until_settled()),
-            )
+            loops = [self._loop(), self._scaling.watch(), self._watch_heartbeat()]
+            loops += [each.watch(self._until_settled()) for each in (self._groups, self._gateway)]
             self._tasks = [asyncio.create_task(each) for each in loops]
             blob = await self._outside.memory.load()
             if blob is not None:
@@ -212,6 +212,7 @@ class Coordinator:
         if self.settings != settings:
             self._heartbeat = self._outside.heartbeat(settings)
             self._groups.configure(settings)
+            await self._gateway.configure(settings)
         self.settings = settings
         self._wake.set()
 
@@ -371,7 +372,7 @@ class Coordinator:
             started_ms=self._started_ms,
             now_ms=self._outside.wall_ms(),
         )
-        return replace(system, problems=problems)
+        return replace(system, problems=problems, gateway=self._gateway.address)
 
     async def picture(self) -> Picture:
         """All that can be seen, routes of flows too; at most a second old, whoever asks."""
@@ -536,7 +537,7 @@ class Coordinator:
         if not drained:
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
         heartbeat, self.settings, self._heartbeat = self._heartbeat, None, None
-        stopping = [self._pool.shut_down(_END_S), self._groups.stop(), self._scaling.stop()]
+        stopping = [self._pool.shut_down(_END_S), self._groups.stop(), self._gateway.stop(), self._scaling.stop()]
         stopping += [heartbeat.stop()] if heartbeat is not None else []
         await _within(2 * _END_S, asyncio.gather(*stopping))
         return drained

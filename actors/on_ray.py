@@ -65,6 +65,7 @@ class Coordinator(_Actor):
         from actors.checkpoint_handles import RayCheckpoint
         from actors.coordinator import Coordinator, Outside
         from actors.flow_port import KafkaFlowPort
+        from actors.gateway_handle import RayGateway
         from actors.handles import RayHeartbeat, RayMemory, RaySpawner
         from actors.nodes import RayNodes
         from mirror_ray.topics.port import KafkaTopicPort
@@ -75,6 +76,7 @@ class Coordinator(_Actor):
             topic_port=KafkaTopicPort,
             heartbeat=lambda settings: RayHeartbeat(name, settings),
             checkpoint=lambda settings: RayCheckpoint(name, settings),
+            gateway=lambda settings: RayGateway(name, settings),
             memory=RayMemory(name),
             node=_node(),
             nodes=RayNodes(),
@@ -111,6 +113,19 @@ class Checkpoint(_Actor):
         from actors.checkpoint import Checkpoint
 
         self._actor = Checkpoint(number)
+
+
+@_passes_on("configure", "stop")
+class Gateway(_Actor):
+    """``actors.gateway.Gateway`` with Ray plugged in."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: the system's."""
+        from actors.gateway import Gateway
+        from actors.gateway_handle import RaySystem
+        from actors.ray_metrics import RayMetrics
+
+        self._actor = Gateway(RaySystem(name), on_picture=RayMetrics().show)
 
 
 class Heartbeat(_Actor):

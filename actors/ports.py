@@ -274,6 +274,18 @@ class HeartbeatPort(Protocol):
         ...
 
 
+class GatewayPort(Protocol):
+    """The gateway actor."""
+
+    async def address(self) -> str:
+        """Where it serves; brings it up where it is not. Raises a MirrorError: it has ended, or can't listen there."""
+        ...
+
+    async def stop(self) -> None:
+        """End the process."""
+        ...
+
+
 class CheckpointPort(Protocol):
     """The checkpoint actors, as one. A MirrorError of any method: one of them has ended, and is started again."""
 

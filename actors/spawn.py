@@ -11,15 +11,17 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.fingerprint import fingerprint
-from actors.on_ray import Checkpoint, Coordinator, Heartbeat, Replicator
+from actors.on_ray import Checkpoint, Coordinator, Gateway, Heartbeat, Replicator
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import (
     DEFAULT_NAME,
     NAMESPACE,
     checkpoint_name,
     coordinator_name,
+    gateway_name,
     heartbeat_name,
     replicator_name,
 )
@@ -73,6 +75,13 @@ def spawn_replicator(name: str, number: int, settings: MirrorSettings, mark: str
 def spawn_heartbeat(name: str, settings: MirrorSettings) -> ActorHandle[Any]:
     """Create the heartbeat emitter, or find it. The coordinator replaces it when it dies."""
     return _spawn(Heartbeat, settings, **_detached(heartbeat_name(name)), num_cpus=0, max_restarts=0)
+
+
+def spawn_gateway(name: str) -> ActorHandle[Any]:
+    """Create the gateway, or find it; where its coordinator is, if there is room. The coordinator replaces it."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    options = {**_detached(gateway_name(name)), "num_cpus": 0, "max_restarts": 0, "scheduling_strategy": here}
+    return _spawn(Gateway, name, **options)
 
 
 def spawn_checkpoint(name: str, number: int) -> ActorHandle[Any]:

@@ -18,6 +18,11 @@ def heartbeat_name(system: str) -> str:
     return f"{system}:heartbeat"
 
 
+def gateway_name(system: str) -> str:
+    """Ray actor name of the system's gateway."""
+    return f"{system}:gateway"
+
+
 def checkpoint_name(system: str, number: int) -> str:
     """Ray actor name of the system's checkpoint actor ``number``, from 0."""
     return f"{system}:checkpoint:{number}"
@@ -40,7 +45,7 @@ def checkpoint_number(system: str, actor_name: str) -> int | None:
 
 def is_actor_of(system: str, actor_name: str) -> bool:
     """Whether an actor name is one of this system's."""
-    return actor_name in (coordinator_name(system), heartbeat_name(system)) or (
+    return actor_name in (coordinator_name(system), heartbeat_name(system), gateway_name(system)) or (
         replicator_number(system, actor_name) is not None or checkpoint_number(system, actor_name) is not None
     )
 

@@ -214,6 +214,8 @@ class SystemStatus:
     coordinator_node: str
     #: Those that are under way.
     backfills: tuple[BackfillStatus, ...] = ()
+    #: Where the page is; None: it is off, or not up yet.
+    gateway: str | None = None
     #: What is wrong, the critical things first.
     problems: tuple[Problem, ...] = ()
     #: None: the number of replicators follows nothing.

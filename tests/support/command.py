@@ -75,6 +75,8 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 def mm2_file(path: Path, clusters: Sequence[DevCluster], *lines: str) -> str:
     """Write an ``mm2.properties`` for plain ``clusters`` with these further lines; returns its path."""
     told = [f"clusters = {', '.join(cluster.name for cluster in clusters)}"]
+    # The page costs a process, and is tried where it is the matter.
+    told.append("gateway.enabled = false")
     told += [f"{cluster.name}.bootstrap.servers = {cluster.bootstrap}" for cluster in clusters]
     path.write_text("\n".join([*told, *lines, ""]))
     return str(path)

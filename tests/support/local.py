@@ -53,7 +53,11 @@ class LocalSpawner:
 
 
 class Silence:
-    """Neither heartbeats nor a memory of settings."""
+    """Neither heartbeats, nor a page, nor a memory of settings."""
+
+    async def address(self) -> str:
+        """See ``GatewayPort``."""
+        return ""
 
     async def ages_s(self) -> Mapping[str, float | None]:
         """See ``HeartbeatPort``."""
@@ -119,6 +123,7 @@ class LocalSystem:
                 topic_port=KafkaTopicPort,
                 heartbeat=lambda _settings: Silence(),
                 checkpoint=LocalCheckpoint if groups else lambda _settings: NoCheckpoint(),
+                gateway=lambda _settings: Silence(),
                 memory=Silence(),
                 node="here",
                 timing=Timing(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
+from mirror_ray.config.operating import GatewaySettings
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
 from mirror_ray.config.transforms import with_routes
 from mirror_ray.devcluster import DevCluster
@@ -21,9 +22,13 @@ def settings_of(
     *flows: str,
     topics: str | TopicSettings,
     replicators: int = 1,
+    gateway: bool = False,
     **flow_settings: Any,
 ) -> MirrorSettings:
-    """Settings for plain clusters: each of ``flows`` (``A->B``) with these topics alone, found within a second."""
+    """Settings for plain clusters: each of ``flows`` (``A->B``) with these topics alone, found within a second.
+
+    ``gateway``: the page is served too, which costs a process.
+    """
     if isinstance(topics, str):
         topics = TopicSettings(include=(topics,), refresh_interval_s=1.0)
     return MirrorSettings(
@@ -44,6 +49,7 @@ def settings_of(
         ),
         replicators=replicators,
         replicator_cpus=0.5,
+        gateway=GatewaySettings(enabled=gateway),
     )
 
 

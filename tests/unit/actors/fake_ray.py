@@ -203,6 +203,19 @@ class FakeHeartbeat:
         self.log.append("stop heartbeat")
 
 
+class FakeGateway:
+    """Serves nothing, at an address."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    async def address(self) -> str:
+        return "http://127.0.0.1:8484"
+
+    async def stop(self) -> None:
+        self.log.append("stop gateway")
+
+
 class FakeCheckpoint:
     """Carries nothing."""
 

@@ -12,7 +12,7 @@ from actors.ports import Timing
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.model.names import FlowName, FlowPartition
 from tests.unit.actors.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
-from tests.unit.actors.fake_ray import FakeCheckpoint, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
+from tests.unit.actors.fake_ray import FakeCheckpoint, FakeGateway, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
 
 FLOW = FlowName("A", "B")
 #: Shorter than settings allow.
@@ -64,6 +64,7 @@ class World:
                 topic_port=lambda settings, flow: self.topics,
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
                 checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
+                gateway=lambda settings: FakeGateway(self.kafka.log),
                 memory=self.memory,
                 node="here",
                 nodes=self.nodes,

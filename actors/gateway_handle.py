@@ -1,0 +1,98 @@
+"""The gateway and its coordinator behind Ray: each finds the other by name."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import ray
+from ray.actor import ActorHandle
+
+from actors import spawn
+from actors.handles import call
+from actors.ports import ReplicatorGoneError
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, gateway_name
+from mirror_ray.model.errors import MirrorError, NoAnswerError, NotRunningError
+from mirror_ray.observe.groups import GroupStatus
+from mirror_ray.observe.picture import Picture
+
+_ANSWER_S: Final = 5.0
+_ACT_S: Final = 30.0
+
+
+class RayGateway:
+    """The gateway actor, brought up when it is first asked, and again when it has died."""
+
+    def __init__(self, name: str, settings: MirrorSettings) -> None:
+        """``name``: the system's."""
+        self._name = name
+        self._settings = settings.gateway
+        self._handle: ActorHandle[Any] | None = None
+
+    async def address(self) -> str:
+        """See ``GatewayPort``."""
+        try:
+            if self._handle is None:
+                self._handle = await asyncio.to_thread(spawn.spawn_gateway, self._name)
+            address: str = await call(self._handle.configure.remote(self._settings))
+        except ReplicatorGoneError:
+            self._handle = None
+            raise
+        return address
+
+    async def stop(self) -> None:
+        """See ``GatewayPort``."""
+        with contextlib.suppress(ValueError, TimeoutError, MirrorError):
+            handle: ActorHandle[Any] = await asyncio.to_thread(
+                ray.get_actor, gateway_name(self._name), namespace=NAMESPACE
+            )
+            await asyncio.wait_for(call(handle.stop.remote()), _ANSWER_S)
+            await asyncio.to_thread(ray.kill, handle)
+
+
+class RaySystem:
+    """The coordinator as a ``System``."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: the system's."""
+        self._name = name
+        self._handle: ActorHandle[Any] | None = None
+
+    async def picture(self) -> Picture:
+        """See ``System``."""
+        picture: Picture = await self._ask("picture", within_s=_ANSWER_S)
+        return picture
+
+    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
+        """See ``System``."""
+        groups: Sequence[GroupStatus] = await self._ask("groups", flow, within_s=_ACT_S)
+        return groups
+
+    async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:
+        """See ``System``."""
+        await self._ask("pause", flow, topic, partition, within_s=_ACT_S)
+
+    async def resume(self, flow: str, topic: str | None, partition: int | None) -> None:
+        """See ``System``."""
+        await self._ask("resume", flow, topic, partition, within_s=_ACT_S)
+
+    async def scale(self, replicators: int) -> None:
+        """See ``System``."""
+        await self._ask("scale", replicators, within_s=_ACT_S)
+
+    async def _ask(self, method: str, *args: object, within_s: float) -> Any:
+        try:
+            if self._handle is None:
+                self._handle = await asyncio.to_thread(ray.get_actor, coordinator_name(self._name), namespace=NAMESPACE)
+            return await asyncio.wait_for(call(getattr(self._handle, method).remote(*args)), within_s)
+        except ValueError:
+            raise NotRunningError(f"{self._name} has no coordinator: mirror-ray up CONFIG") from None
+        except TimeoutError:
+            self._handle = None
+            raise NoAnswerError(f"the coordinator of {self._name} did not answer within {within_s:g} s") from None
+        except ReplicatorGoneError:
+            self._handle = None
+            raise

@@ -1,0 +1,54 @@
+"""How lag and rates went, for charts: a point every few seconds, for an hour. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror_ray.observe.picture import Picture
+
+EVERY_MS: Final = 5_000
+_KEPT: Final = 720
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One flow at one time; what was not known is None."""
+
+    time_ms: int
+    lag_records: int | None
+    lag_seconds: float | None
+    records_per_s: float
+    bytes_per_s: float
+
+
+class History:
+    """The last hour of every flow."""
+
+    def __init__(self) -> None:
+        self._points: dict[str, deque[Point]] = {}
+        self._last_ms = 0
+
+    def add(self, picture: Picture) -> None:
+        """Take a point of each flow, unless the last one was a moment ago. Flows that are gone are forgotten."""
+        if picture.time_ms - self._last_ms < EVERY_MS - EVERY_MS // 10:
+            return
+        self._last_ms = picture.time_ms
+        for flow in picture.system.flows:
+            self._points.setdefault(flow.flow, deque(maxlen=_KEPT)).append(
+                Point(
+                    time_ms=picture.time_ms,
+                    lag_records=flow.lag_records,
+                    lag_seconds=flow.lag_seconds,
+                    records_per_s=flow.records_per_s,
+                    bytes_per_s=flow.bytes_per_s,
+                )
+            )
+        for gone in self._points.keys() - {flow.flow for flow in picture.system.flows}:
+            del self._points[gone]
+
+    def of(self, flow: str | None) -> Mapping[str, Sequence[Point]]:
+        """One flow's points or all flows', oldest first."""
+        return {name: tuple(points) for name, points in self._points.items() if flow in (None, name)}

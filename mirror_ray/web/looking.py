@@ -1,0 +1,129 @@
+"""What can be read: the JSON of every view, what Prometheus scrapes, and whether we are well."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
+
+from aiohttp import web
+
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.observe.exposition import CONTENT_TYPE, exposition
+from mirror_ray.observe.picture import Picture
+from mirror_ray.web.guard import refuse
+from mirror_ray.web.jsonable import dumps
+from mirror_ray.web.port import System
+from mirror_ray.web.watch import Watch
+
+_T = TypeVar("_T")
+_View = Callable[[Picture, web.Request], object]
+
+#: A picture this old is good enough for a question.
+_FRESH_S: Final = 1.0
+_EVENTS: Final = 200
+#: Rows of one answer, unless it is asked for others.
+_ROWS: Final = 10_000
+
+
+def routes(watch: Watch, system: System, *, version: str, most_partitions: int) -> list[web.RouteDef]:
+    """Everything that only looks."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        await watch.refresh(_FRESH_S)
+        seen = watch.seen()
+        text = exposition(seen.picture, version=version, up=seen.up, age_s=seen.age_s, most_partitions=most_partitions)
+        answer = web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+        answer.enable_compression()
+        return answer
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.json_response({"ok": True})
+
+    async def readyz(_: web.Request) -> web.Response:
+        seen = watch.seen()
+        return web.json_response({"coordinator": seen.up, "age_seconds": seen.age_s}, status=200 if seen.up else 503)
+
+    async def groups(request: web.Request) -> web.Response:
+        try:
+            return _json(await system.groups(request.query.get("flow")))
+        except MirrorError as error:
+            return refuse(503, str(error))
+
+    async def history(request: web.Request) -> web.Response:
+        return _json(watch.history.of(request.query.get("flow")))
+
+    return [
+        web.get("/metrics", metrics),
+        web.get("/healthz", healthz),
+        web.get("/readyz", readyz),
+        web.get("/api/v1/groups", groups),
+        web.get("/api/v1/history", history),
+        *(web.get(f"/api/v1/{name}", _shown(watch, view)) for name, view in _VIEWS.items()),
+    ]
+
+
+def _shown(watch: Watch, view: _View) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handler(request: web.Request) -> web.Response:
+        await watch.refresh(_FRESH_S)
+        seen = watch.seen()
+        if seen.picture is None:
+            return refuse(503, "the coordinator has not answered yet: mirror-ray status says whether it runs")
+        try:
+            answer = _json(view(seen.picture, request))
+        except ValueError as error:
+            return refuse(400, str(error))
+        answer.headers["Mirror-Ray-Age"] = f"{seen.age_s:.1f}"
+        return answer
+
+    return handler
+
+
+def _topics(picture: Picture, request: web.Request) -> object:
+    return _rows(request, _of_flow(request, picture.topics, lambda each: each.flow))
+
+
+def _partitions(picture: Picture, request: web.Request) -> object:
+    topic = request.query.get("topic")
+    there = _of_flow(request, picture.partitions, lambda each: each.flow)
+    return _rows(request, [each for each in there if topic in (None, each.topic)])
+
+
+def _events(picture: Picture, request: web.Request) -> object:
+    return picture.events[-_number(request, "limit", _EVENTS) :]
+
+
+def _gaps(picture: Picture, request: web.Request) -> object:
+    return _of_flow(request, picture.gaps, lambda each: each.flow)
+
+
+_VIEWS: Final[dict[str, _View]] = {
+    "status": lambda picture, _: picture.system,
+    "topics": _topics,
+    "partitions": _partitions,
+    "events": _events,
+    "gaps": _gaps,
+    "problems": lambda picture, _: picture.problems,
+    "replicators": lambda picture, _: picture.system.replicators,
+}
+
+
+def _of_flow(request: web.Request, values: Iterable[_T], flow_of: Callable[[_T], str]) -> list[_T]:
+    flow = request.query.get("flow")
+    return [each for each in values if flow in (None, flow_of(each))]
+
+
+def _rows(request: web.Request, values: list[_T]) -> list[_T]:
+    return values[: _number(request, "limit", _ROWS)]
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name}={text!r} is not a number above 0")
+    return int(text)
+
+
+def _json(value: object) -> web.Response:
+    answer = web.Response(text=dumps(value), content_type="application/json")
+    answer.enable_compression()
+    return answer

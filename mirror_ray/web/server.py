@@ -1,0 +1,74 @@
+"""The HTTP server of a gateway."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from ipaddress import ip_address
+
+from aiohttp import web
+
+from mirror_ray import __version__
+from mirror_ray.config.operating import GATEWAY_PORT, GatewaySettings
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.web import acting, looking
+from mirror_ray.web.guard import guard
+from mirror_ray.web.port import System
+from mirror_ray.web.streaming import stream
+from mirror_ray.web.watch import Watch
+
+
+def application(watch: Watch, system: System, settings: GatewaySettings) -> web.Application:
+    """Every address that is served."""
+    app = web.Application(middlewares=[guard(loopback=_is_loopback(settings.host))])
+    token = settings.token.get_secret_value() if settings.token is not None else None
+    app.add_routes(looking.routes(watch, system, version=__version__, most_partitions=settings.metrics_partitions))
+    app.add_routes(acting.routes(system, token))
+    app.add_routes([web.get("/api/v1/stream", stream(watch))])
+    return app
+
+
+@contextlib.asynccontextmanager
+async def serving(app: web.Application, settings: GatewaySettings) -> AsyncIterator[str]:
+    """Serve, and give the address as others reach it: ``http://host:port``.
+
+    Raises:
+        ConfigError: The port that the configuration names can't be had, or the host is none of ours.
+    """
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        listening = _listen(settings)
+        await web.SockSite(runner, listening).start()
+        yield f"http://{_name(settings.host)}:{listening.getsockname()[1]}"
+    finally:
+        await runner.cleanup()
+
+
+def _listen(settings: GatewaySettings) -> socket.socket:
+    ports = (GATEWAY_PORT, 0) if settings.port is None else (settings.port,)
+    for port in ports:
+        try:
+            return socket.create_server((settings.host, port), family=_family(settings.host))
+        except OSError as error:
+            if port == ports[-1]:
+                what = f"the gateway can't listen on {settings.host}:{port}: {error.strerror or error}"
+                raise ConfigError(f"{what}; change gateway.host or gateway.port") from error
+    raise AssertionError("a port is tried")
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _name(host: str) -> str:
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - said, not listened on
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"

@@ -1,0 +1,76 @@
+"""The page's server beside a real system: what it shows, and what it outlives."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+from mirror_ray.mirror import Mirror
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.kafka import produce, sample_messages
+from tests.support.systems import run, settings_of
+from tests.support.waiting import wait_until
+
+_NAME = "gateway-test"
+
+
+def _get(url: str, path: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url + path, timeout=10) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        return bytes(error.read())
+
+
+def _metric(url: str, name: str) -> list[float]:
+    families = text_string_to_metric_families(_get(url, "/metrics").decode())
+    return [sample.value for family in families for sample in family.samples if sample.name == name]
+
+
+def _address(mirror: Mirror) -> str:
+    found = wait_until(lambda: mirror.status().gateway, 30, "the gateway is up")
+    assert found is not None
+    return found
+
+
+def _gateway_pid(url: str) -> int:
+    port = int(url.rpartition(":")[2])
+    listening = (each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
+    return next(each.pid for each in listening if each.laddr[1] == port and each.pid is not None)
+
+
+def _serves(mirror: Mirror) -> bool:
+    url = mirror.status().gateway
+    try:
+        return url is not None and _metric(url, "mirror_ray_coordinator_up") == [1.0]
+    except OSError:
+        return False
+
+
+def test_it_shows_a_system_and_outlives_its_coordinator(
+    clusters: Clusters, make_topic: TopicMaker, system: str
+) -> None:
+    """Metrics and JSON of a real system; the last of them while nobody answers; a new gateway where one was killed."""
+    topic = make_topic(clusters.a, 3)
+    produce(clusters.a.confluent_config(), topic, sample_messages(300, partitions=3))
+    mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic, gateway=True))
+    url = _address(mirror)
+    wait_until(lambda: _metric(url, "mirror_ray_topic_records_total") == [300.0], 20, "all is counted")
+    wait_until(lambda: _metric(url, "mirror_ray_flow_lag_records") == [0.0], 20, "nothing is left to copy")
+    assert _metric(url, "mirror_ray_replication_latency_seconds_count") == [300.0]
+    assert json.loads(_get(url, "/api/v1/topics"))[0]["topic"] == topic
+    coordinator = psutil.Process(mirror.status().coordinator_pid)
+    coordinator.suspend()
+    wait_until(lambda: _metric(url, "mirror_ray_coordinator_up") == [0.0], 30, "its absence is seen")
+    assert json.loads(_get(url, "/api/v1/problems"))[0]["kind"] == "coordinator_absent"
+    assert _metric(url, "mirror_ray_flow_lag_records") == [0.0]
+    coordinator.kill()
+    wait_until(lambda: _metric(url, "mirror_ray_coordinator_up") == [1.0], 40, "the next one is heard")
+    os.kill(_gateway_pid(url), signal.SIGKILL)
+    wait_until(lambda: _serves(mirror), 40, "another gateway serves")

@@ -1,0 +1,93 @@
+"""A system that answers from memory, behind a real HTTP server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from pydantic import SecretStr
+
+from mirror_ray.config.operating import GatewaySettings
+from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.observe.groups import GroupStatus
+from mirror_ray.observe.picture import Picture
+from mirror_ray.web.server import application, serving
+from mirror_ray.web.watch import Watch
+from tests.unit.observe.values import picture
+
+TOKEN = "s3cret"
+
+
+@dataclass
+class FakeSystem:
+    """Shows ``seen``; remembers what it was told."""
+
+    seen: Picture = field(default_factory=picture)
+    absent: bool = False
+    asked: int = 0
+    told: list[tuple[Any, ...]] = field(default_factory=list)
+
+    async def picture(self) -> Picture:
+        self.asked += 1
+        if self.absent:
+            raise MirrorError("nobody answers")
+        return self.seen
+
+    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
+        return ()
+
+    async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:
+        self.told.append(("pause", flow, topic, partition))
+
+    async def resume(self, flow: str, topic: str | None, partition: int | None) -> None:
+        self.told.append(("resume", flow, topic, partition))
+
+    async def scale(self, replicators: int) -> None:
+        if replicators < 1:
+            raise ConfigError("scale needs at least one replicator")
+        self.told.append(("scale", replicators))
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Site:
+    """A server under test."""
+
+    system: FakeSystem
+    watch: Watch
+    clock: Clock
+    url: str
+    session: aiohttp.ClientSession
+
+    async def get(self, path: str, **options: Any) -> tuple[int, Any]:
+        """Status and JSON of an address."""
+        async with self.session.get(self.url + path, **options) as answer:
+            return answer.status, await answer.json()
+
+    async def act(self, path: str, body: Any, token: str | None = TOKEN, **options: Any) -> tuple[int, Any]:
+        """The same of an act."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        async with self.session.post(self.url + path, json=body, headers=headers, **options) as answer:
+            return answer.status, await answer.json()
+
+
+@contextlib.asynccontextmanager
+async def site(token: str | None = TOKEN) -> AsyncIterator[Site]:
+    """A server on a port of its own."""
+    system, clock = FakeSystem(), Clock()
+    watch = Watch(system, clock=clock, on_picture=lambda _: None)
+    settings = GatewaySettings(port=0, token=SecretStr(token) if token is not None else None)
+    async with serving(application(watch, system, settings), settings) as url, aiohttp.ClientSession() as session:
+        yield Site(system, watch, clock, url, session)
