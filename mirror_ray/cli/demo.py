@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -60,7 +61,8 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None) -> None:
     say("starting Ray and the flows A->B and B->A ...")
     system, _ = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False))
     stack.callback(_end, system, traffic)
-    hints = _hints(clusters, config, name)
+    token = settings.gateway.token
+    hints = _hints(clusters, config, name, token.get_secret_value() if token is not None else "")
     console = out()
     if not console.is_terminal:
         console.print(hints, soft_wrap=True)
@@ -93,7 +95,8 @@ def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
     from mirror_ray.config.load import load_settings
     from mirror_ray.devcluster.clusters import mm2_properties
 
-    config.write_text(mm2_properties(clusters))
+    # Whoever has it may pause, resume and scale from the page.
+    config.write_text(f"{mm2_properties(clusters)}gateway.token = {secrets.token_urlsafe(12)}\n")
     return load_settings(config).settings
 
 
@@ -150,11 +153,12 @@ def _catch_up(system: Mirror, traffic: Sequence[Traffic]) -> None:
         say("not caught up yet; the next `up` would go on from here", "yellow")
 
 
-def _hints(clusters: Sequence[DevCluster], config: Path, name: str) -> str:
+def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) -> str:
     option = "" if name == DEFAULT_NAME else f" --name {name}"
     lines = [f"cluster {cluster.name}: {cluster.bootstrap}" for cluster in clusters]
     lines += [
         f"configuration: {config}",
+        f"token to pause, resume and scale from the page: {token}",
         "",
         "try next, in another shell:",
         f"  mirror-ray status{option}",

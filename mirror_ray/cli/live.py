@@ -36,6 +36,7 @@ class LiveView:
         self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
         self._printed: dict[str, tuple[float, str]] = {}
         self._problems: set[str] = set()
+        self._gateway: str | None = None
 
     def __enter__(self) -> Self:
         if self._live:
@@ -70,6 +71,8 @@ class LiveView:
                 style="dim",
             ),
         ]
+        if status.gateway is not None:
+            parts.append(Text(f"page and metrics: {status.gateway}", style="dim"))
         parts += [Text(line, style="red") for line in status_lines(status)]
         if self._tail:
             parts.append(self._tail())
@@ -84,6 +87,9 @@ class LiveView:
                 self._printed[flow.flow] = (now_s, flow.state)
                 line = flow_line(flow, etas[flow.flow])
                 self._console.print(f"{line}  replicators {running}/{status.desired_replicators}", soft_wrap=True)
+        if status.gateway is not None and status.gateway != self._gateway:
+            self._console.print(f"page and metrics: {status.gateway}", soft_wrap=True)
+            self._gateway = status.gateway
         problems = set(status_lines(status))
         for problem in sorted(problems - self._problems):
             self._console.print(problem, soft_wrap=True)

@@ -141,6 +141,8 @@ def print_status(status: SystemStatus) -> None:
     )
     if status.elastic is not None and status.elastic.why:
         console.print(f"replicators by load: {status.elastic.why}", style="dim", soft_wrap=True)
+    if status.gateway is not None:
+        console.print(f"page and metrics: {status.gateway}", soft_wrap=True)
     console.print()
     console.print(table(columns.rows(status.flows), columns.FLOWS))
     console.print()

@@ -42,7 +42,7 @@ def _address(mirror: Mirror) -> str:
 def _gateway_pid(url: str) -> int:
     port = int(url.rpartition(":")[2])
     listening = (each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
-    return next(each.pid for each in listening if each.laddr[1] == port and each.pid is not None)
+    return next(each.pid for each in listening if tuple(each.laddr)[1:] == (port,) and each.pid is not None)
 
 
 def _serves(mirror: Mirror) -> bool:
