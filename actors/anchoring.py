@@ -93,6 +93,8 @@ class Anchoring:
         Returns:
             Whether a topic waits for another flow to do the same.
         """
+        records = self._ledger.by_topic()
+        self._claims.withdraw(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
         for topic, remote in selected.items():
             self._claims.join((target.cluster_id, remote), (self._name, topic))
         # Topics of this flow that share a remote topic know of each other by now.
@@ -104,7 +106,6 @@ class Anchoring:
             or (self._declared is not None and self._declared.fullmatch(remote))
             or self._both_sides_write(topic, remote)
         }
-        records = self._ledger.by_topic()
         alone = {
             TopicPartition(topic, number): record
             for topic in self._shared
@@ -125,6 +126,9 @@ class Anchoring:
             self._claims.shares(*ours, ready=topic in self._shared and topic not in left)
             waiting |= topic in self._shared and not self._claims.others_share(*ours)
         return waiting
+
+    def _nobody_has(self, topic: str, records: Mapping[str, Mapping[int, PartitionRecord]]) -> bool:
+        return all(self._free(self._of(TopicPartition(topic, number))) for number in records.get(topic, {}))
 
     async def anchor(self, remotes: Mapping[str, str], source: Cluster, target: Cluster) -> dict[str, str]:
         """Anchor the partitions of ``remotes`` (by source topic) that have no record.

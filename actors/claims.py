@@ -58,6 +58,12 @@ class Claims:
         """Whether ``writer`` may begin to write."""
         return all(ready for other, ready in self._writers.get(remote, {}).items() if other != writer)
 
+    def withdraw(self, flow: FlowName, left: Callable[[str], bool]) -> None:
+        """Topics of the flow that it has left are not written any more, for sure: nobody waits for them."""
+        for writers in self._writers.values():
+            for writer in [each for each in writers if each[0] == flow and left(each[1])]:
+                del writers[writer]
+
     def leave(self, flow: FlowName) -> None:
         """The flow has ended; whoever is left alone may go back to writing alone."""
         self.unsay(flow)

@@ -42,6 +42,7 @@ from actors.topic_sync import TopicSync
 from actors.view import SystemView
 from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordination.change import data_path
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
@@ -100,7 +101,10 @@ class Outside:
 class _Running:
     controller: FlowController
     topics: TopicSync
-    settings: tuple[object, ...]
+    syncing: asyncio.Task[None]
+    settings: FlowSettings
+    #: When this changes, the flow has to be begun anew.
+    path: tuple[object, ...] | None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
@@ -186,7 +190,8 @@ class Coordinator:
     async def apply(self, settings: MirrorSettings, replicators: int | None = None) -> None:
         """Start the flows of ``settings``, or update a running system to them.
 
-        Flows whose settings stay as they are never stop. ``replicators``: None keeps the number of a running system.
+        Only partitions that the difference touches stop (``coordination.change``). ``replicators``: None keeps the
+        number of a running system.
         """
         self._ending = False
         await self.begin()
@@ -196,11 +201,7 @@ class Coordinator:
 
     async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
         enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
-        gone = [
-            name
-            for name, running in self._running.items()
-            if name.configured not in enabled or running.settings != _flow_view(settings, enabled[name.live])
-        ]
+        gone = [name for name, running in self._running.items() if running.path != data_path(settings, name)]
         # By the transforms of before, which the replicators have until they are told others.
         await self._align(gone)
         self._pool.configure(settings, fingerprint(settings))
@@ -209,6 +210,8 @@ class Coordinator:
         for name, flow in enabled.items():
             if name not in self._running:
                 self._begin_flow(settings, flow)
+            elif self._running[name].settings != flow:
+                self._change_flow(settings, flow)
         if self.settings != settings:
             self._heartbeat = self._outside.heartbeat(settings)
             self._groups.configure(settings)
@@ -229,17 +232,27 @@ class Coordinator:
             wall_ms=self._outside.wall_ms,
             leader=self._flows[flow.name.live].ledger if flow.route is not None else None,
         )
-        topics = TopicSync(
-            controller, self._outside.topic_port(settings, flow), emit=self._emit, wall_ms=self._outside.wall_ms
-        )
-        loops = (controller.run(), controller.keep_flushing(), topics.run(self._until_settled()))
-        tasks = [asyncio.create_task(each) for each in loops]
-        # A backfill or a route begins anew when what it was derived from has changed.
-        self._running[flow.name] = _Running(
-            controller, topics, _flow_view(settings, settings.flow(flow.name.live)), tasks
-        )
+        topics, syncing = self._begin_topics(settings, flow, controller)
+        tasks = [asyncio.create_task(each) for each in (controller.run(), controller.keep_flushing())]
+        path = data_path(settings, flow.name)
+        self._running[flow.name] = _Running(controller, topics, syncing, flow, path, tasks)
         self._flows[flow.name] = controller
         self._emit("info", str(flow.name), "flow started")
+
+    def _change_flow(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        """Change what no copy depends on."""
+        running = self._running[flow.name]
+        running.settings = flow
+        running.controller.configure(flow)
+        running.syncing.cancel()
+        running.topics, running.syncing = self._begin_topics(settings, flow, running.controller)
+
+    def _begin_topics(
+        self, settings: MirrorSettings, flow: FlowSettings, controller: FlowController
+    ) -> tuple[TopicSync, asyncio.Task[None]]:
+        port = self._outside.topic_port(settings, flow)
+        topics = TopicSync(controller, flow, port, emit=self._emit, wall_ms=self._outside.wall_ms)
+        return topics, asyncio.create_task(topics.run(self._until_settled()))
 
     def _syncs(self) -> Mapping[FlowName, TopicSync]:
         return {name: running.topics for name, running in self._running.items()}
@@ -270,9 +283,10 @@ class Coordinator:
     async def _end_flow(self, name: FlowName) -> bool:
         """Take back what the flow's replicators have, persist the last anchors, and close; whether all of it worked."""
         running = self._running.pop(name)
-        for task in running.tasks:
+        tasks = [*running.tasks, running.syncing]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*running.tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         running.controller.retire()
         drained = await self._placement.give_up(self._pool, name)
         self._flows.pop(name, None)
@@ -559,10 +573,6 @@ async def _within(timeout_s: float, act: Awaitable[_T]) -> _T | None:
         _log.warning("while going down: %s", error)
         return None
     return task.result()
-
-
-def _flow_view(settings: MirrorSettings, flow: FlowSettings) -> tuple[object, ...]:
-    return flow, settings.lease_ms, settings.clusters[flow.name.source], settings.clusters[flow.name.target]
 
 
 def _scope(topic: str | None, partition: int | None) -> str:

@@ -91,6 +91,8 @@ class FlowController:
         #: Both clusters as they were when everything was settled, without anything left to try again.
         self._done: tuple[Cluster, Cluster] | None = None
         self._opened = False
+        #: What the next look at the clusters goes by.
+        self._coming = settings
         self._refused: str | None = None
 
     def wanted(self) -> dict[FlowPartition, Weight]:
@@ -209,6 +211,24 @@ class FlowController:
                 retry_s, asked = min(next_s, timing.retry_most_s), True
                 await asyncio.sleep(retry_s)
 
+    def configure(self, settings: FlowSettings) -> None:
+        """Select, name and repair by these settings from the next look on, which is at once.
+
+        ``settings`` differ from those of before in nothing that copying a partition depends on
+        (``coordination.change.data_path``): what stays selected is not touched.
+        """
+        self._coming = settings
+        self._look.set()
+
+    def _take_up(self) -> None:
+        """Between two looks, so that none goes by the one settings here and by the other there."""
+        if self.settings is not self._coming:
+            self.settings = self._coming
+            self._done = None
+            self.port.configure(self.settings)
+            self._names.configure(self.settings)
+            self.repairs.configure(self.settings)
+
     async def discover(self, *, asked: bool = True) -> bool:
         """Look at both clusters once and settle every topic.
 
@@ -222,6 +242,7 @@ class FlowController:
             # What it goes by is not known yet.
             return False
         try:
+            self._take_up()
             self.transformations.check()
             if not self._opened:
                 await self.ledger.open()

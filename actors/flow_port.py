@@ -53,15 +53,19 @@ class KafkaFlowPort:
         name = flow.name
         source, target = settings.clusters[name.source], settings.clusters[name.target]
         client_id = f"{name}|mirror-ray|coordinator"
-        self._flow = flow
-        self._rules = replication_rules(flow)
-        self._configs = config_filter(flow)
+        self.configure(flow)
         self._source = RawCluster(source, client_id)
         self._target = RawCluster(target, client_id)
         self._source_admin = ClusterAdmin(source, client_id)
         self._target_admin = ClusterAdmin(target, client_id)
         self._store = StateStore(target, state_topic(name.source, name.backfill, name.route), transactional_id(name))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
+
+    def configure(self, flow: FlowSettings) -> None:
+        """See ``FlowPort``."""
+        self._flow = flow
+        self._rules = replication_rules(flow)
+        self._configs = config_filter(flow)
 
     async def open(self) -> Mapping[str, Document]:
         """See ``FlowPort``. The raw connections come up meanwhile, and the flow's other topics are created."""

@@ -16,9 +16,13 @@ class NameBook:
     """One flow's names, beside those of the system's other flows."""
 
     def __init__(self, settings: FlowSettings, ledger: FlowLedger, claims: Claims) -> None:
-        self._rules = replication_rules(settings)
+        self.configure(settings)
         self._ledger = ledger
         self._claims = claims
+
+    def configure(self, settings: FlowSettings) -> None:
+        """Go by the names of these settings from now on."""
+        self._rules = replication_rules(settings)
 
     def unfit(self, selected: Mapping[str, str], target_id: str) -> dict[str, str]:
         """Why topics can't have the names that they would get, or fall together with others although nobody says so.
@@ -29,6 +33,7 @@ class NameBook:
             selected: The remote topics' names by source topic.
             target_id: The target cluster's id.
         """
+        self._claims.unsay(self._rules.flow)
         if not self._rules.all_names:
             return {}
         refused = {topic: why for topic in selected if (why := self._rules.name_refusal(topic)) is not None}
@@ -36,7 +41,6 @@ class NameBook:
         for claim in claims_of(self._rules, (topic for topic in selected if topic not in refused)):
             by_remote[claim.remote].append(claim)
         records = self._ledger.by_topic()
-        self._claims.unsay(self._rules.flow)
         for remote, claims in by_remote.items():
             why = conflict([*claims, *self._claims.said((target_id, remote), self._rules.flow)])
             if why is not None:

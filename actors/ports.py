@@ -115,6 +115,10 @@ class FlowPort(Protocol):
         """Both clusters with all their topics, fresh."""
         ...
 
+    def configure(self, flow: FlowSettings) -> None:
+        """Select and create topics by these settings from now on; its clusters stay."""
+        ...
+
     def select(self, source: Cluster) -> Mapping[str, str]:
         """The topics of the source that the flow copies, each with the name of its remote topic."""
         ...

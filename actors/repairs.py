@@ -56,6 +56,10 @@ class Repairs:
         #: Why carrying out fails at the moment.
         self._failing: dict[TopicPartition, str] = {}
 
+    def configure(self, settings: FlowSettings) -> None:
+        """Answer troubles by these settings' policies from now on."""
+        self._settings = settings
+
     # What is known.
 
     def holds_back(self, partition: TopicPartition) -> bool:

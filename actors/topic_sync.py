@@ -13,6 +13,7 @@ from typing import Final
 
 from actors.flow import FlowController
 from actors.ports import Emit
+from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.change import Change
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import acl_changes, flow_acls
@@ -36,15 +37,25 @@ class TopicSync:
     never deleted. An error here stays here, is told once, and the next round tries again.
     """
 
-    def __init__(self, flow: FlowController, port: TopicPort, *, emit: Emit, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        flow: FlowController,
+        settings: FlowSettings,
+        port: TopicPort,
+        *,
+        emit: Emit,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        """``settings``: what the rounds go by; the flow itself may not have taken them up yet."""
         self._flow = flow
+        self._settings = settings
         self._port = port
         self._emit = emit
         self._wall_ms = wall_ms
-        self._topics = flow.settings.topics
-        self._configs = config_filter(flow.settings)
-        self._rules = replication_rules(flow.settings)
-        self._acl_rules = acl_rules(flow.settings)
+        self._topics = settings.topics
+        self._configs = config_filter(settings)
+        self._rules = replication_rules(settings)
+        self._acl_rules = acl_rules(settings)
         #: What was told of each topic, or of a round as a whole, while it lasts.
         self._told: dict[str, str] = {}
 
@@ -127,7 +138,7 @@ class TopicSync:
             side = self._flow.name.source if source is None else self._flow.name.target
             self._tell("authorizer", f"cluster {side} has no authorizer: there are no ACLs to keep in step")
             return
-        groups = await carried_source_groups(self._port, self._flow.settings, source)
+        groups = await carried_source_groups(self._port, self._settings, source)
         wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)
         changes = acl_changes(wanted, target, self._flow.ledger.given_acls, self._acl_rules)
         if not changes:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import psutil
 
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.change import data_path
 from mirror_ray.copying.flow import FlowCopier
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
@@ -55,15 +56,15 @@ class CopyEngine:
         gc.set_threshold(_COLLECT_AFTER_OBJECTS)
 
     async def configure(self, settings: MirrorSettings) -> None:
-        """Work by other settings from now on; only flows whose settings changed are drained and begun anew."""
-        changed = [name for name in self._flows if _view(self._settings, name) != _view(settings, name)]
+        """Work by other settings from now on; only flows whose data path changed are drained and begun anew."""
+        changed = [name for name in self._flows if data_path(self._settings, name) != data_path(settings, name)]
         self._settings = settings
         for name in changed:
             flow = self._flows[name]
             copies = list(flow.copies)
             await self.release([copy.assignment.partition for copy in copies], _RECONFIGURE_DRAIN_S)
             await self._flows.pop(name).close()
-            if _view(settings, name) is not None:
+            if data_path(settings, name) is not None:
                 self.assign([replace(copy.assignment, anchor=copy.acknowledged) for copy in copies])
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
@@ -195,11 +196,3 @@ class CopyEngine:
 
     def _event(self, level: str, text: str) -> None:
         self._events.append((now_ms(), level, text))
-
-
-def _view(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:
-    """All that a flow's data path depends on; None when there is no such flow."""
-    flow = next((flow for flow in settings.flows if flow.name == name.configured), None)
-    if flow is None:
-        return None
-    return flow, settings.lease_ms, settings.clusters[name.source], settings.clusters[name.target]

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from actors.ports import Cluster, TargetLimits
-from mirror_ray.config.settings import BackfillSettings
+from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.change import Change
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, StateFencedError
+from mirror_ray.model.filters import TopicFilter
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.topics import ConfigValue
 from mirror_ray.topics.acl_sync import AclChanges
@@ -67,10 +68,12 @@ class FakeKafka:
 class FakeFlowPort:
     """A flow's Kafka. Remote topics are named ``<source>.<topic>``, or as ``naming`` says."""
 
-    def __init__(
-        self, kafka: FakeKafka, name: FlowName, naming: Callable[[str], str], backfill: BackfillSettings | None = None
-    ) -> None:
-        self.kafka, self.name, self.naming, self.backfill = kafka, name, naming, backfill
+    def __init__(self, kafka: FakeKafka, flow: FlowSettings, naming: Callable[[str], str]) -> None:
+        self.kafka, self.name, self.naming, self.backfill = kafka, flow.name, naming, flow.backfill
+        self.configure(flow)
+
+    def configure(self, flow: FlowSettings) -> None:
+        self.filter = TopicFilter(flow.topics.include, flow.topics.exclude)
 
     def _reach(self) -> None:
         for alias in (self.name.source, self.name.target):
@@ -90,7 +93,11 @@ class FakeFlowPort:
         if self.backfill is not None:
             return {self.backfill.topic: self.backfill.into} if self.backfill.topic in source.topics else {}
         self.kafka.selected += 1
-        return {topic: self.naming(topic) for topic in source.topics if "." not in topic}
+        return {
+            topic: self.naming(topic)
+            for topic in source.topics
+            if "." not in topic and self.filter.should_replicate_topic(topic)
+        }
 
     async def ensure_remote(
         self, wanted: Mapping[str, str], source: Cluster, target: Cluster

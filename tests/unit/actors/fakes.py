@@ -59,7 +59,7 @@ class World:
             Outside(
                 spawner=self.ray,
                 flow_port=lambda settings, flow: FakeFlowPort(
-                    self.kafka, flow.name, lambda topic: self.naming(flow.name, topic), flow.backfill
+                    self.kafka, flow, lambda topic: self.naming(flow.name, topic)
                 ),
                 topic_port=lambda settings, flow: self.topics,
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
