@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import ray
 from ray.cluster_utils import Cluster
 
 from actors.spawn import start_system
 from mirror_ray.config.operating import ElasticSettings
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.nodes import add_node, announce_end, several_nodes
+from tests.support.nodes import add_node, announce_end, autoscaled_nodes, several_nodes
 from tests.support.scene import PARTITIONS, Scene, open_scene
 from tests.support.waiting import wait_until
 
@@ -65,4 +67,32 @@ def test_replicators_follow_load_and_nodes(clusters: Clusters, make_topic: Topic
         wait_until(lambda: len(scene.mirror.replicators) == 1, 30, "one replicator")
         scene.ends_equal()
         assert not {f"{scene.topic}-{each}" for each in stayed} & set(_handed_out(scene)), scene.log()
+        scene.mirror.down(10.0)
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[None]:
+    """Nodes that Ray's autoscaler starts and ends."""
+    with autoscaled_nodes(tmp_path):
+        yield
+
+
+def _nodes_alive() -> int:
+    return sum(node["Alive"] for node in ray.nodes())  # type: ignore[no-untyped-call]
+
+
+def test_rays_autoscaler_brings_nodes_and_takes_them_back(
+    clusters: Clusters, make_topic: TopicMaker, cloud: None
+) -> None:
+    """What is asked for comes, a replicator takes the room, and when it has gone in again the node goes, too."""
+    system = f"test-{uuid.uuid4().hex[:6]}"
+    with open_scene(system, *clusters, make_topic, elastic=_LIVELY, replicator_cpus=1.0) as scene:
+        scene.spread_over(1)
+        scene.spread_over(2)
+        assert _nodes_alive() == 2
+        scene.production.stop()
+        start_system(scene.settings.model_copy(update={"elastic": _CALM}), name=system)
+        wait_until(lambda: _nodes_alive() == 1, 60, "the node has gone again")
+        assert not [each for each in scene.mirror.events(500) if each.level == "error"], scene.log()
+        scene.ends_equal()
         scene.mirror.down(10.0)

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import ray
+from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
 from ray.cluster_utils import Cluster
 
 from mirror_ray import own_ray
 from mirror_ray.attach import connect, disconnect, prepare
 from mirror_ray.coordination.naming import NAMESPACE
+from mirror_ray.devcluster.ports import free_port
 
 _LOOPBACK = "127.0.0.1"
 _STORE_BYTES = 80 << 20
+_FAKE_CLOUD = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
+_HEAD = "ray.head.default"
+#: What Ray wants to read in an autoscaler's configuration, even where a cloud of its own has no use for it.
+_EMPTY_LISTS = (
+    "setup_commands head_setup_commands worker_setup_commands initialization_commands head_start_ray_commands"
+    " worker_start_ray_commands cluster_synced_files rsync_exclude rsync_filter"
+)
 _SMALL: dict[str, Any] = {
     "node_ip_address": _LOOPBACK,
     "object_store_memory": _STORE_BYTES,
@@ -80,24 +92,69 @@ def extra_node() -> Iterator[ExtraNode]:
 
 
 @contextmanager
-def several_nodes(cpus: int) -> Iterator[Cluster]:
-    """A Ray of its own, in place of that of the other tests; nodes are added to it. The first has so many CPUs."""
+def several_nodes(cpus: int, **head: Any) -> Iterator[Cluster]:
+    """A Ray of its own, in place of that of the other tests; nodes are added to it.
+
+    ``cpus``: of its first node; ``head``: more of what Ray is to know of that one.
+    """
     others = ray.get_runtime_context().gcs_address if ray.is_initialized() else None
     disconnect()
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    prepare(loopback=True)
-    try:
-        cluster = Cluster(head_node_args={**_SMALL, "num_cpus": cpus, "no_monitor": True}, initialize_head=True)
+    with patch.dict(os.environ, {"RAY_worker_niceness": "0"}):
+        prepare(loopback=True)
+        cluster = Cluster(initialize_head=True, head_node_args={"no_monitor": True, **_SMALL, "num_cpus": cpus, **head})
         try:
             ray.init(address=cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
             yield cluster
         finally:
             disconnect()
             cluster.shutdown()  # type: ignore[no-untyped-call]
-    finally:
-        del os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"]
-        if others is not None:
-            connect("tests", others)
+    if others is not None:
+        connect("tests", others)
+
+
+@contextmanager
+def autoscaled_nodes(directory: Path) -> Iterator[Cluster]:
+    """The same with Ray's autoscaler: the first node has one CPU, and two more of one CPU each can be had.
+
+    The autoscaler is the real one; what stands for a cloud starts processes on this machine, and looks every second.
+    """
+    port = free_port()
+    address = f"{_LOOPBACK}:{port}"
+    provider = {"type": "external", "module": _FAKE_CLOUD, "launch_multiple": True, "gcs_address": address}
+    config = {
+        **dict.fromkeys(_EMPTY_LISTS.split(), ()),
+        "auth": {},
+        "docker": {},
+        "file_mounts": {},
+        "cluster_name": "autoscaled",
+        "upscaling_speed": 1.0,
+        "file_mounts_sync_continuously": False,
+        "provider": {**provider, "head_node_id": FAKE_HEAD_NODE_ID},
+        "max_workers": 2,
+        "idle_timeout_minutes": 0.1,
+        "head_node_type": _HEAD,
+        "available_node_types": {
+            _HEAD: {"resources": {"CPU": 1}, "node_config": {}, "max_workers": 0},
+            "small": {
+                "resources": {"CPU": 1, "object_store_memory": _STORE_BYTES},
+                "node_config": {},
+                "min_workers": 0,
+                "max_workers": 2,
+            },
+        },
+    }
+    path = directory / "autoscaling.json"
+    path.write_text(json.dumps(config))
+    ids = ("RAY_OVERRIDE_NODE_ID_FOR_TESTING", "RAY_CLOUD_INSTANCE_ID")
+    names = {"RAY_NODE_TYPE_NAME": _HEAD, **dict.fromkeys(ids, FAKE_HEAD_NODE_ID)}
+    wishes = {"RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+    with (
+        patch.dict(os.environ, wishes),
+        several_nodes(
+            1, gcs_server_port=port, no_monitor=False, autoscaling_config=str(path), env_vars=names
+        ) as cluster,
+    ):
+        yield cluster
 
 
 def add_node(cluster: Cluster) -> Any:
