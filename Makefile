@@ -1,5 +1,5 @@
 # Everything here sets itself up: a virtual environment in .venv from requirements.lock, jars by Maven on first need.
-# make test TIER=unit runs one tier: unit, model, broker, ray, spark, end_to_end, compat, chaos, timed.
+# make test TIER=unit runs one tier: unit, web, model, broker, ray, spark, end_to_end, compat, chaos, timed.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

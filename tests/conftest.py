@@ -29,7 +29,7 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 #: In the order to run them: what takes minutes begins first, so that two workers end together.
-TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "unit", "timed")
+TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "web", "unit", "timed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from aiohttp import web
 from mirror_ray import __version__
 from mirror_ray.config.operating import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.web import acting, looking
+from mirror_ray.web import acting, looking, pages
 from mirror_ray.web.guard import guard
 from mirror_ray.web.port import System
 from mirror_ray.web.streaming import stream
@@ -26,6 +26,7 @@ def application(watch: Watch, system: System, settings: GatewaySettings) -> web.
     app.add_routes(looking.routes(watch, system, version=__version__, most_partitions=settings.metrics_partitions))
     app.add_routes(acting.routes(system, token))
     app.add_routes([web.get("/api/v1/stream", stream(watch))])
+    app.add_routes(pages.routes())
     return app
 
 

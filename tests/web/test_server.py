@@ -12,7 +12,7 @@ from mirror_ray.config.operating import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.web.server import application, serving
 from tests.unit.observe.values import picture
-from tests.unit.web.fakes import FakeSystem, site
+from tests.web.fakes import FakeSystem, site
 
 
 async def test_everything_that_is_seen_is_json() -> None:

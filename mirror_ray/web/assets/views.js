@@ -1,0 +1,106 @@
+// The views that the stream alone feeds: overview, replicators, events.
+
+import { card, h, state, table } from "./dom.js";
+import { bytes, count, seconds, time } from "./format.js";
+import { topology } from "./topology.js";
+
+/** @param {any} actions What can be done: pause, resume, scale. */
+export function overview(actions) {
+  const problems = h("div");
+  const map = h("div", { class: "map" });
+  const flows = table([
+    { head: "Flow", class: "name", cell: (row) => row.flow },
+    { head: "State", cell: (row) => state(row.state) },
+    { head: "Lag", class: "num", cell: (row) => count(row.lag_records) },
+    { head: "Behind", class: "num", cell: (row) => seconds(row.lag_seconds) },
+    { head: "Lag bytes", class: "num wide", cell: (row) => bytes(row.lag_bytes) },
+    { head: "Records/s", class: "num", cell: (row) => count(row.records_per_s) },
+    { head: "Bytes/s", class: "num wide", cell: (row) => bytes(row.bytes_per_s) },
+    { head: "Partitions", class: "num wide", cell: (row) => `${count(row.copying)} / ${count(row.partitions)}` },
+    { head: "Heartbeat", class: "num wide", cell: (row) => seconds(row.heartbeat_age_s) },
+    { head: "", class: "act", cell: (row) => pauseButton(row, actions) },
+  ], (row) => row.flow, "No flows.");
+  const backfills = table([
+    { head: "Backfill", class: "name", cell: (row) => row.name },
+    { head: "Topic", class: "name", cell: (row) => `${row.topic} into ${row.into}` },
+    { head: "State", cell: (row) => state(row.state) },
+    { head: "Why", class: "why", cell: (row) => row.reason ?? "" },
+  ], (row) => row.name, "");
+  const behind = card("Backfills under way", backfills.element);
+  const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element), behind);
+
+  function update(picture) {
+    const found = picture.status.problems;
+    problems.replaceChildren(...(found.length ? found.map(problem) : [h("p", { class: "allwell" }, "● Nothing.")]));
+    map.replaceChildren(topology(picture.status.flows));
+    flows.update(picture.status.flows);
+    backfills.update(picture.status.backfills);
+    behind.hidden = picture.status.backfills.length === 0;
+  }
+  return { element, update };
+}
+
+function problem(each) {
+  const where = each.flow && each.flow !== each.subject ? `${each.flow} ${each.subject}` : each.subject;
+  return h("article", { class: `problem ${each.severity}` },
+    h("b", {}, `${each.severity === "critical" ? "✕" : "▲"} ${where}: ${each.text}`),
+    h("p", {}, `Next: ${each.remedy}`),
+    h("p", { class: "quiet" }, `${each.severity} · docs/runbooks/alerts/${each.kind.replaceAll("_", "-")}.md`));
+}
+
+function pauseButton(row, actions) {
+  if (row.state === "idle") return "";
+  const name = row.state === "paused" ? "resume" : "pause";
+  return h("button", { type: "button", "aria-label": `${name} ${row.flow}`, onclick: () => actions[name]({ flow: row.flow }) }, name);
+}
+
+export function replicators(actions) {
+  const wanted = h("input", { type: "number", min: "1", max: "1000", id: "wanted", size: "4" });
+  const now = h("span", { class: "quiet" });
+  const set = h("button", { type: "button", onclick: () => actions.scale({ replicators: Number(wanted.value) }) }, "scale");
+  const rows = table([
+    { head: "Replicator", class: "name", cell: (row) => row.id },
+    { head: "State", cell: (row) => state(row.state) },
+    { head: "Node", class: "wide", cell: (row) => row.node },
+    { head: "Pid", class: "num wide", cell: (row) => String(row.pid) },
+    { head: "Partitions", class: "num", cell: (row) => count(row.partitions) },
+    { head: "Records/s", class: "num", cell: (row) => count(row.records_per_s) },
+    { head: "Bytes/s", class: "num wide", cell: (row) => bytes(row.bytes_per_s) },
+    { head: "Core", class: "num", cell: (row) => `${Math.round(row.cpu * 100)} %` },
+    { head: "Memory", class: "num", cell: (row) => bytes(row.memory) },
+    { head: "Buffered", class: "num wide", cell: (row) => bytes(row.buffered_bytes) },
+  ], (row) => row.id, "No replicators.");
+  const element = h("div", { class: "contents" }, card("Replicators",
+    h("div", { class: "controls" }, now, h("label", { for: "wanted" }, "Wanted"), wanted, set), rows.element));
+
+  function update(picture) {
+    const status = picture.status;
+    if (!wanted.value) wanted.value = String(status.desired_replicators);
+    now.textContent = `${status.replicators.filter((each) => each.state === "running").length} of ${status.desired_replicators} run; coordinator ${status.coordinator_pid} on ${status.coordinator_node}`;
+    rows.update(status.replicators);
+  }
+  return { element, update };
+}
+
+/** @param {any[]} log Every event that was seen, oldest first; main.js adds to it. */
+export function events(log) {
+  const level = h("select", { id: "level" }, ...["all", "warning", "error"].map((each) => h("option", { value: each }, each)));
+  const search = h("input", { type: "search", id: "search", placeholder: "flow, topic, word" });
+  const rows = table([
+    { head: "Time", class: "num", cell: (row) => h("time", { datetime: new Date(row.time_ms).toISOString(), title: new Date(row.time_ms).toISOString() }, time(row.time_ms)) },
+    { head: "Level", cell: (row) => h("span", { class: `state ${{ error: "bad", warning: "warn" }[row.level] ?? "calm"}`, "data-sign": { error: "✕", warning: "▲" }[row.level] ?? "·" }, row.level) },
+    { head: "About", class: "name", cell: (row) => row.subject },
+    { head: "What happened, and why", class: "name", cell: (row) => row.text },
+  ], (row) => `${row.time_ms} ${row.number}`, "No events.");
+  const element = h("div", { class: "contents" }, card("Events",
+    h("div", { class: "controls" }, h("label", { for: "level" }, "Level"), level, h("label", { for: "search" }, "Search"), search), rows.element));
+
+  function update() {
+    const words = search.value.toLowerCase();
+    const fits = (each) => (level.value === "all" || each.level === level.value) && `${each.subject} ${each.text}`.toLowerCase().includes(words);
+    rows.update(log.filter(fits).slice(-200).reverse());
+  }
+  level.addEventListener("change", update);
+  search.addEventListener("input", update);
+  return { element, update };
+}

@@ -1,0 +1,161 @@
+"""The page in a real browser, over a system in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirror_ray.observe.picture import Picture
+from tests.support.browser import Page, browser
+from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
+from tests.web.fakes import TOKEN, FakeSystem, Site, site
+
+_HOSTILE = "<img src=x onerror=\"document.body.append('broken')\">"
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[Site]:
+    """A server."""
+    async with site() as served:
+        yield served
+
+
+@pytest.fixture
+async def page(there: Site, tmp_path: Path) -> AsyncIterator[Page]:
+    """A browser that shows it, on a laptop; its scripts must not fail."""
+    async with browser(tmp_path) as tab:
+        await tab.size(1280, 860)
+        await tab.open(there.url)
+        await tab.wait("document.querySelector('#view .problem, #view .allwell')")
+        yield tab
+        assert tab.errors == []
+
+
+def _laggard(system: FakeSystem) -> Picture:
+    """One topic of many is behind, for a reason."""
+    seen = picture(topics=20, problems=())
+    stopped = replace(partition(1, "topic-7"), state="stopped", reason="TOPIC_AUTHORIZATION_FAILED", lag_records=9_000)
+    partitions = tuple(stopped if (each.topic, each.partition) == ("topic-7", 1) else each for each in seen.partitions)
+    topics = tuple(
+        replace(each, state="stopped", lag_records=9_000) if each.topic == "topic-7" else each for each in seen.topics
+    )
+    paused = any(told[0] == "pause" for told in system.told) and not any(told[0] == "resume" for told in system.told)
+    if paused:
+        topics = tuple(replace(each, state="paused") if each.topic == "topic-7" else each for each in topics)
+    return replace(seen, topics=topics, partitions=partitions)
+
+
+async def _press_button(page: Page, label: str) -> None:
+    """As somebody without a mouse does: focus and Enter."""
+    button = f"document.querySelector('button[aria-label=\"{label}\"]')"
+    await page.wait(button)
+    await page.look(f"{button}.focus()")
+    await page.press("Enter")
+
+
+async def test_find_the_laggard_see_why_pause_resume_and_scale(there: Site, page: Page) -> None:
+    """By keyboard alone, from the first view; what is done reaches the system, with the token, once."""
+    there.system.seen = _laggard(there.system)
+    there.clock.now_s += 2
+    await page.look("document.querySelector('nav a[href=\"#/topics\"]').focus()")
+    await page.press("Enter")
+    await page.wait("document.querySelector('#view tbody tr:first-child a')?.textContent === 'topic-7'")
+    await page.look("document.querySelector('#view tbody tr:first-child a').focus()")
+    await page.press("Enter")
+    await page.wait("document.querySelector('#view tbody tr')?.textContent.includes('TOPIC_AUTHORIZATION_FAILED')")
+    await page.look("location.hash = '#/topics'")
+    await _press_button(page, "pause topic-7")
+    await page.wait("document.querySelector('#ask').open")
+    await page.type(TOKEN)
+    await page.press("Enter")
+    await page.wait("document.querySelector('#told').textContent === 'pause: done'")
+    there.system.seen = _laggard(there.system)
+    there.clock.now_s += 2
+    await _press_button(page, "resume topic-7")
+    await page.wait("document.querySelector('#told').textContent === 'resume: done'")
+    await page.look("location.hash = '#/replicators'")
+    await page.wait("document.querySelector('#wanted')?.value === '2'")
+    await page.look("document.querySelector('#wanted').focus(); document.querySelector('#wanted').select()")
+    await page.type("3")
+    await page.look("document.querySelector('#view .controls button').focus()")
+    await page.press("Enter")
+    await page.wait("document.querySelector('#told').textContent === 'scale: done'")
+    assert there.system.told == [
+        ("pause", "A->B", "topic-7", None),
+        ("resume", "A->B", "topic-7", None),
+        ("scale", 3),
+    ]
+
+
+async def test_what_is_wrong_comes_first_and_goes_by_itself(there: Site, page: Page) -> None:
+    """With its text and the next step, in the title too; without a reload."""
+    shown = "document.querySelector('#view .problem')?.innerText ?? ''"
+    assert "orders-3: stopped" in await page.look(shown)
+    assert "Next: do something" in await page.look(shown)
+    assert (await page.look("document.title")).startswith("(1) mirror-ray")
+    there.system.seen = picture(problems=())
+    there.clock.now_s += 2
+    await page.wait("document.querySelector('#view .allwell')")
+    there.system.absent = True
+    there.clock.now_s += 60
+    await page.wait("document.querySelector('#health').textContent.startsWith('old')")
+    assert "coordinator does not answer" in await page.look(shown)
+
+
+async def test_names_of_others_are_text(there: Site, page: Page) -> None:
+    """Topics, reasons and aliases as somebody chose them: no element comes of them."""
+    seen = picture(problems=(replace(PROBLEM, subject=_HOSTILE, text=_HOSTILE),))
+    flow = replace(FLOW, flow=f"{_HOSTILE}->B")
+    topics = (replace(seen.topics[0], topic=_HOSTILE, remote_topic=_HOSTILE, flow=flow.flow),)
+    events = (replace(seen.events[0], text=_HOSTILE, number=2),)
+    system = replace(seen.system, flows=(flow,))
+    later_ms = seen.time_ms + 60_000
+    there.system.seen = replace(seen, topics=topics, events=events, system=system, time_ms=later_ms)
+    there.clock.now_s += 2
+    for view in ("overview", "topics", "events", "history"):
+        await page.look(f"location.hash = '#/{view}'")
+        await page.wait("document.querySelector('#view').innerText.includes('onerror=')")
+        assert await page.look("document.querySelectorAll('#view img').length") == 0
+    assert "broken" not in await page.look("document.body.innerText.replaceAll(\"append('broken')\", '')")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_a_phone_shows_every_view_without_scrolling_sideways(there: Site, page: Page, *, dark: bool) -> None:
+    """At 390 pixels, and with contrast that can be read: text against its background at least 4.5 to 1."""
+    there.system.seen = _laggard(there.system)
+    await page.size(390, 844, dark=dark)
+    for view in ("overview", "topics", "topic/A-%3EB/orders", "groups", "replicators", "history", "events"):
+        await page.look(f"location.hash = '#/{view}'")
+        await page.wait("document.querySelector('#view .card')")
+        assert await page.look("document.documentElement.scrollWidth") <= 390, view
+    for name in ("--text", "--quiet", "--accent", "--good", "--warn", "--bad"):
+        assert await page.look(_CONTRAST.replace("NAME", name)) >= 4.5, name
+
+
+_CONTRAST = """(() => {
+  const style = getComputedStyle(document.documentElement);
+  const light = (name) => {
+    let hex = style.getPropertyValue(name).trim().slice(1);
+    if (hex.length === 3) hex = [...hex].map((each) => each + each).join("");
+    const parts = [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
+    const [r, g, b] = parts.map((each) => each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [one, other] = [light("NAME"), light("--card")].sort((a, b) => b - a);
+  return (one + 0.05) / (other + 0.05);
+})()"""
+
+
+async def test_five_thousand_partitions_stay_quick(there: Site, page: Page) -> None:
+    """A view of all topics, and one of a topic's partitions, are there within a second."""
+    there.system.seen = picture(topics=500, partitions=10)
+    there.clock.now_s += 2
+    for view, text in (("topics", "100 of 500"), ("topic/A-%3EB/topic-499", "A->B, to A.topic-499")):
+        began_s = time.monotonic()
+        await page.look(f"location.hash = '#/{view}'")
+        await page.wait(f"document.querySelector('#view').innerText.includes('{text}')")
+        assert time.monotonic() - began_s < 1.0, view
