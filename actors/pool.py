@@ -284,7 +284,8 @@ class ReplicatorPool:
 
     def missing(self) -> Mapping[str, str]:
         """The same by replicator."""
-        return {slot.id: slot.problem for slot in self.slots.values() if slot.problem}
+        concerned = [slot for slot in self.slots.values() if slot.number in self._wanted or slot.failing]
+        return {slot.id: slot.problem for slot in concerned if slot.problem}
 
     def _status(self, slot: Slot) -> ReplicatorStatus:
         report = slot.report

@@ -76,6 +76,25 @@ async def test_full_cluster_is_said_once_and_asked_for_more(world: World) -> Non
     await eventually(lambda: world.nodes.asked == [1, 0])
 
 
+async def test_what_has_no_room_any_more_is_waited_for(world: World) -> None:
+    """A replicator is lost with its node and there is no room for another: one goes on; with a new node two do."""
+    world.kafka.add_topic("A", "orders", 4)
+    world.ray.cpu = 0.5
+    coordinator = world.coordinator()
+    await coordinator.apply(_elastic(replicators=2, scale_in_after_s=60))
+    await _shares(world, 2, 2)
+    world.nodes.room, world.ray.no_room = 0, True
+    world.ray.replicators[2].alive = False
+    await _shares(world, 4)
+    await eventually(lambda: world.nodes.asked == [1])
+    (text,) = await _texts(coordinator, "no node has")
+    assert text.startswith("goes on with 1 of 2 replicators that are needed (1 did not come up)")
+    assert (await coordinator.status()).flows[0].problems == ()
+    world.nodes.room, world.ray.no_room = 1, False
+    await _shares(world, 2, 2)
+    await eventually(lambda: world.nodes.asked == [1, 0])
+
+
 async def test_a_node_that_goes_away_is_left_beforehand(world: World) -> None:
     """Another replicator takes the place, gets the partitions by release, and the first is stopped; nothing died."""
     world.kafka.add_topic("A", "orders", 4)
