@@ -37,6 +37,11 @@ class Prometheus:
         """The alerts that fire now: their ``labels`` and ``annotations``."""
         return [each for each in self._get("alerts")["alerts"] if each["state"] == "firing"]
 
+    def healthy_alerts(self) -> set[str]:
+        """Names of the alert rules that were evaluated without an error."""
+        rules = [rule for group in self._get("rules", type="alert")["groups"] for rule in group["rules"]]
+        return {rule["name"] for rule in rules if rule["health"] == "ok"}
+
     def scraped(self) -> bool:
         """Whether the endpoint was scraped without an error."""
         return [value for _, value in self.query('up{job="mirror-ray"}')] == [1.0]
