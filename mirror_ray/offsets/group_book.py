@@ -201,6 +201,9 @@ class GroupBook:
             return act
         entry.reason = act.reason or entry.translation.reason
         if act == Keep():
+            if entry.written[:1] == (on_target,):
+                # What was meant is seen to stand there: where it stood before is no longer ours.
+                entry.written = entry.written[:1]
             self._settled(entry)
         return None
 

@@ -147,5 +147,21 @@ def test_a_way_back_is_not_forgotten_with_whoever_saw_it() -> None:
     assert carrying.target == 101
 
 
+def test_what_was_seen_to_be_written_is_all_that_is_ours() -> None:
+    """Who took over saw it where it was meant to be; put back to where it stood before, it was put there by others."""
+    carrying = Carrying()
+    carrying.copies(8)
+    carrying.commits_on_source(8)
+    carrying.settles()
+    carrying.commits_on_source(0)
+    carrying.settles()
+    carrying.round("before the checkpoint")
+    carrying.settles()
+    carrying.commits_on_source(1)
+    carrying.commits_on_target(108)
+    carrying.settles()
+    assert carrying.target == 108
+
+
 TestCarrying = Carrying.TestCase
 TestCarrying.settings = settings(max_examples=100, stateful_step_count=40)
