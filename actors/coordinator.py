@@ -23,11 +23,13 @@ from actors.fingerprint import fingerprint
 from actors.flow import FlowController
 from actors.gateway_watch import GatewayWatch
 from actors.groups import GroupWatch
+from actors.opening import open_ports
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
 from actors.ports import (
     Anywhere,
     CheckpointPort,
+    FlowPort,
     FlowPortFactory,
     GatewayPort,
     HeartbeatPort,
@@ -40,9 +42,10 @@ from actors.problems import ProblemWatch
 from actors.scaling import Scaling
 from actors.topic_sync import TopicSync
 from actors.view import SystemView
+from mirror_ray.config.changing import with_changes
 from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordination.change import data_path
+from mirror_ray.coordination.change import Changed, changed, data_path
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
@@ -187,21 +190,33 @@ class Coordinator:
                 self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
                 await self._configure(settings, replicators)
 
-    async def apply(self, settings: MirrorSettings, replicators: int | None = None) -> None:
+    async def apply(self, settings: MirrorSettings, replicators: int | None = None) -> Changed:
         """Start the flows of ``settings``, or update a running system to them.
 
         Only partitions that the difference touches stop (``coordination.change``). ``replicators``: None keeps the
         number of a running system.
+
+        Raises:
+            ConfigError: The settings can't be used, and nothing has been changed.
         """
         self._ending = False
         await self.begin()
         async with self._apply_lock:
-            await self._configure(settings, replicators or self._scaling.wanted or settings.replicators)
-            await self._save()
+            return await self._bring_to(settings, replicators)
+
+    async def _bring_to(self, settings: MirrorSettings, replicators: int | None) -> Changed:
+        before, found = self.settings, changed(self.settings, settings)
+        await self._configure(settings, replicators or self._scaling.wanted or settings.replicators)
+        await self._save()
+        if before is not None and not found.nothing:
+            self._emit("info", self.name, f"settings changed: {found}")
+        return found
 
     async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
         enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
         gone = [name for name, running in self._running.items() if running.path != data_path(settings, name)]
+        coming = (enabled.keys() - self._running.keys()) | (enabled.keys() & set(gone))
+        ports = await open_ports(settings, enabled.values(), coming, self._outside.flow_port)
         # By the transforms of before, which the replicators have until they are told others.
         await self._align(gone)
         self._pool.configure(settings, fingerprint(settings))
@@ -209,7 +224,7 @@ class Coordinator:
         await asyncio.gather(*(self._end_flow(name) for name in gone))
         for name, flow in enabled.items():
             if name not in self._running:
-                self._begin_flow(settings, flow)
+                self._begin_flow(settings, flow, ports[name])
             elif self._running[name].settings != flow:
                 self._change_flow(settings, flow)
         if self.settings != settings:
@@ -219,10 +234,10 @@ class Coordinator:
         self.settings = settings
         self._wake.set()
 
-    def _begin_flow(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+    def _begin_flow(self, settings: MirrorSettings, flow: FlowSettings, port: FlowPort) -> None:
         controller = FlowController(
             flow,
-            self._outside.flow_port(settings, flow),
+            port,
             timing=self._outside.timing,
             lease_ms=settings.lease_ms,
             emit=self._emit,
@@ -260,7 +275,7 @@ class Coordinator:
     def _begin_backfill(self, flow: FlowSettings) -> None:
         """Begin a backfill, unless its flow is being ended."""
         if self.settings is not None and not self._ending and flow.name.live in self._running:
-            self._begin_flow(self.settings, flow)
+            self._begin_flow(self.settings, flow, self._outside.flow_port(self.settings, flow))
 
     async def _end_backfill(self, name: FlowName) -> bool:
         async with self._apply_lock:
@@ -498,6 +513,21 @@ class Coordinator:
             self.settings = settings.model_copy(update={"elastic": elastic})
             self._scaling.follow(self.settings)
         await self._rescaled()
+
+    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool = False) -> Changed:
+        """Change keys of a flow, or of the system where ``flow`` is None, until the next ``apply``.
+
+        What is touched is as with ``apply``; ``dry_run``: it is only said.
+
+        Raises:
+            ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
+        """
+        async with self._apply_lock:
+            before = await self.configuration()
+            after = with_changes(before, flow, changes)
+            if dry_run:
+                return changed(before, after)
+            return await self._bring_to(after, after.replicators if after.replicators != before.replicators else None)
 
     async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""

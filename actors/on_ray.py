@@ -52,7 +52,7 @@ class _Actor:
         return repr(self._actor)
 
 
-@_passes_on("backfill", "backfills", "cancel_backfill", "scale_by_load")
+@_passes_on("backfill", "backfills", "cancel_backfill", "scale_by_load", "set")
 @_passes_on(
     "apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause", "picture"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -23,6 +24,7 @@ from mirror_ray.offsets.translate import Translation
 if TYPE_CHECKING:
     # Pydantic takes half a second, and most questions need no settings.
     from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.coordination.change import Changed
     from mirror_ray.model.backfill import BackfillRequest
 
 _T = TypeVar("_T")
@@ -127,6 +129,20 @@ class Mirror:
     def settings(self) -> MirrorSettings:
         """What it runs by. Its secrets print as asterisks; its clusters' credentials are in it all the same."""
         found: MirrorSettings = self._ask("configuration")
+        return found
+
+    def set(self, flow: str | None, changes: Mapping[str, str | None], *, dry_run: bool = False) -> Changed:
+        """Change keys of a flow (``A->B``), or of the system where it is None, until the next ``up``.
+
+        Args:
+            flow: Its name.
+            changes: Values by key, as in the native form: ``{"topics.include": "orders.*"}``; None: the default.
+            dry_run: Say what would be touched, and change nothing.
+
+        Raises:
+            ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
+        """
+        found: Changed = self._ask("set", flow, dict(changes), dry_run)
         return found
 
     def settle_groups(self, deadline_s: float = 20.0) -> bool:

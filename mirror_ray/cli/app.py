@@ -13,6 +13,7 @@ from mirror_ray.cli import (
     acting,
     backfill,
     bench,
+    changing,
     chaos,
     compare,
     demo,
@@ -95,6 +96,8 @@ app.command("gaps")(looking.gaps)
 app.command("backfill")(backfill.backfill)
 app.command("resolve")(acting.resolve)
 app.command("scale")(acting.scale)
+app.command("set")(changing.set_keys)
+app.command("config")(changing.config)
 app.command("pause")(acting.pause)
 app.command("resume")(acting.resume)
 app.add_typer(machine.clusters, name="clusters")

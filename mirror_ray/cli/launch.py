@@ -28,7 +28,7 @@ from mirror_ray.attach import (
 from mirror_ray.cli.output import say
 from mirror_ray.devcluster.ports import free_port
 from mirror_ray.mirror import Mirror
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import MirrorError, NotRunningError
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
@@ -53,14 +53,14 @@ _START_SYSTEM = "actors.spawn:start_system"
 @contextmanager
 def start(
     settings: MirrorSettings, name: str, address: str | None, *, replicators: int | None, detach: bool
-) -> Iterator[tuple[Mirror, bool]]:
+) -> Iterator[tuple[Mirror, MirrorSettings | None]]:
     """Start the flows under that name, or update the running system of that name to them.
 
     Without an address, and where none runs, a Ray of its own is started on loopback; it ends when the context is left,
     or with ``detach`` by `mirror-ray down`.
 
     Yields:
-        The system, and whether it ran before.
+        The system, and what it ran by before; None: it did not run.
 
     Raises:
         MirrorError: Ray can't be reached or does not start, or the settings are refused.
@@ -74,16 +74,26 @@ def start(
             connect(name, address)
             _keep_stdout_for_data()
             spare_arrow()
-            joined = find_coordinator(name) is not None
+            before = _settings_before(name, address)
             _start_system(settings, name, replicators)
             mirror = attach(name, address)
         stays = detach
-        yield mirror, joined
+        yield mirror, before
     finally:
         if "ray" in sys.modules:
             disconnect()
         if fresh is not None and not stays:
             own_ray.stop(fresh)
+
+
+def _settings_before(name: str, address: str | None) -> MirrorSettings | None:
+    if find_coordinator(name) is None:
+        return None
+    try:
+        return attach(name, address).settings()
+    except NotRunningError:
+        # It has been started, and has not been told of any flow.
+        return None
 
 
 @contextmanager

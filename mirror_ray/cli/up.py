@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mirror_ray.attach import attach
 from mirror_ray.cli import foreground, launch
+from mirror_ray.cli.changing import say_changed
 from mirror_ray.cli.live import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, NameOption, SecondsOption
 from mirror_ray.cli.output import err, say
@@ -23,6 +25,7 @@ def up(
     config: ConfigArgument,
     *,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return at once; `down` ends it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would change, and change nothing.")] = False,
     until_caught_up: Annotated[
         bool,
         typer.Option(
@@ -38,6 +41,8 @@ def up(
 ) -> None:
     """Start the flows of CONFIG, or update a running system to them; in the foreground unless --detach.
 
+    What of a running system differs is said key by key, and nothing else of it stops.
+
     Ctrl-C drains and stops what this command has started. A system that ran before goes on; `down` stops it.
     """
     if detach and (until_caught_up or for_s is not None):
@@ -46,11 +51,15 @@ def up(
 
     settings = load_settings(config).settings
     check_clusters(settings)
+    if dry_run:
+        _show_difference(settings, name, address)
+        return
     with foreground.interruptible():
         try:
             starting = launch.start(settings, name, address, replicators=replicators, detach=detach)
-            with starting as (system, joined):
-                _announce(settings, name, joined=joined)
+            with starting as (system, before):
+                joined = before is not None
+                _announce(settings, name, before)
                 if detach:
                     say(f"{name} runs: look with `mirror-ray status`, end it with `mirror-ray down`")
                     return
@@ -88,9 +97,25 @@ def check_clusters(settings: MirrorSettings) -> None:
         raise ClusterUnreachableError("\n".join(problems))
 
 
-def _announce(settings: MirrorSettings, name: str, *, joined: bool) -> None:
-    flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
-    say(f"{name}: {'updated to' if joined else 'started'} {flows}")
+def _announce(settings: MirrorSettings, name: str, before: MirrorSettings | None) -> None:
+    if before is None:
+        flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
+        say(f"{name}: started {flows}")
+    else:
+        from mirror_ray.coordination.change import changed
+
+        say_changed(name, changed(before, settings))
+
+
+def _show_difference(settings: MirrorSettings, name: str, address: str | None) -> None:
+    from mirror_ray.coordination.change import changed
+
+    try:
+        with attach(name, address) as system:
+            before = system.settings()
+    except NotRunningError:
+        before = None
+    say_changed(f"{name} would be", changed(before, settings))
 
 
 def _run(system: Mirror, *, joined: bool, until_caught_up: bool, for_s: float | None) -> None:

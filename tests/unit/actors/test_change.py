@@ -7,15 +7,22 @@ from typing import Any
 import pytest
 
 from actors.coordinator import Coordinator
-from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
-from tests.unit.actors.fakes import World, eventually, flow, partition, settings
+from tests.unit.actors.fakes import World, eventually, flow, partition
+from tests.unit.actors.fakes import settings as of_flows
 
 _B_TO_C = FlowName("B", "C")
 
 
 def _flow(*include: str, **options: Any) -> FlowSettings:
     return flow(topics={"refresh_interval_s": 60.0, "include": include}, **options)
+
+
+def settings(*flows: FlowSettings) -> MirrorSettings:
+    """With a lease that settings allow."""
+    return of_flows(*flows).model_copy(update={"lease_ms": 1000})
 
 
 def _moved(world: World, topic: str) -> list[str]:
@@ -91,3 +98,36 @@ async def test_the_data_path_begins_its_flow_anew_and_no_other(world: World) -> 
     await coordinator.apply(settings(_flow("orders", fetch={"max_wait_ms": 100}), other))
     await eventually(lambda: world.ray.replicators[1].assigned[partition("orders")].epoch == 2)
     assert len(_moved(world, "users")) == 1
+
+
+async def test_bad_settings_change_nothing(world: World) -> None:
+    """One bad flow among good changes: each mistake is told, and the system runs on as it was, flows to come too."""
+    coordinator = await _begun(world, _flow("orders", "payments"))
+    before, log = coordinator.settings, len(world.kafka.log)
+    bad = [flow("A->C", topics={"include": ("(",)}), flow("B->C", policy={"class_name": "no.such.Policy"})]
+    with pytest.raises(ConfigError) as refused:
+        await coordinator.apply(settings(_flow("users"), flow("C->B"), *bad))
+    assert [each.partition(":")[0] for each in refused.value.problems] == ["A->C", "B->C", "nothing has been changed"]
+    assert coordinator.settings is before
+    assert world.kafka.log[log:] == ["close C->B"]
+    assert {each.topic for each in world.ray.replicators[1].held} == {"orders", "payments"}
+
+
+async def test_set_changes_single_keys(world: World) -> None:
+    """A dry run only says it; the change outlives the coordinator, and the next settings replace it."""
+    coordinator = await _begun(world, _flow("orders", "payments"))
+    held = world.ray.replicators[1].held
+    dry = await coordinator.set("A->B", {"topics.include": "users"}, dry_run=True)
+    assert str(dry) == "A->B configured (topics)"
+    assert {each.topic for each in held} == {"orders", "payments"}
+    assert await coordinator.set("A->B", {"topics.include": "users"}) == dry
+    await eventually(lambda: {each.topic for each in held} == {"users"})
+    assert any(each.text == "settings changed: A->B configured (topics)" for each in await coordinator.events())
+    await coordinator.set(None, {"replicators": "2"})
+    await eventually(lambda: len(world.ray.replicators) == 2)
+    with pytest.raises(ConfigError, match="did you mean include"):
+        await coordinator.set("A->B", {"topics.inclde": "orders"})
+    world.abandon(coordinator)
+    second = world.coordinator()
+    await second.begin()
+    assert (await second.configuration()).flows[0].topics.include == ("users",)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mirror_ray.cli import acting, groups, launch, looking, systems, translating
+from mirror_ray.cli import acting, changing, groups, launch, looking, systems, translating, up
 from mirror_ray.cli.app import app
 from tests.unit.cli.fakes import FakeCoordinator
 
@@ -18,7 +18,7 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     """The system that every command finds or starts."""
     fake = FakeCoordinator()
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    for module in (acting, groups, looking, systems, translating):
+    for module in (acting, changing, groups, looking, systems, translating, up):
         monkeypatch.setattr(module, "attach", lambda _name, _address: fake.system())
     monkeypatch.setattr(launch, "start", fake.start)
     return fake

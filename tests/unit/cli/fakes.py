@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
@@ -158,12 +159,15 @@ class FakeCoordinator:
         self.gaps: tuple[GapStatus, ...] = (GAP,)
         self.groups: tuple[GroupStatus, ...] = (GROUP,)
         self.translate: Translation = Translation(offset=40)
+        #: Of ``configuration`` and ``set``; without them it answers nothing.
+        self.configuration: Any = None
+        self.set: Any = None
         self.told: list[tuple[Any, ...]] = []
         self.errors: dict[str, Exception] = {}
         self.ended = False
         self.closed = False
-        #: Whether it ran before the command, and whether ``down`` drains it in time.
-        self.joined = False
+        #: What it ran by before the command, and whether ``down`` drains it in time.
+        self.before: MirrorSettings | None = None
         self.drained = True
 
     def ask(self, method: str, *args: object, timeout_s: float) -> Any:
@@ -190,7 +194,7 @@ class FakeCoordinator:
         return Mirror("mirror", self)
 
     @contextmanager
-    def start(self, *_args: Any, **_options: Any) -> Iterator[tuple[Mirror, bool]]:
+    def start(self, *_args: Any, **_options: Any) -> Iterator[tuple[Mirror, MirrorSettings | None]]:
         """In the place of ``launch.start``."""
         with self.system() as system:
-            yield system, self.joined
+            yield system, self.before

@@ -14,6 +14,10 @@ import pytest
 import yaml
 
 from mirror_ray.cli import up
+from mirror_ray.cli.changing import parse_changes
+from mirror_ray.config.changing import with_changes
+from mirror_ray.config.load import load_settings
+from mirror_ray.coordination.change import changed
 from mirror_ray.model.backfill import BackfillRecord, Range
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
@@ -240,9 +244,43 @@ def test_up_until_caught_up_drains_and_ends_with_0(coordinator: FakeCoordinator,
 
 def test_up_leaves_a_system_that_ran_before(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
     """An update that ends stops nothing."""
-    coordinator.joined = True
+    coordinator.before = load_settings(config).settings
     assert run("up", config, "--until-caught-up").exit_code == 0
     assert coordinator.told == [("settle_groups", 20.0)]
+
+
+def test_up_says_what_it_changes(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """By flow and by key; a dry run does nothing else."""
+    coordinator.before = coordinator.configuration = load_settings(config).settings
+    config.write_text(CONFIG + "A->B.topics = orders\n")
+    said = "A->B configured (topics)\n  A->B topics.include: .* -> orders\n"
+    result = run("up", config, "--dry-run")
+    assert (result.exit_code, result.stderr) == (0, f"mirror would be: {said}")
+    result = run("up", config, "--detach")
+    assert result.stderr.startswith(f"mirror: {said}")
+    assert coordinator.told == []
+
+
+def test_set_hands_on_keys_and_says_what_they_touch(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """A value, a default, the system's own keys; what is no key is a mistake before anybody is asked."""
+    before = load_settings(config).settings
+    changes = {"topics.include": "orders", "topics.exclude": None}
+    coordinator.set = changed(before, with_changes(before, "A->B", changes))
+    result = run("set", "A->B", "topics.include=orders", "topics.exclude-", "--dry-run")
+    assert result.stderr.startswith("mirror would be: A->B configured (topics)\n"), result.stderr
+    assert "to keep it" in run("set", "A->B", "topics.include=orders").stderr
+    assert run("set", "A->B", "topics.include").exit_code == 2
+    assert parse_changes(["topics.include=orders", "topics.exclude-"]) == changes
+
+
+def test_config_is_a_file_for_up(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """What is printed is read as what runs."""
+    coordinator.configuration = load_settings(config).settings
+    result = run("config")
+    assert result.exit_code == 0, result.stderr
+    path = config.with_name("saved.yaml")
+    path.write_text(result.stdout)
+    assert load_settings(path).settings == coordinator.configuration
 
 
 def test_up_that_runs_out_of_time_ends_with_1(coordinator: FakeCoordinator, run: Run, config: Path) -> None:

@@ -99,9 +99,9 @@ def test_the_past_is_not_committed_against_a_group_sync(
     result = run(*arguments)
     assert result.exit_code == 2
     assert "its group sync would move the groups on again" in result.stderr
-    settings: MirrorSettings = coordinator.configuration  # type: ignore[attr-defined]
+    settings: MirrorSettings = coordinator.configuration
     silent = settings.flows[0].model_copy(update={"groups": GroupSettings(sync_offsets_enabled=False)})
-    coordinator.configuration = settings.model_copy(update={"flows": (silent,)})  # type: ignore[attr-defined]
+    coordinator.configuration = settings.model_copy(update={"flows": (silent,)})
     assert run(*arguments).exit_code == 0
     assert len(orders) == 1
 

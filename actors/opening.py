@@ -1,0 +1,44 @@
+"""What flows need is made before anything of a system is changed: settings that can't be used change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from actors.ports import FlowPort, FlowPortFactory
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName
+from mirror_ray.topics.selection import config_filter, replication_rules
+from mirror_ray.transforms.of_flow import flow_chains
+
+
+async def open_ports(
+    settings: MirrorSettings, flows: Collection[FlowSettings], coming: Collection[FlowName], make: FlowPortFactory
+) -> dict[FlowName, FlowPort]:
+    """The ports of the flows that are to be begun; nothing has been sent by them.
+
+    Args:
+        settings: Of the system.
+        flows: All that are to run.
+        coming: Names of those that are to be begun.
+        make: Makes a port.
+
+    Raises:
+        ConfigError: With a sentence for each flow that can't run by its settings.
+    """
+    ports: dict[FlowName, FlowPort] = {}
+    problems: list[str] = []
+    for flow in flows:
+        try:
+            replication_rules(flow)
+            config_filter(flow)
+            flow_chains(flow, lambda: ("", ""))
+            if flow.name in coming:
+                ports[flow.name] = make(settings, flow)
+        except (ValueError, ConfigError) as error:
+            problems.append(f"{flow.name}: {error}")
+    if problems:
+        await asyncio.gather(*(port.close() for port in ports.values()))
+        raise ConfigError(*problems, "nothing has been changed")
+    return ports

@@ -1,0 +1,146 @@
+"""Single keys of a running system's settings changed, by their paths in the native form; checked as a file would be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from mirror_ray.config.checks import check_flow, check_loops
+from mirror_ray.config.fields import message
+from mirror_ray.config.keys import nearest
+from mirror_ray.config.settings import FlowBehaviour, FlowSettings, MirrorSettings, SystemSettings, with_all_names
+from mirror_ray.config.transforms import with_routes
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName
+
+
+class _Keys(FlowBehaviour):
+    """What can be set of a flow."""
+
+    enabled: bool = True
+
+
+def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[str, str | None]) -> MirrorSettings:
+    """The settings with keys of one flow changed, or of the system where ``flow`` is None.
+
+    Args:
+        settings: What is changed; stays as it is.
+        flow: Its name, ``A->B``.
+        changes: Values by key, for example ``topics.include``: lists separated by commas, the rest as in YAML. None:
+            back to the default.
+
+    Raises:
+        ConfigError: With a sentence for each key that can't be changed so; then nothing is.
+    """
+    problems: list[str] = []
+    if flow is None:
+        values = _changed(settings, SystemSettings, changes, problems)
+        made = _built(SystemSettings, values, "", problems)
+        _raise(problems)
+        return settings.model_copy(update={name: getattr(made, name) for name in SystemSettings.model_fields})
+    before = _find(settings, flow)
+    values = _changed(before, _Keys, changes, problems)
+    after = _built(FlowSettings, {**values, "name": before.name}, f"{flow}: ", problems) if not problems else None
+    if after is not None:
+        problems.extend(check_flow(after, partial(_prefixed, flow)))
+    _raise(problems)
+    live = [each if each.name != before.name else after for each in settings.flows if each.name.is_live]
+    flows = with_all_names(with_routes(each for each in live if each is not None))
+    _raise([f"{flow}: {sentence}" for sentence in check_loops(flows)])
+    return settings.model_copy(update={"flows": flows})
+
+
+def _find(settings: MirrorSettings, flow: str) -> FlowSettings:
+    try:
+        name = FlowName.parse(flow)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if not name.is_live:
+        raise ConfigError(f"{flow} follows its flow: set {name.live}")
+    return settings.flow(name)
+
+
+def _changed(
+    before: BaseModel, model: type[BaseModel], changes: Mapping[str, str | None], problems: list[str]
+) -> dict[str, Any]:
+    """The values of ``model``'s fields, as of ``before``, with the changes in."""
+    values = {name: _dumped(getattr(before, name)) for name in model.model_fields}
+    for key, text in changes.items():
+        try:
+            _put(values, model, key, text)
+        except ValueError as error:
+            problems.append(f"{key}: {error}")
+    return values
+
+
+def _dumped(value: object) -> Any:
+    return value.model_dump() if isinstance(value, BaseModel) else value
+
+
+def _put(values: dict[str, Any], model: type[BaseModel], key: str, text: str | None) -> None:
+    """Set the value at a path, or take it out.
+
+    Raises:
+        ValueError: There is no such key.
+    """
+    name, dot, rest = key.partition(".")
+    field = model.model_fields.get(name)
+    if field is None:
+        raise ValueError(f"unknown key{nearest(name, model.model_fields)}")
+    section = _section(field.annotation)
+    if dot and section is not None:
+        _put(values.setdefault(name, {}), section, rest, text)
+    elif dot and get_origin(field.annotation) is dict:
+        entries = dict(values.get(name) or {})
+        entries.pop(rest, None)
+        values[name] = entries if text is None else {**entries, rest: text}
+    elif dot:
+        raise ValueError(f"{name} has no keys of its own")
+    elif text is None:
+        values.pop(name, None)
+    elif section is not None and not text.lstrip().startswith("{"):
+        raise ValueError(f"a section; set one of {', '.join(f'{key}.{each}' for each in section.model_fields)}")
+    else:
+        values[name] = _value(text, field.annotation)
+
+
+def _section(annotation: object) -> type[BaseModel] | None:
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _value(text: str, annotation: object) -> object:
+    kinds = {get_origin(each) for each in (annotation, *get_args(annotation))}
+    structured = _section(annotation) is not None or kinds & {tuple, dict}
+    if structured and text.lstrip().startswith(("{", "[")):
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(f"not YAML: {' '.join(str(error).split())}") from error
+    if tuple in kinds:
+        return tuple(filter(None, (each.strip() for each in text.split(","))))
+    return text
+
+
+def _built(
+    model: type[SystemSettings | FlowSettings], values: Mapping[str, Any], prefix: str, problems: list[str]
+) -> Any:
+    try:
+        return model.model_validate(values)
+    except ValidationError as invalid:
+        for error in invalid.errors(include_input=False, include_url=False):
+            path = ".".join(str(part) for part in error["loc"])
+            problems.append(f"{prefix}{path}: {message(error['msg'])}")
+        return None
+
+
+def _prefixed(prefix: str, path: str) -> str:
+    return f"{prefix}: {path}"
+
+
+def _raise(problems: list[str]) -> None:
+    if problems:
+        raise ConfigError(*problems)
