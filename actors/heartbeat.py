@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
@@ -33,52 +34,67 @@ def real_emitter(target: ClusterSettings, flows: Sequence[FlowName], replication
     return HeartbeatEmitter(target, flows, replication_factor=replication_factor)
 
 
+@dataclass(frozen=True, slots=True)
+class _Emission:
+    """What one emitter goes by."""
+
+    target: ClusterSettings
+    interval_s: float
+    replication_factor: int | None
+    flows: tuple[FlowName, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    emitter: Emitter
+    thread: threading.Thread
+    stop: threading.Event
+
+
 class Heartbeat:
     """Emits into each target cluster from a thread of its own, so that one that hangs holds up no other."""
 
     def __init__(self, settings: MirrorSettings, *, emitter: EmitterFactory = real_emitter) -> None:
         """Begin to emit."""
         self._make_emitter = emitter
-        self._settings: MirrorSettings | None = None
-        self._stop = threading.Event()
-        self._emitters: list[Emitter] = []
-        self._threads: list[threading.Thread] = []
+        self._flows: tuple[FlowSettings, ...] = ()
+        self._running: list[tuple[_Emission, _Running]] = []
         self.configure(settings)
 
     def configure(self, settings: MirrorSettings) -> None:
-        """Emit by these settings from now on; nothing happens when they are the same."""
-        if settings == self._settings:
-            return
-        self.stop()
-        self._settings = settings
-        self._stop, self._emitters, self._threads = threading.Event(), [], []
-        for (target, interval_s, factor), flows in _groups(settings.flows).items():
-            each = self._make_emitter(settings.clusters[target], flows, factor)
-            thread = threading.Thread(
-                target=self._run, args=(each, interval_s, target, self._stop), name=f"heartbeats-{target}", daemon=True
-            )
-            self._emitters.append(each)
-            self._threads.append(thread)
-            thread.start()
+        """Emit by these settings from now on; what they don't change goes on."""
+        self._flows = settings.flows
+        wanted = _emissions(settings)
+        ended = [each for emission, each in self._running if emission not in wanted]
+        self._running = [(emission, each) for emission, each in self._running if emission in wanted]
+        _end(ended)
+        known = [emission for emission, _ in self._running]
+        self._running += [(each, self._begin(each)) for each in wanted if each not in known]
+
+    def _begin(self, emission: _Emission) -> _Running:
+        emitter = self._make_emitter(emission.target, emission.flows, emission.replication_factor)
+        stop, target = threading.Event(), emission.target.alias
+        arguments = (emitter, emission.interval_s, target, stop)
+        thread = threading.Thread(target=self._run, args=arguments, name=f"heartbeats-{target}", daemon=True)
+        thread.start()
+        return _Running(emitter, thread, stop)
 
     def __repr__(self) -> str:
         """For Ray's log lines; never the settings."""
-        return f"Heartbeat({len(self._emitters)} targets)"
+        return f"Heartbeat({len(self._running)} targets)"
 
     def ages_s(self) -> dict[str, float | None]:
         """Seconds since each flow's last acknowledged heartbeat; None before the first."""
         now_ms = time.time() * 1000
-        flows = self._settings.flows if self._settings else ()
-        ages: dict[str, float | None] = {str(flow.name): None for flow in flows if flow.heartbeats.emit_enabled}
-        for emitter in self._emitters:
-            ages |= {str(name): max(0.0, (now_ms - ms) / 1000) for name, ms in emitter.acknowledged.items()}
+        ages: dict[str, float | None] = {str(flow.name): None for flow in self._flows if flow.heartbeats.emit_enabled}
+        for _, each in self._running:
+            ages |= {str(name): max(0.0, (now_ms - ms) / 1000) for name, ms in each.emitter.acknowledged.items()}
         return ages
 
     def stop(self) -> None:
         """Stop emitting."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=2.0)
+        ended, self._running = [each for _, each in self._running], []
+        _end(ended)
 
     @staticmethod
     def _run(emitter: Emitter, interval_s: float, target: str, stop: threading.Event) -> None:
@@ -96,12 +112,22 @@ class Heartbeat:
         emitter.close()
 
 
-def _groups(flows: Sequence[FlowSettings]) -> dict[tuple[str, float, int | None], list[FlowName]]:
-    """Flows by target, interval and replication factor: one emitter each."""
+def _end(ended: Sequence[_Running]) -> None:
+    for each in ended:
+        each.stop.set()
+    for each in ended:
+        each.thread.join(timeout=2.0)
+
+
+def _emissions(settings: MirrorSettings) -> list[_Emission]:
+    """One emitter for the flows that have target, interval and replication factor in common."""
     groups: dict[tuple[str, float, int | None], list[FlowName]] = {}
-    for flow in flows:
+    for flow in settings.flows:
         beats = flow.heartbeats
         if beats.emit_enabled:
             key = (flow.name.target, beats.emit_interval_s, beats.replication_factor)
             groups.setdefault(key, []).append(flow.name)
-    return groups
+    return [
+        _Emission(settings.clusters[target], interval_s, factor, tuple(flows))
+        for (target, interval_s, factor), flows in groups.items()
+    ]
