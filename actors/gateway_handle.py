@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import ray
@@ -14,6 +14,7 @@ from actors import spawn
 from actors.handles import call
 from actors.ports import ReplicatorGoneError
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.change import Changed
 from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, gateway_name
 from mirror_ray.model.errors import MirrorError, NoAnswerError, NotRunningError
 from mirror_ray.observe.groups import GroupStatus
@@ -82,6 +83,11 @@ class RaySystem:
     async def scale(self, replicators: int) -> None:
         """See ``System``."""
         await self._ask("scale", replicators, within_s=_ACT_S)
+
+    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> Changed:
+        """See ``System``."""
+        found: Changed = await self._ask("set", flow, changes, dry_run, within_s=_ACT_S)
+        return found
 
     async def _ask(self, method: str, *args: object, within_s: float) -> Any:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,7 +13,8 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.web.guard import denied, refuse
 from mirror_ray.web.port import System
 
-_Act = Callable[[System, dict[str, Any]], Awaitable[None]]
+#: What it returns is the answer; None: it is done.
+_Act = Callable[[System, dict[str, Any]], Awaitable[dict[str, Any] | None]]
 #: Bytes of a body; an act is a few words.
 _LARGEST: Final = 65_536
 
@@ -27,12 +29,12 @@ def _guarded(system: System, token: str | None, act: _Act) -> Callable[[web.Requ
         if (refusal := denied(request, token)) is not None:
             return refusal
         try:
-            await act(system, _body(await request.content.read(_LARGEST)))
+            answer = await act(system, _body(await request.content.read(_LARGEST)))
         except ValueError as error:
             return refuse(400, str(error))
         except MirrorError as error:
             return refuse(409, str(error))
-        return web.json_response({"done": True})
+        return web.json_response(answer or {"done": True})
 
     return handler
 
@@ -56,7 +58,18 @@ async def _scale(system: System, body: dict[str, Any]) -> None:
     await system.scale(_field(body, "replicators", int))
 
 
-_ACTS: Final[dict[str, _Act]] = {"pause": _pause, "resume": _resume, "scale": _scale}
+async def _set(system: System, body: dict[str, Any]) -> dict[str, Any]:
+    flow = _field(body, "flow", str) if body.get("flow") is not None else None
+    changes, dry_run = body.get("changes"), body.get("dry_run", False)
+    if not isinstance(changes, dict) or not all(each is None or isinstance(each, str) for each in changes.values()):
+        raise ValueError("changes: an object of keys with texts, or null for the default")
+    if not isinstance(dry_run, bool):
+        raise ValueError(f"dry_run: {dry_run!r} is neither true nor false")  # noqa: TRY004 - as above
+    found = await system.set(flow, changes, dry_run)
+    return {"done": not dry_run, "text": str(found), **asdict(found)}
+
+
+_ACTS: Final[dict[str, _Act]] = {"pause": _pause, "resume": _resume, "scale": _scale, "set": _set}
 
 
 def _scope(body: dict[str, Any]) -> tuple[str, str | None, int | None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from mirror_ray.coordination.change import Changed
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
 
@@ -30,4 +31,8 @@ class System(Protocol):
 
     async def scale(self, replicators: int) -> None:
         """Set the number of replicators."""
+        ...
+
+    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> Changed:
+        """Change keys of a flow, or of the system; None as a value: the default. What it touches."""
         ...

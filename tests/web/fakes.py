@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import aiohttp
 from pydantic import SecretStr
 
 from mirror_ray.config.operating import GatewaySettings
+from mirror_ray.coordination.change import Changed, FlowChange, KeyChange
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
@@ -49,6 +50,11 @@ class FakeSystem:
         if replicators < 1:
             raise ConfigError("scale needs at least one replicator")
         self.told.append(("scale", replicators))
+
+    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> Changed:
+        self.told.append(("set", flow, dict(changes), dry_run))
+        key = KeyChange(key="topics.include", before=".*", after="orders", effect="topics")
+        return Changed(flows=(FlowChange(flow=str(flow), verdict="configured", keys=(key,)),), system=())
 
 
 class Clock:

@@ -192,3 +192,16 @@ async def test_the_default_port_gives_way_and_a_chosen_one_does_not() -> None:
             ):
                 assert first != second
                 assert not second.endswith(f":{GATEWAY_PORT}")
+
+
+async def test_keys_are_set_and_what_that_touches_is_the_answer() -> None:
+    """A dry run says the same and is not done; what is no change is refused before the system hears of it."""
+    async with site() as there:
+        body = {"flow": "A->B", "changes": {"topics.include": "orders", "topics.exclude": None}}
+        status, answer = await there.act("/api/v1/set", {**body, "dry_run": True})
+        assert (status, answer["done"], answer["text"]) == (200, False, "A->B configured (topics)")
+        assert answer["flows"][0]["keys"][0]["effect"] == "topics"
+        assert (await there.act("/api/v1/set", body))[1]["done"] is True
+        assert [each[1:] for each in there.system.told] == [("A->B", body["changes"], each) for each in (True, False)]
+        for wrong in ({"changes": {"a": 1}}, {"flow": 3, "changes": {}}, {"changes": {}, "dry_run": "no"}):
+            assert (await there.act("/api/v1/set", wrong))[0] == 400
