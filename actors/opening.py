@@ -10,13 +10,14 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.selection import config_filter, replication_rules
-from mirror_ray.transforms.of_flow import flow_chains
 
 
 async def open_ports(
     settings: MirrorSettings, flows: Collection[FlowSettings], coming: Collection[FlowName], make: FlowPortFactory
 ) -> dict[FlowName, FlowPort]:
     """The ports of the flows that are to be begun; nothing has been sent by them.
+
+    A transform that can't be loaded on this node, as after a restart elsewhere, stops its flow alone, not the system.
 
     Args:
         settings: Of the system.
@@ -33,7 +34,6 @@ async def open_ports(
         try:
             replication_rules(flow)
             config_filter(flow)
-            flow_chains(flow, lambda: ("", ""))
             if flow.name in coming:
                 ports[flow.name] = make(settings, flow)
         except (ValueError, ConfigError) as error:
