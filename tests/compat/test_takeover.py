@@ -20,6 +20,7 @@ from mirror_ray.takeover.deciding import Row
 from mirror_ray.takeover.handing_back import hand_back
 from mirror_ray.takeover.taking import Taken, take_over
 from mirror_ray.takeover.traces import read_notes, which_mm2
+from tests.support.class_archive import quick_mm2
 from tests.support.clusters import Clusters
 from tests.support.command import answer
 from tests.support.groups import commit, committed
@@ -155,8 +156,10 @@ def mm2_of(scene: Scene) -> Iterator[MirrorMaker]:
 
 
 @pytest.fixture
-def scene(clusters: Clusters, tmp_path: Path) -> Scene:
+def scene(clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """Topics with records and groups."""
+    for name, value in quick_mm2().items():
+        monkeypatch.setenv(name, value)
     scene = Scene(clusters, tmp_path)
     scene.write()
     return scene
