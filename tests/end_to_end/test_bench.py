@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.class_archive import quick_mm2
 from tests.support.command import mirror_ray
 
 
@@ -14,7 +15,9 @@ from tests.support.command import mirror_ray
 def test_a_small_race(tmp_path: Path) -> None:
     """mirror-ray and MM2 copy all; killed half-way, mirror-ray doubles nothing; the report has tables and pictures."""
     arguments = ["--quick", "--size", "0.05", "--against", "mm2", "--to", str(tmp_path), "-o", "json"]
-    done = mirror_ray("bench", "--workload", "small-batches", "--workload", "restart", *arguments, timeout_s=560)
+    done = mirror_ray(
+        "bench", "--workload", "small-batches", "--workload", "restart", *arguments, timeout_s=560, env=quick_mm2()
+    )
     found = {(row["workload"], row["case"], row["contender"]): row for row in json.loads(done.stdout)["rows"]}
     for key in (
         ("small-batches", "", "mirror-ray"),
