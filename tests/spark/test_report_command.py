@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import pytest
 
 from tests.support.clusters import Clusters
 from tests.support.command import mirror_ray, mm2_file
-from tests.support.kafka import create_topic, produce, read_all, sample_messages
+from tests.support.kafka import create_topic, exists, produce, read_all, sample_messages
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -29,7 +29,7 @@ def test_report(clusters: Clusters, tmp_path: Path) -> None:
     produce(config, topic, sample_messages(500, partitions=2), codec="zstd")
     mirror_ray("up", file, "--detach", "--name", name)
     try:
-        time.sleep(5)
+        _wait_told(clusters, topic, 500)
         told = json.loads(
             mirror_ray(
                 *("report", flow, "--to", str(directory), "--name", name, "-o", "json"), timeout_s=_START_S
@@ -37,7 +37,7 @@ def test_report(clusters: Clusters, tmp_path: Path) -> None:
         )
         assert told["total"]["records"] >= 500
         produce(config, topic, sample_messages(300, partitions=2, first=500), codec="zstd")
-        time.sleep(5)
+        _wait_told(clusters, topic, 800)
     finally:
         mirror_ray("down", "--name", name)
     done = mirror_ray(
@@ -56,6 +56,21 @@ def test_report(clusters: Clusters, tmp_path: Path) -> None:
     assert sorted(each.name for each in directory.iterdir()) == [
         *("_lock", "_state.json", "hours", "intervals", "report.html", "report.json")
     ]
+
+
+def _wait_told(clusters: Clusters, topic: str, records: int) -> None:
+    """Until the statistics tell of so many copied records of the topic."""
+    config, statistics = clusters.b.confluent_config(), "mm2-ray-stats.A.internal"
+
+    def told() -> bool:
+        if not exists(config, statistics):
+            return False
+        values = [record.value for partition in read_all(config, statistics).values() for record in partition]
+        rows = [json.loads(value) for value in values if value]
+        counted: int = sum(row["records"] for row in rows if row["topic"] == topic)
+        return counted >= records
+
+    wait_until(told, 60.0, f"{records} records in {statistics}", every_s=0.5)
 
 
 def test_what_is_refused(clusters: Clusters, tmp_path: Path) -> None:
