@@ -17,6 +17,21 @@ from mirror_ray.web.port import System
 _Act = Callable[[System, dict[str, Any]], Awaitable[dict[str, Any] | None]]
 #: Bytes of a body; an act is a few words.
 _LARGEST: Final = 65_536
+#: What the token may set. Not code to be run (transforms, policy classes), nor clusters, credentials and the gateway.
+_SETTABLE: Final = (
+    *(
+        "topics.",
+        "groups.",
+        "limits.",
+        "heartbeats.",
+        "offset_syncs.",
+        "statistics.",
+        "trouble.",
+        "alerts.",
+        "elastic.",
+    ),
+    *("enabled", "replicators"),
+)
 
 
 def routes(system: System, token: str | None) -> list[web.RouteDef]:
@@ -63,6 +78,11 @@ async def _set(system: System, body: dict[str, Any]) -> dict[str, Any]:
     changes, dry_run = body.get("changes"), body.get("dry_run", False)
     if not isinstance(changes, dict) or not all(each is None or isinstance(each, str) for each in changes.values()):
         raise ValueError("changes: an object of keys with texts, or null for the default")
+    refused = [key for key in changes if not key.startswith(_SETTABLE)]
+    if refused:
+        raise ValueError(
+            f"{', '.join(refused)}: not from here; use mirror-ray set, or mirror-ray up with a changed file"
+        )
     if not isinstance(dry_run, bool):
         raise ValueError(f"dry_run: {dry_run!r} is neither true nor false")  # noqa: TRY004 - as above
     found = await system.set(flow, changes, dry_run)

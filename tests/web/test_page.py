@@ -91,6 +91,22 @@ async def test_find_the_laggard_see_why_pause_resume_and_scale(there: Site, page
     ]
 
 
+async def test_a_key_is_changed_after_a_look_at_what_it_touches(there: Site, page: Page) -> None:
+    """First nothing is done; the answer is the system's."""
+    await page.look(f"sessionStorage.setItem('mirror-ray-token', '{TOKEN}'); location.hash = '#/change'")
+    await page.wait("document.querySelectorAll('#flow option').length === 2")
+    await page.look("document.querySelector('#flow').value = 'A->B'")
+    for field, text in (("key", "topics.include"), ("value", "orders.*")):
+        await page.look(f"document.querySelector('#{field}').focus()")
+        await page.type(text)
+    for number, said in ((0, "It would be"), (1, "Done")):
+        await page.look(f"document.querySelectorAll('#view button')[{number}].focus()")
+        await page.press("Enter")
+        await page.wait(f"document.querySelector('#touched').textContent.startsWith('{said}')")
+    changes = {"topics.include": "orders.*"}
+    assert there.system.told == [("set", "A->B", changes, True), ("set", "A->B", changes, False)]
+
+
 async def test_what_is_wrong_comes_first_and_goes_by_itself(there: Site, page: Page) -> None:
     """With its text and the next step, in the title too; without a reload."""
     shown = "document.querySelector('#view .problem')?.innerText ?? ''"

@@ -194,6 +194,21 @@ async def test_the_default_port_gives_way_and_a_chosen_one_does_not() -> None:
                 assert not second.endswith(f":{GATEWAY_PORT}")
 
 
+async def test_the_token_sets_neither_code_nor_credentials() -> None:
+    """Whoever has it operates the system, and does not own the machine."""
+    async with site() as there:
+        for key in (
+            "transforms.chain",
+            "policy.class",
+            "gateway.token",
+            "clusters.A.bootstrap_servers",
+            "spark.executors",
+        ):
+            status, refused = await there.act("/api/v1/set", {"flow": "A->B", "changes": {key: "x"}})
+            assert (status, there.system.told) == (400, [])
+            assert key in refused["error"]
+
+
 async def test_keys_are_set_and_what_that_touches_is_the_answer() -> None:
     """A dry run says the same and is not done; what is no change is refused before the system hears of it."""
     async with site() as there:

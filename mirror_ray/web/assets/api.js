@@ -19,6 +19,7 @@ export async function act(name, body) {
   });
   const told = await answer.json();
   if (!answer.ok) throw new Error(told.error);
+  return told;
 }
 
 export const token = () => sessionStorage.getItem(KEY) ?? "";

@@ -1,12 +1,13 @@
 // Which view is shown, what feeds it, and what the buttons do.
 
 import { act, follow, keep, token } from "./api.js";
+import { change } from "./change.js";
 import { h } from "./dom.js";
 import { seconds } from "./format.js";
 import { groups, history, topic, topics } from "./lists.js";
 import { events, overview, replicators } from "./views.js";
 
-const VIEWS = [["overview", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["replicators", "Replicators"], ["history", "History"], ["events", "Events"]];
+const VIEWS = [["overview", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["replicators", "Replicators"], ["history", "History"], ["events", "Events"], ["change", "Change"]];
 const OLD_S = 10;
 const KEPT = 2000;
 
@@ -24,18 +25,21 @@ function tell(text) {
 
 /** Ask for the token first where there is none; say what came of it. */
 async function attempt(name, body) {
-  if (!token() && !(await askToken())) return;
+  if (!token() && !(await askToken())) return null;
   try {
-    await act(name, body);
-    tell(`${name}: done`);
+    const answer = await act(name, body);
+    tell(`${name}: ${answer.done ? "done" : "nothing was changed"}`);
+    return answer;
   } catch (error) {
     if (error.message.includes("token is not right")) { keep(""); lock(); }
     tell(`${name}: ${error.message}`);
+    return null;
+  } finally {
+    if (view?.ask) ask(view);
   }
-  if (view?.ask) ask(view);
 }
 
-const actions = Object.fromEntries(["pause", "resume", "scale"].map((name) => [name, (body) => attempt(name, body)]));
+const actions = Object.fromEntries(["pause", "resume", "scale", "set"].map((name) => [name, (body) => attempt(name, body)]));
 
 function askToken() {
   const dialog = by("ask");
@@ -62,7 +66,7 @@ function lock() {
 function open() {
   const [, name = "overview", ...rest] = location.hash.split("/");
   const parts = rest.map(decodeURIComponent);
-  const makers = { overview, topics, groups, history, replicators, events: () => events(log), topic: () => topic(actions, parts[0] ?? "", parts[1] ?? "") };
+  const makers = { overview, topics, groups, history, replicators, change, events: () => events(log), topic: () => topic(actions, parts[0] ?? "", parts[1] ?? "") };
   view = (makers[name] ?? overview)(actions);
   for (const link of by("views").children) {
     if (link.hash === `#/${name === "topic" ? "topics" : name}`) link.setAttribute("aria-current", "page");
