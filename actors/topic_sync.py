@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0
 #: Events of one round; the audit topic has all.
 _MOST_EVENTS: Final = 20
+#: Told once, and no problem: there is nothing to keep in step.
+_NO_AUTHORIZER: Final = "authorizer"
 
 
 class TopicSync:
@@ -100,7 +102,7 @@ class TopicSync:
 
     def problems(self) -> tuple[str, ...]:
         """What can't be kept as on the source, and why, while that lasts."""
-        return tuple(self._told.values())
+        return tuple(text for subject, text in self._told.items() if subject != _NO_AUTHORIZER)
 
     def _remotes(self) -> dict[str, str]:
         """Topics that the flow copies, with the names of their remote topics."""
@@ -136,7 +138,7 @@ class TopicSync:
         source, target = await self._port.acls()
         if source is None or target is None:
             side = self._flow.name.source if source is None else self._flow.name.target
-            self._tell("authorizer", f"cluster {side} has no authorizer: there are no ACLs to keep in step")
+            self._tell(_NO_AUTHORIZER, f"cluster {side} has no authorizer: there are no ACLs to keep in step")
             return
         groups = await carried_source_groups(self._port, self._settings, source)
         wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)

@@ -151,12 +151,13 @@ async def test_only_rights_that_the_flow_gave_are_taken_back(world: World) -> No
 
 
 async def test_without_an_authorizer_nothing_is_done(world: World) -> None:
-    """Said once (MM2: testNoBrokerAclAuthorizer)."""
+    """Said once, and no problem (MM2: testNoBrokerAclAuthorizer)."""
     coordinator = await _begin(world)
     await _rounds(world, "ACLs", 3)
     assert not world.topics.changed
     said = [event.text for event in await coordinator.events() if "authorizer" in event.text]
     assert said == ["cluster A has no authorizer: there are no ACLs to keep in step"]
+    assert (await coordinator.status()).problems == ()
 
 
 async def test_groups_that_are_carried_over_get_their_rights(world: World) -> None:
