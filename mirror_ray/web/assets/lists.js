@@ -45,7 +45,7 @@ export function topics(actions) {
   const where = (row) => `#/topic/${encodeURIComponent(row.flow)}/${encodeURIComponent(row.topic)}`;
   const rows = list("Topics, furthest behind first", [
     { head: "Topic", class: "name", cell: (row) => h("a", { href: where(row) }, row.topic) },
-    { head: "Flow", cell: (row) => row.flow },
+    { head: "Flow", class: "flow", cell: (row) => row.flow },
     { head: "On the target", class: "name wide", cell: (row) => row.remote_topic },
     { head: "State", cell: (row) => state(row.state) },
     { head: "Lag", class: "num", cell: (row) => count(row.lag_records) },
@@ -88,7 +88,7 @@ export function topic(actions, flow, name) {
 export function groups() {
   const rows = list("Consumer groups: where they stand", [
     { head: "Group", class: "name", cell: (row) => row.group },
-    { head: "Flow", class: "wide", cell: (row) => row.flow },
+    { head: "Flow", class: "flow wide", cell: (row) => row.flow },
     { head: "Topic", class: "name", cell: (row) => `${row.topic} ${row.partition}` },
     { head: "State", cell: (row) => state(row.state) },
     { head: "Committed on the source", class: "num", cell: (row) => offset(row.source_offset) },

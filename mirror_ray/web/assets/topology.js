@@ -3,53 +3,65 @@
 import { bytes, count, seconds } from "./format.js";
 import { s, tone } from "./dom.js";
 
-const [WIDTH, HEIGHT, RADIUS] = [620, 230, 40];
-/** Where a ring of three and more lies. */
-const RING = { x: 245, y: 165, middle: 215 };
+const RADIUS = 42;
+/** Two clusters lie side by side, more of them on a ring. `aside`: how far a label stands from its arrow; `along`: where. */
+const PAIR = { width: 640, height: 210, bend: 64, aside: 24, along: 0.5 };
+const RING = { width: 900, height: 560, bend: 60, aside: 0, along: 0.3 };
 
 /** @param {any[]} flows Those of a status. Routes and backfills go along with their flow's arrow. */
 export function topology(flows) {
   const main = flows.filter((each) => !each.flow.includes("#"));
   const aliases = [...new Set(main.flatMap((each) => each.flow.split("->")))].sort();
-  const places = new Map(aliases.map((alias, index) => [alias, place(index, aliases.length)]));
-  const height = aliases.length > 2 ? Math.max(...[...places.values()].map((each) => each[1])) + RADIUS + 12 : HEIGHT;
+  const plan = aliases.length > 2 ? RING : PAIR;
+  const places = new Map(aliases.map((alias, index) => [alias, place(plan, index, aliases.length)]));
   const label = main.map((each) => `${each.flow} ${each.state}, lag ${count(each.lag_records)}`).join("; ");
-  return s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `Flows: ${label}` },
-    ...main.map((each) => arrow(each, places)),
-    ...aliases.map((alias) => cluster(alias, places.get(alias))));
+  const drawn = main.map((each) => arrow(plan, each, places));
+  return s("svg", { viewBox: `0 0 ${plan.width} ${plan.height}`, role: "img", "aria-label": `Flows: ${label}` },
+    ...drawn.map((each) => each.line),
+    ...aliases.map((alias) => cluster(alias, places.get(alias))),
+    ...drawn.map((each) => each.label));
 }
 
-function place(index, all) {
-  if (all <= 2) return [index === 0 ? 70 : WIDTH - 70, HEIGHT / 2];
+function place(plan, index, all) {
+  if (all <= 2) return [index === 0 ? 70 : plan.width - 70, plan.height / 2];
   const angle = -Math.PI / 2 + (2 * Math.PI * index) / all;
-  return [WIDTH / 2 + RING.x * Math.cos(angle), RING.middle + RING.y * Math.sin(angle)];
+  const [x, y] = [plan.width / 2 - 110, plan.height / 2 - RADIUS - 10];
+  return [plan.width / 2 + x * Math.cos(angle), plan.height / 2 + y * Math.sin(angle)];
 }
 
 function cluster(alias, [x, y]) {
-  const short = alias.length > 9 ? `${alias.slice(0, 8)}…` : alias;
-  return s("g", {}, s("title", {}, alias), s("circle", { class: "cluster", cx: x, cy: y, r: RADIUS }), s("text", { class: "alias", x, y }, short));
+  const short = alias.length > 12 ? `${alias.slice(0, 11)}…` : alias;
+  return s("g", {}, s("title", {}, alias), s("circle", { class: "cluster", cx: x, cy: y, r: RADIUS }),
+    s("text", { class: short.length > 6 ? "alias long" : "alias", x, y }, short));
 }
 
-function arrow(flow, places) {
+function arrow(plan, flow, places) {
   const [from, to] = flow.flow.split("->").map((alias) => places.get(alias));
   const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
   const length = Math.hypot(dx, dy) || 1;
-  const [ux, uy] = [dx / length, dy / length];
   // Bent to its left, so that the flow back has its own way.
-  const bend = Math.min(80, length / 4);
-  const middle = [(from[0] + to[0]) / 2 + uy * bend, (from[1] + to[1]) / 2 - ux * bend];
+  const [left, up] = [dy / length, -dx / length];
+  const middle = [(from[0] + to[0]) / 2 + left * plan.bend, (from[1] + to[1]) / 2 + up * plan.bend];
   const start = edge(from, middle, RADIUS + 4);
   const end = edge(to, middle, RADIUS + 14);
   const kind = tone(flow.state);
-  const [lx, ly] = [(start[0] + end[0]) / 4 + middle[0] / 2, (start[1] + end[1]) / 4 + middle[1] / 2];
+  const [x, y] = [0, 1].map((axis) => on(plan.along, start[axis], middle[axis], end[axis]) + [left, up][axis] * plan.aside);
   const angle = (Math.atan2(end[1] - middle[1], end[0] - middle[0]) * 180) / Math.PI;
   const strong = flow.state === "running" ? `${count(flow.records_per_s)} records/s · ${bytes(flow.bytes_per_s)}/s` : flow.state;
-  return s("g", {},
-    s("title", {}, `${flow.flow}: ${flow.state}`),
-    s("path", { class: `flow ${kind}`, d: `M${start} Q${middle} ${end}` }),
-    s("path", { class: `tip ${kind}`, d: "M12,0 L-6,8 L-2,0 L-6,-8 Z", transform: `translate(${end}) rotate(${angle})` }),
-    s("text", { class: "label strong", x: lx, y: ly - 6 }, strong),
-    s("text", { class: "label", x: lx, y: ly + 14 }, `lag ${count(flow.lag_records)} · ${seconds(flow.lag_seconds)}`));
+  return {
+    line: s("g", {},
+      s("title", {}, `${flow.flow}: ${flow.state}`),
+      s("path", { class: `flow ${kind}`, d: `M${start} Q${middle} ${end}` }),
+      s("path", { class: `tip ${kind}`, d: "M12,0 L-6,8 L-2,0 L-6,-8 Z", transform: `translate(${end}) rotate(${angle})` })),
+    label: s("g", {},
+      s("text", { class: "label strong", x, y: y - 6 }, strong),
+      s("text", { class: "label", x, y: y + 14 }, `lag ${count(flow.lag_records)} · ${seconds(flow.lag_seconds)}`)),
+  };
+}
+
+/** A point of the curve from one end to the other. */
+function on(share, start, middle, end) {
+  return (1 - share) ** 2 * start + 2 * share * (1 - share) * middle + share ** 2 * end;
 }
 
 function edge(from, towards, distance) {

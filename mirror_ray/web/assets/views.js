@@ -9,7 +9,7 @@ export function overview(actions) {
   const problems = h("div");
   const map = h("div", { class: "map" });
   const flows = table([
-    { head: "Flow", class: "name", cell: (row) => row.flow },
+    { head: "Flow", class: "flow", cell: (row) => row.flow },
     { head: "State", cell: (row) => state(row.state) },
     { head: "Lag", class: "num", cell: (row) => count(row.lag_records) },
     { head: "Behind", class: "num", cell: (row) => seconds(row.lag_seconds) },
