@@ -11,47 +11,35 @@ import contextlib
 import logging
 import os
 import pickle
-import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
-from actors.aligning import align
 from actors.backfills import Backfills
-from actors.claims import Claims
 from actors.fingerprint import fingerprint
 from actors.flow import FlowController
 from actors.gateway_watch import GatewayWatch
 from actors.groups import GroupWatch
-from actors.opening import open_ports
+from actors.outside import Outside
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
 from actors.ports import (
-    Anywhere,
-    CheckpointPort,
-    FlowPort,
-    FlowPortFactory,
-    GatewayPort,
     HeartbeatPort,
-    MemoryPort,
-    NodesPort,
-    SpawnPort,
-    Timing,
 )
 from actors.problems import ProblemWatch
+from actors.running import RunningFlows
 from actors.scaling import Scaling
-from actors.topic_sync import TopicSync
 from actors.view import SystemView
 from mirror_ray.config.changing import with_changes
 from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordination.change import Changed, changed, data_path
+from mirror_ray.coordination.change import Changed, changed
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
 from mirror_ray.model.backfill import BackfillRequest
 from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
-from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.event_log import EventLog
@@ -66,7 +54,6 @@ from mirror_ray.observe.status import (
     TopicStatus,
 )
 from mirror_ray.offsets.translate import Translation
-from mirror_ray.topics.port import TopicPort
 
 _T = TypeVar("_T")
 
@@ -77,38 +64,6 @@ _END_S = 1.0
 #: A picture is made when somebody asks, and not more often than this.
 _PICTURE_S = 1.0
 _EVENTS_PICTURED = 200
-#: Twice that is what a flow may take at most, when it ends, to come to one place with its routes.
-_ALIGN_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """Everything that the coordinator touches; fakes in unit tests."""
-
-    spawner: SpawnPort
-    flow_port: FlowPortFactory
-    topic_port: Callable[[MirrorSettings, FlowSettings], TopicPort]
-    heartbeat: Callable[[MirrorSettings], HeartbeatPort]
-    checkpoint: Callable[[MirrorSettings], CheckpointPort]
-    gateway: Callable[[MirrorSettings], GatewayPort]
-    memory: MemoryPort
-    node: str
-    nodes: NodesPort = field(default_factory=Anywhere)
-    timing: Timing = field(default_factory=Timing)
-    #: Monotonic seconds.
-    clock: Callable[[], float] = time.monotonic
-    wall_ms: Callable[[], int] = lambda: int(time.time() * 1000)
-
-
-@dataclass(slots=True)
-class _Running:
-    controller: FlowController
-    topics: TopicSync
-    syncing: asyncio.Task[None]
-    settings: FlowSettings
-    #: When this changes, the flow has to be begun anew.
-    path: tuple[object, ...] | None
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
 class Coordinator:
@@ -123,12 +78,10 @@ class Coordinator:
         self._events = EventLog(outside.wall_ms)
         self._emit = self._events.emit
         self._flows: dict[FlowName, FlowController] = {}
-        self._running: dict[FlowName, _Running] = {}
         self._observed = Observed()
         self._wake = asyncio.Event()
         #: Everything that should be copying does.
         self._settled = asyncio.Event()
-        self._claims = Claims(self._wake.set)
         self._apply_lock = asyncio.Lock()
         #: Going down: nothing is to be taken up again by a coordinator that restarts.
         self._ending = False
@@ -153,7 +106,16 @@ class Coordinator:
             listener=self._placement,
         )
         self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed)
-        self._problems = ProblemWatch(self._flows, self._syncs, self._pool, self._observed)
+        self._running = RunningFlows(
+            self._flows,
+            outside,
+            self._placement,
+            self._pool,
+            emit=self._emit,
+            wake=self._wake.set,
+            until_settled=self._until_settled,
+        )
+        self._problems = ProblemWatch(self._flows, self._running.syncs, self._pool, self._observed)
         self._scaling = Scaling(
             name,
             self._pool,
@@ -213,20 +175,11 @@ class Coordinator:
         return found
 
     async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
-        enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
-        gone = [name for name, running in self._running.items() if running.path != data_path(settings, name)]
-        coming = (enabled.keys() - self._running.keys()) | (enabled.keys() & set(gone))
-        ports = await open_ports(settings, enabled.values(), coming, self._outside.flow_port)
-        # By the transforms of before, which the replicators have until they are told others.
-        await self._align(gone)
-        self._pool.configure(settings, fingerprint(settings))
-        self._scaling.configure(settings, replicators)
-        await asyncio.gather(*(self._end_flow(name) for name in gone))
-        for name, flow in enabled.items():
-            if name not in self._running:
-                self._begin_flow(settings, flow, ports[name])
-            elif self._running[name].settings != flow:
-                self._change_flow(settings, flow)
+        def tell() -> None:
+            self._pool.configure(settings, fingerprint(settings))
+            self._scaling.configure(settings, replicators)
+
+        await self._running.change(settings, tell)
         if self.settings != settings:
             self._heartbeat = self._outside.heartbeat(settings)
             self._groups.configure(settings)
@@ -234,85 +187,14 @@ class Coordinator:
         self.settings = settings
         self._wake.set()
 
-    def _begin_flow(self, settings: MirrorSettings, flow: FlowSettings, port: FlowPort) -> None:
-        controller = FlowController(
-            flow,
-            port,
-            timing=self._outside.timing,
-            lease_ms=settings.lease_ms,
-            emit=self._emit,
-            claims=self._claims,
-            changed=self._wake.set,
-            free=self._is_free,
-            wall_ms=self._outside.wall_ms,
-            leader=self._flows[flow.name.live].ledger if flow.route is not None else None,
-        )
-        topics, syncing = self._begin_topics(settings, flow, controller)
-        tasks = [asyncio.create_task(each) for each in (controller.run(), controller.keep_flushing())]
-        path = data_path(settings, flow.name)
-        self._running[flow.name] = _Running(controller, topics, syncing, flow, path, tasks)
-        self._flows[flow.name] = controller
-        self._emit("info", str(flow.name), "flow started")
-
-    def _change_flow(self, settings: MirrorSettings, flow: FlowSettings) -> None:
-        """Change what no copy depends on."""
-        running = self._running[flow.name]
-        running.settings = flow
-        running.controller.configure(flow)
-        running.syncing.cancel()
-        running.topics, running.syncing = self._begin_topics(settings, flow, running.controller)
-
-    def _begin_topics(
-        self, settings: MirrorSettings, flow: FlowSettings, controller: FlowController
-    ) -> tuple[TopicSync, asyncio.Task[None]]:
-        port = self._outside.topic_port(settings, flow)
-        topics = TopicSync(controller, flow, port, emit=self._emit, wall_ms=self._outside.wall_ms)
-        return topics, asyncio.create_task(topics.run(self._until_settled()))
-
-    def _syncs(self) -> Mapping[FlowName, TopicSync]:
-        return {name: running.topics for name, running in self._running.items()}
-
     def _begin_backfill(self, flow: FlowSettings) -> None:
         """Begin a backfill, unless its flow is being ended."""
         if self.settings is not None and not self._ending and flow.name.live in self._running:
-            self._begin_flow(self.settings, flow, self._outside.flow_port(self.settings, flow))
+            self._running.begin(self.settings, flow)
 
     async def _end_backfill(self, name: FlowName) -> bool:
         async with self._apply_lock:
-            return await self._end_flow(name) if name in self._running else True
-
-    async def _align(self, names: Collection[FlowName]) -> None:
-        """Bring flows that are about to be ended to one place with their routes; without that they end all the same."""
-
-        async def step() -> None:
-            await self._placement.step(self._pool, {})
-
-        async def act(live: FlowController) -> None:
-            try:
-                await align(live, self._routes_of(live.name), free=self._is_free, step=step, deadline_s=_ALIGN_S)
-            except MirrorError as error:
-                self._emit("warning", str(live.name), f"its routes could not be brought to one place with it: {error}")
-
-        await asyncio.gather(*(act(each) for name, each in self._flows.items() if name.is_live and name in names))
-
-    async def _end_flow(self, name: FlowName) -> bool:
-        """Take back what the flow's replicators have, persist the last anchors, and close; whether all of it worked."""
-        running = self._running.pop(name)
-        tasks = [*running.tasks, running.syncing]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        running.controller.retire()
-        drained = await self._placement.give_up(self._pool, name)
-        self._flows.pop(name, None)
-        self._claims.leave(name)
-        try:
-            await running.controller.ledger.close()
-        except MirrorError as error:
-            _log.warning("flow %s: the last anchors could not be persisted: %s", name, error)
-            drained = False
-        self._emit("info", str(name), "flow stopped")
-        return drained
+            return await self._running.end(name) if name in self._running else True
 
     async def _save(self) -> None:
         if self._ending:
@@ -370,9 +252,6 @@ class Coordinator:
                 except MirrorError as error:
                     self._heartbeat_ages = {}
                     self._emit("warning", "heartbeat", f"{error}; started again")
-
-    def _is_free(self, partition: FlowPartition) -> bool:
-        return not self._pool.adopting() and self._placement.is_free(partition)
 
     # What operators ask.
 
@@ -475,10 +354,7 @@ class Coordinator:
         if flow is None:
             return [each for name, each in self._flows.items() if not name.backfill]
         found = self._find(flow)
-        return [found, *self._routes_of(found.name)]
-
-    def _routes_of(self, flow: FlowName) -> list[FlowController]:
-        return [each for name, each in self._flows.items() if name.route and name.live == flow]
+        return [found, *self._running.routes_of(found.name)]
 
     def _find(self, flow: str) -> FlowController:
         try:
@@ -588,8 +464,7 @@ class Coordinator:
 
     async def _drain_all(self) -> bool:
         async with self._apply_lock:
-            await self._align(self._running.keys())
-            return all(await asyncio.gather(*(self._end_flow(name) for name in list(self._running))))
+            return await self._running.end_all()
 
 
 async def _within(timeout_s: float, act: Awaitable[_T]) -> _T | None:

@@ -63,11 +63,12 @@ class Coordinator(_Actor):
     async def __init__(self, name: str) -> None:  # type: ignore[misc]  # Ray awaits it on the actor's event loop
         """Begin at once: after a restart nobody calls."""
         from actors.checkpoint_handles import RayCheckpoint
-        from actors.coordinator import Coordinator, Outside
+        from actors.coordinator import Coordinator
         from actors.flow_port import KafkaFlowPort
         from actors.gateway_handle import RayGateway
         from actors.handles import RayHeartbeat, RayMemory, RaySpawner
         from actors.nodes import RayNodes
+        from actors.outside import Outside
         from mirror_ray.topics.port import KafkaTopicPort
 
         outside = Outside(

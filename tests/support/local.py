@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Self, TypeVar
 
 from actors.checkpoint import Checkpoint
-from actors.coordinator import Coordinator, Outside
+from actors.coordinator import Coordinator
 from actors.flow_port import KafkaFlowPort
+from actors.outside import Outside
 from actors.ports import ReplicatorPort, Timing
 from actors.replicator import Replicator
 from mirror_ray.config.settings import MirrorSettings

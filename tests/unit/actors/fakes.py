@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from actors.coordinator import Coordinator, Outside
+from actors.coordinator import Coordinator
+from actors.outside import Outside
 from actors.ports import Timing
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.model.names import FlowName, FlowPartition
