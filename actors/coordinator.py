@@ -142,7 +142,7 @@ class Coordinator:
             if self._tasks:
                 return
             loops = [self._loop(), self._scaling.watch(), self._watch_heartbeat()]
-            loops += [each.watch(self._until_settled()) for each in (self._groups, self._gateway)]
+            loops += [each.watch(self._until_settled) for each in (self._groups, self._gateway)]
             self._tasks = [asyncio.create_task(each) for each in loops]
             blob = await self._outside.memory.load()
             if blob is not None:

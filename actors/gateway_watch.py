@@ -30,9 +30,9 @@ class GatewayWatch:
             self.address = None
             await before.stop()
 
-    async def watch(self, begin: Awaitable[object]) -> None:
+    async def watch(self, begin: Callable[[], Awaitable[object]]) -> None:
         """Again and again, once ``begin`` is over."""
-        await begin
+        await begin()
         while True:
             if self._port is not None:
                 await self._look(self._port)

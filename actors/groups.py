@@ -33,9 +33,9 @@ class GroupWatch:
         """Carry groups over by these settings from now on."""
         self._port = self._make_port(settings)
 
-    async def watch(self, begin: Awaitable[object]) -> None:
+    async def watch(self, begin: Callable[[], Awaitable[object]]) -> None:
         """Ask them again and again, once ``begin`` is over; one that has died is started again by that."""
-        await begin
+        await begin()
         while True:
             await asyncio.sleep(_EVERY_S)
             if self._port is None:

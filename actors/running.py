@@ -134,7 +134,7 @@ class RunningFlows:
     ) -> tuple[TopicSync, asyncio.Task[None]]:
         port = self._outside.topic_port(settings, flow)
         topics = TopicSync(controller, flow, port, emit=self._emit, wall_ms=self._outside.wall_ms)
-        return topics, asyncio.create_task(topics.run(self._until_settled()))
+        return topics, asyncio.create_task(topics.run(self._until_settled))
 
     async def align(self, names: Collection[FlowName]) -> None:
         """Bring flows that are about to be ended to one place with their routes; without that they end all the same."""

@@ -61,9 +61,9 @@ class TopicSync:
         #: What was told of each topic, or of a round as a whole, while it lasts.
         self._told: dict[str, str] = {}
 
-    async def run(self, ready: Awaitable[None]) -> None:
+    async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Round after round from ``ready`` on, until another coordinator takes the flow over."""
-        await ready
+        await ready()
         rounds = []
         if self._topics.sync_configs_enabled:
             rounds.append(self._repeat("configs", self.sync_configs, self._topics.sync_configs_interval_s))
