@@ -30,6 +30,8 @@ class GroupPartitionStatus:
     exact: bool
     state: GroupState
     reason: str | None
+    #: Where the group stood on the target when that was last seen; None: nowhere, or it was not looked at.
+    committed_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

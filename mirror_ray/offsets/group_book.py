@@ -46,6 +46,8 @@ class Entry:
     told: tuple[int, ...] = ()
     #: What we may have committed on the target: meant to be, then before.
     written: tuple[int, ...] = ()
+    #: Where the group stood on the target when that was last seen; None: nowhere, or it has not been looked at.
+    stands: int | None = None
     #: Whether the source's offset went back since it was written.
     went_back: bool = False
     #: Why the group does not stand on the target where it stands on the source.
@@ -184,6 +186,7 @@ class GroupBook:
 
     def compare(self, entry: Entry, on_target: int | None, *, both_sides_write: bool = False) -> Write | None:
         """What to commit on the target, where the group stands at ``on_target`` and is not active."""
+        entry.stands = on_target
         if entry.translation is None or entry.translation.offset is None:
             return None
         act = decide(
@@ -211,6 +214,7 @@ class GroupBook:
         """What became of ``compare``'s commit; None: it was taken."""
         if error is None:
             entry.written = entry.written[:1]
+            entry.stands = entry.written[0]
             entry.reason = entry.translation.reason if entry.translation else None
             self._settled(entry)
         else:

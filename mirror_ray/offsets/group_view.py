@@ -71,6 +71,7 @@ def _partition(
         remote_topic=remote[0].topic if remote else "",
         source_offset=entry.source.offset if entry.source else -1,
         target_offset=found.offset if found else None,
+        committed_offset=standing.stands,
         exact=found is None or found.exact,
         state="uncopied" if remote is None else _state(book, standing, found, written=synced and not remote[1]),
         reason=(found.reason if found and merged else None) or standing.reason,

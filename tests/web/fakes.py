@@ -30,6 +30,7 @@ class FakeSystem:
     absent: bool = False
     asked: int = 0
     told: list[tuple[Any, ...]] = field(default_factory=list)
+    carried: tuple[GroupStatus, ...] = ()
 
     async def picture(self) -> Picture:
         self.asked += 1
@@ -38,7 +39,7 @@ class FakeSystem:
         return self.seen
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
-        return ()
+        return self.carried
 
     async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:
         self.told.append(("pause", flow, topic, partition))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.picture import Picture
 from tests.support.browser import Page, browser
 from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
@@ -105,6 +106,39 @@ async def test_a_key_is_changed_after_a_look_at_what_it_touches(there: Site, pag
         await page.wait(f"document.querySelector('#touched').textContent.startsWith('{said}')")
     changes = {"topics.include": "orders.*"}
     assert there.system.told == [("set", "A->B", changes, True), ("set", "A->B", changes, False)]
+
+
+async def test_a_group_is_shown_on_both_sides(there: Site, page: Page) -> None:
+    """Its offset on the source, where that is on the target, and where the group stands there."""
+    on_its_way = GroupPartitionStatus(
+        topic="orders",
+        partition=3,
+        remote_topic="A.orders",
+        source_offset=1_200,
+        target_offset=1_150,
+        exact=True,
+        state="kept",
+        reason="committed there by somebody else",
+        committed_offset=1_100,
+    )
+    there.system.carried = (
+        GroupStatus(
+            flow="A->B",
+            group="billing",
+            kind="classic",
+            source_state="Stable",
+            state="kept",
+            reason=None,
+            partitions=(on_its_way,),
+        ),
+    )
+    await page.look("location.hash = '#/groups'")
+    await page.wait("document.querySelector('#view tbody tr')")
+    cells = await page.look("[...document.querySelectorAll('#view tbody tr td')].map((each) => each.textContent)")
+    assert cells == [
+        *("billing", "A->B", "orders 3", "kept", "1,200", "1,150", "1,100", "yes"),
+        "committed there by somebody else",
+    ]
 
 
 async def test_what_is_wrong_comes_first_and_goes_by_itself(there: Site, page: Page) -> None:

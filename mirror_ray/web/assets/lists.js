@@ -93,6 +93,7 @@ export function groups() {
     { head: "State", cell: (row) => state(row.state) },
     { head: "Committed on the source", class: "num", cell: (row) => offset(row.source_offset) },
     { head: "That is on the target", class: "num", cell: (row) => offset(row.target_offset) },
+    { head: "It stands there at", class: "num", cell: (row) => offset(row.committed_offset) },
     { head: "Exact", cell: (row) => (row.exact ? "yes" : "no") },
     { head: "Why", class: "why wide", cell: (row) => row.reason ?? "" },
   ], (row) => `${row.flow} ${row.group} ${row.topic} ${row.partition}`, (row) => `${row.group} ${row.topic}`, (one, other) => one.group.localeCompare(other.group) || one.topic.localeCompare(other.topic) || one.partition - other.partition, "No group has committed an offset in a copied topic.");

@@ -123,6 +123,7 @@ class Carrying(RuleBasedStateMachine):
         self.round("whole")
         entry = self.book.entry("billing", SOURCE)
         assert self.source is not None
+        assert entry.stands == self.target
         if self.target != 100 + min(self.source, self.copied):
             # The topic may still call ours what the book no longer does: only the next book goes by the topic.
             assert self.foreign is not None or self.target not in entry.written
