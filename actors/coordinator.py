@@ -295,7 +295,7 @@ class Coordinator:
         return Picture(
             time_ms=now_ms,
             system=self._status(partitions),
-            topics=self._view.topics(partitions),
+            topics=self._topics(partitions),
             partitions=tuple(each for there in partitions.values() for each in there),
             gaps=self._view.gaps(chosen),
             events=self._events.newest(_EVENTS_PICTURED),
@@ -310,7 +310,11 @@ class Coordinator:
 
     async def topics(self, flow: str | None = None) -> tuple[TopicStatus, ...]:
         """Every topic, of one flow or of all."""
-        return self._view.topics(self._view.by_flow(self._chosen(flow), self._outside.wall_ms()))
+        return self._topics(self._view.by_flow(self._chosen(flow), self._outside.wall_ms()))
+
+    def _topics(self, partitions: Mapping[FlowName, tuple[PartitionStatus, ...]]) -> tuple[TopicStatus, ...]:
+        price = self.settings.cost.price_per_gb if self.settings else 0.0
+        return self._view.topics(partitions, price, self._outside.clock())
 
     async def replicators(self) -> tuple[ReplicatorStatus, ...]:
         """Every replicator."""

@@ -10,6 +10,7 @@ from actors.flow import FlowController
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
 from actors.topics import TopicView
+from mirror_ray.config.operating import CostSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination import snapshot
 from mirror_ray.coordination.observed import Observed
@@ -59,12 +60,19 @@ class SystemView:
 
         ``partitions``: of each flow, as ``by_flow`` gives them.
         """
+        cost = settings.cost if settings else CostSettings()
         return SystemStatus(
             name=self._name,
             started_ms=started_ms,
             flows=tuple(
                 _with_groups(
-                    self._flow(flow, partitions.get(flow.name, ()), heartbeat_ages.get(str(flow.name)), now_s),
+                    self._flow(
+                        flow,
+                        partitions.get(flow.name, ()),
+                        heartbeat_ages.get(str(flow.name)),
+                        cost.price_per_gb,
+                        now_s,
+                    ),
                     groups.get(str(flow.name)),
                 )
                 for flow in (settings.flows if settings else ())
@@ -75,6 +83,8 @@ class SystemView:
             coordinator_node=node,
             backfills=tuple(each for each in backfills if each.state not in ("done", "cancelled")),
             elastic=elastic,
+            price_per_gb=cost.price_per_gb,
+            currency=cost.currency,
         )
 
     def partitions(self, flows: Iterable[FlowController], now_ms: int) -> tuple[PartitionStatus, ...]:
@@ -90,7 +100,9 @@ class SystemView:
         """The same of each flow apart."""
         return {flow.name: self.partitions([flow], now_ms) for flow in flows}
 
-    def topics(self, partitions: Mapping[FlowName, Iterable[PartitionStatus]]) -> tuple[TopicStatus, ...]:
+    def topics(
+        self, partitions: Mapping[FlowName, Iterable[PartitionStatus]], price_per_gb: float, now_s: float
+    ) -> tuple[TopicStatus, ...]:
         """Every topic of the flows whose partitions are given, by name."""
         found: list[TopicStatus] = []
         for name, there in partitions.items():
@@ -98,7 +110,17 @@ class SystemView:
             for each in there:
                 of_topic[each.topic].append(each)
             for topic, view in sorted(self._flows[name].topics.items()):
-                found.append(snapshot.topic_status(str(name), topic, view.remote_topic, view.refused, of_topic[topic]))
+                found.append(
+                    snapshot.topic_status(
+                        str(name),
+                        topic,
+                        view.remote_topic,
+                        view.refused,
+                        of_topic[topic],
+                        rates=self._observed.topic_rates(name, topic, now_s),
+                        price_per_gb=price_per_gb,
+                    )
+                )
         return tuple(found)
 
     def gaps(self, flows: Iterable[FlowController]) -> tuple[GapStatus, ...]:
@@ -145,6 +167,7 @@ class SystemView:
         settings: FlowSettings,
         partitions: Sequence[PartitionStatus],
         heartbeat_age_s: float | None,
+        price_per_gb: float,
         now_s: float,
     ) -> FlowStatus:
         flow = self._flows.get(settings.name)
@@ -168,6 +191,7 @@ class SystemView:
             partitions=partitions,
             rates=self._observed.rates(settings.name, now_s),
             totals=self._observed.flow_totals(settings.name),
+            price_per_gb=price_per_gb,
             heartbeat_age_s=heartbeat_age_s,
             discovered=flow is not None and flow.discovered,
             problems=problems + tuple(f"{each.topic}-{each.partition}: stopped: {each.reason}" for each in stopped),

@@ -34,6 +34,8 @@ FLOWS: Columns = (
     ("BYTES/S", lambda row: size(row["bytes_per_s"])),
     ("HEARTBEAT", lambda row: duration(row["heartbeat_age_s"])),
 )
+#: Behind those of a flow, where there is room.
+TRAFFIC: Columns = (("COMPRESSED", lambda row: ratio(row["compression"])),)
 REPLICATORS: Columns = (
     ("REPLICATOR", lambda row: row["id"]),
     ("STATE", lambda row: row["state"]),
@@ -64,6 +66,10 @@ TOPICS: Columns = (
     ("STATE", lambda row: row["state"]),
     ("COPYING", lambda row: f"{row['copying']}/{row['partitions']}"),
     ("LAG", lambda row: count(row["lag_records"])),
+    ("BEHIND", lambda row: duration(row["lag_seconds"])),
+    ("RECORDS/S", lambda row: count(row["records_per_s"])),
+    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
+    ("COMPRESSED", lambda row: ratio(row["compression"])),
     ("RECORDS", lambda row: count(row["records"])),
     ("BYTES", lambda row: size(row["bytes"])),
     ("REASON", lambda row: row["reason"] or ""),
@@ -109,9 +115,26 @@ def replicators_text(status: SystemStatus, there: int) -> str:
     return f"{there}/{status.desired_replicators} replicators{bounds}"
 
 
+def priced(heads: Columns, found: Iterable[Row], currency: str) -> Columns:
+    """The columns, and what an hour costs where a price is configured."""
+    if all(row["cost_per_hour"] is None for row in found):
+        return heads
+    return (*heads, (f"{currency}/HOUR", lambda row: price(row["cost_per_hour"])))
+
+
 def status_lines(status: SystemStatus) -> list[str]:
     """The sentences below the tables of `status`: each problem, and what to do about it."""
     return [str(each) for each in status.problems]
+
+
+def ratio(value: float | None) -> str:
+    """How many times smaller than before compression; ``-`` where it is unknown."""
+    return "-" if value is None else f"{value:.1f}x"
+
+
+def price(value: float | None) -> str:
+    """An amount of money; ``-`` where it is unknown."""
+    return "-" if value is None else f"{value:,.2f}"
 
 
 def offset(value: int | None) -> str:

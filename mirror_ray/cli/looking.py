@@ -88,7 +88,13 @@ def topics(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show the topics that flows copy, their remote topics, and why one is not copied."""
-    _list(name, address, lambda system: columns.rows(system.topics(flow)), columns.TOPICS, output, watch=watch)
+
+    def show(system: Mirror) -> None:
+        found = columns.rows(system.topics(flow))
+        heads = columns.priced(columns.TOPICS, found, system.status().currency)
+        emit(found, output, lambda: out().print(table(found, heads)))
+
+    _look(name, address, show, watch=watch)
 
 
 def replicators(
@@ -144,7 +150,8 @@ def print_status(status: SystemStatus) -> None:
     if status.gateway is not None:
         console.print(f"page and metrics: {status.gateway}", soft_wrap=True)
     console.print()
-    console.print(table(columns.rows(status.flows), columns.FLOWS))
+    flows = columns.rows(status.flows)
+    console.print(table(flows, columns.priced((*columns.FLOWS, *columns.TRAFFIC), flows, status.currency)))
     console.print()
     console.print(table(columns.rows(status.replicators), columns.REPLICATORS))
     for backfill in status.backfills:

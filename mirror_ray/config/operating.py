@@ -46,6 +46,15 @@ class AlertSettings(Settings):
     gap_s: float = Field(default=3600.0, gt=0)
 
 
+class CostSettings(Settings):
+    """What traffic costs, so that ``status``, ``topics`` and the page can say it."""
+
+    #: Of a GB (1,000,000,000 bytes) over the link; 0: no price is shown.
+    price_per_gb: float = Field(default=0.0, ge=0)
+    #: Of that price; any text.
+    currency: str = "USD"
+
+
 class ElasticSettings(Settings):
     """How the number of replicators follows load and lag; without ``max_replicators`` it stays what it is."""
 

@@ -31,8 +31,10 @@ _SILENT = {
     "heartbeats.replication_factor": "3, or the number of brokers if smaller",
     "produce.compression_type": "as on the source",
     "gateway.port": "8484, or any free one if that is taken",
+    "cost.price_per_gb": "0: no price is shown",
     "elastic.max_replicators": "none: the number stays",
 }
+_SYSTEM_SECTIONS = ("spark.", "gateway.", "alerts.", "cost.", "elastic.")
 #: What the fields begin with whose defaults are ours.
 _OWN_SECTIONS = (
     "topics",
@@ -45,10 +47,7 @@ _OWN_SECTIONS = (
     "trouble",
     "transforms",
     "cluster.",
-    "spark.",
-    "gateway.",
-    "alerts.",
-    "elastic.",
+    *_SYSTEM_SECTIONS,
 )
 
 
@@ -59,7 +58,7 @@ def our_default(key: Key) -> str:
     model: type[BaseModel] = FlowSettings
     if key.field.startswith("cluster."):
         model = ClusterSettings
-    elif key.field.startswith(("spark.", "gateway.", "alerts.", "elastic.")):
+    elif key.field.startswith(_SYSTEM_SECTIONS):
         model = MirrorSettings
     if key.field == "enabled":
         return "false"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from mirror_ray.config.base import Settings
-from mirror_ray.config.operating import AlertSettings, ElasticSettings, GatewaySettings
+from mirror_ray.config.operating import AlertSettings, CostSettings, ElasticSettings, GatewaySettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic
@@ -453,6 +453,7 @@ class SystemSettings(ReplicatorSettings):
     spark: SparkSettings = SparkSettings()
     gateway: GatewaySettings = GatewaySettings()
     alerts: AlertSettings = AlertSettings()
+    cost: CostSettings = CostSettings()
     elastic: ElasticSettings = ElasticSettings()
 
     def starting(self, asked: int | None) -> int:

@@ -9,6 +9,9 @@ from mirror_ray.coordination.rates import RateMeter
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.model.names import FlowName, FlowPartition
 
+#: A flow and the source's name of one of its topics.
+FlowTopic = tuple[FlowName, str]
+
 
 @dataclass(slots=True)
 class _Totals:
@@ -18,6 +21,12 @@ class _Totals:
     def add(self, records: int, bytes_: int) -> None:
         self.records += records
         self.bytes += bytes_
+
+
+@dataclass(slots=True)
+class _Metered:
+    totals: _Totals = field(default_factory=_Totals)
+    meter: RateMeter = field(default_factory=RateMeter)
 
 
 @dataclass(slots=True)
@@ -31,6 +40,9 @@ class Observed:
     _totals: dict[FlowPartition, _Totals] = field(default_factory=dict)
     _flows: dict[FlowName, _Totals] = field(default_factory=dict)
     _meters: dict[FlowName, RateMeter] = field(default_factory=dict)
+    _topics: dict[FlowTopic, _Metered] = field(default_factory=dict)
+    #: Topics that have grown since their meters were read.
+    _grown: set[FlowTopic] = field(default_factory=set)
     #: Bytes per partition at the last look, for the loads that ``loads`` computes.
     _looked: dict[FlowPartition, int] = field(default_factory=dict)
     _looked_s: float = 0.0
@@ -47,23 +59,36 @@ class Observed:
         records, bytes_ = (before.records, before.bytes) if same and before is not None else (0, 0)
         if adopted and before is None:
             records, bytes_ = report.records, report.bytes
+        topic = (partition.flow, partition.topic)
         for totals in (
             self._totals.setdefault(partition, _Totals()),
+            self._topics.setdefault(topic, _Metered()).totals,
             self._flows.setdefault(partition.flow, _Totals()),
         ):
             totals.add(report.records - records, report.bytes - bytes_)
+        if report.records > records:
+            self._grown.add(topic)
         return before
 
     def sample(self, now_s: float, flows: Iterable[FlowName]) -> None:
-        """Let the flows' rate meters read the totals."""
+        """Let the rate meters of the flows, and of the topics that have grown, read the totals."""
         for flow in flows:
             totals = self._flows.setdefault(flow, _Totals())
             self._meters.setdefault(flow, RateMeter()).sample(now_s, totals.records, totals.bytes)
+        for topic in self._grown:
+            metered = self._topics[topic]
+            metered.meter.sample(now_s, metered.totals.records, metered.totals.bytes)
+        self._grown.clear()
 
     def rates(self, flow: FlowName, now_s: float) -> tuple[float, float]:
         """The flow's (records/s, bytes/s)."""
         meter = self._meters.get(flow)
         return meter.rates(now_s) if meter else (0.0, 0.0)
+
+    def topic_rates(self, flow: FlowName, topic: str, now_s: float) -> tuple[float, float]:
+        """The topic's (records/s, bytes/s)."""
+        metered = self._topics.get((flow, topic))
+        return metered.meter.rates(now_s) if metered else (0.0, 0.0)
 
     def flow_totals(self, flow: FlowName) -> tuple[int, int]:
         """(records, bytes) acknowledged since the coordinator began."""
@@ -102,3 +127,7 @@ class Observed:
             self.reports.pop(partition, None)
             self._totals.pop(partition, None)
             self._looked.pop(partition, None)
+        there = {(partition.flow, partition.topic) for partition in self._totals}
+        for topic in self._topics.keys() - there:
+            del self._topics[topic]
+            self._grown.discard(topic)

@@ -11,6 +11,8 @@ from mirror_ray.observe.status import FlowState, FlowStatus, PartitionStatus, To
 
 #: Which state stands for a topic whose partitions differ: the first of these that occurs.
 _GRAVITY: tuple[PartitionState, ...] = ("refused", "stopped", "waiting", "establishing", "paused", "copying")
+_GB = 1_000_000_000
+_HOUR_S = 3600
 #: Partitions in these states are not expected to come to lag 0, so they don't hide the lag of the others.
 _SET_ASIDE: tuple[PartitionState, ...] = ("refused", "paused")
 
@@ -48,6 +50,7 @@ def partition_status(
         held_back_records=max(0, report.high_watermark - report.source_end) if report and known else 0,
         records=totals[0],
         bytes=totals[1],
+        compression=report.compression if report else None,
     )
 
 
@@ -60,7 +63,14 @@ def _lag_seconds(lag: int | None, report: PartitionReport | None, now_ms: int) -
 
 
 def topic_status(
-    flow: str, topic: str, remote_topic: str, refused: str | None, partitions: Sequence[PartitionStatus]
+    flow: str,
+    topic: str,
+    remote_topic: str,
+    refused: str | None,
+    partitions: Sequence[PartitionStatus],
+    *,
+    rates: tuple[float, float],
+    price_per_gb: float,
 ) -> TopicStatus:
     """One topic's line, from its partitions' lines."""
     states = {each.state for each in partitions}
@@ -83,6 +93,10 @@ def topic_status(
         lag_seconds=most_seconds(partitions),
         records=sum(each.records for each in partitions),
         bytes=sum(each.bytes for each in partitions),
+        records_per_s=rates[0],
+        bytes_per_s=rates[1],
+        compression=compression(partitions),
+        cost_per_hour=cost_per_hour(rates[1], price_per_gb),
     )
 
 
@@ -108,6 +122,18 @@ def most_seconds(partitions: Iterable[PartitionStatus]) -> float | None:
     known = list(partitions)
     late = [each.lag_seconds for each in known if each.lag_seconds is not None]
     return 0.0 if total_lag(known) == 0 else max(late, default=None)
+
+
+def compression(partitions: Iterable[PartitionStatus]) -> float | None:
+    """Bytes before compression for each byte on the wire, of those whose ratio is known; None: of none."""
+    known = [(each.bytes, each.compression) for each in partitions if each.compression is not None and each.bytes]
+    wire = sum(size for size, _ in known)
+    return sum(size * ratio for size, ratio in known) / wire if wire else None
+
+
+def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float | None:
+    """What an hour at that rate costs; None without a price."""
+    return bytes_per_s * _HOUR_S / _GB * price_per_gb if price_per_gb else None
 
 
 def flow_state(
@@ -147,6 +173,7 @@ def flow_status(
     partitions: Sequence[PartitionStatus],
     rates: tuple[float, float],
     totals: tuple[int, int],
+    price_per_gb: float,
     heartbeat_age_s: float | None,
     discovered: bool,
     problems: tuple[str, ...],
@@ -169,4 +196,6 @@ def flow_status(
         heartbeat_age_s=heartbeat_age_s,
         discovered=discovered,
         problems=problems,
+        compression=compression(partitions),
+        cost_per_hour=cost_per_hour(rates[1], price_per_gb),
     )

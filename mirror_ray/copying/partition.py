@@ -479,4 +479,5 @@ class PartitionCopy:
             bytes=progress.bytes,
             last_timestamp_ms=progress.last_timestamp_ms,
             bytes_per_record=progress.bytes / progress.records if progress.records else 0.0,
+            compression=None if self.tally is None else self.tally.compression,
         )

@@ -95,6 +95,8 @@ class Tally:
         "_source",
         "_source_end",
         "_target",
+        "_unpacked_bytes",
+        "_wire_bytes",
     )
 
     def __init__(self, interval_ms: int, now_ms: Callable[[], int], *, shared: bool = False) -> None:
@@ -102,6 +104,7 @@ class Tally:
         self._closed: deque[Interval] = deque(maxlen=_CLOSED)
         self._begun = self._ended = self._sampled = self._lag_told = False
         self._source = self._target = self._source_end = self._last_timestamp_ms = -1
+        self._wire_bytes = self._unpacked_bytes = 0
         self._open = Interval(0, 0, -1, -1)
 
     # ---- what happens to the copy
@@ -134,6 +137,8 @@ class Tally:
             if done.unpacked_bytes:
                 interval.sampled_wire_bytes += size
                 interval.sampled_uncompressed_bytes += done.unpacked_bytes
+                self._wire_bytes += size
+                self._unpacked_bytes += done.unpacked_bytes
             interval.codec = done.codec
             newest_ms, histogram = done.max_timestamp, interval.latency_ms
             bucket = latency_bucket(now_ms - newest_ms)
@@ -167,6 +172,11 @@ class Tally:
             return 0
 
     # ---- what is told of it
+
+    @property
+    def compression(self) -> float | None:
+        """Bytes before compression for each byte on the wire, of the samples since the assignment; None: no sample."""
+        return self._unpacked_bytes / self._wire_bytes if self._wire_bytes else None
 
     def take(self, *, ended: bool = False) -> list[Interval]:
         """The intervals that are over and in which something happened, or that are the first to know the lag.

@@ -74,6 +74,8 @@ class PartitionReport:
     last_timestamp_ms: int
     #: Mean wire bytes of a record, from what this replicator copied; 0 when unknown.
     bytes_per_record: float = 0.0
+    #: Bytes before compression for each byte on the wire, from samples of what this replicator copied; None: unknown.
+    compression: float | None = None
     #: Why it is stopped, where another attempt alone will not help.
     trouble: Trouble | None = None
     #: Of a partition that was released: whether all that was sent for it was answered, so that nothing lies behind

@@ -54,6 +54,7 @@ _SYSTEM = (
     _counter("events", ("level",), "Events since the coordinator began."),
     _gauge("replicators_desired", (), "How many replicators are wanted."),
     _counter("replicator_deaths", (), "Replicators that ended by themselves since the coordinator began."),
+    _gauge("price_per_gigabyte", ("currency",), "cost.price_per_gb of the configuration: of 1,000,000,000 bytes."),
     _gauge("partitions_left_out", (), "Partitions beyond gateway.metrics_partitions: only their topics have series."),
 )
 _FLOWS = (
@@ -71,6 +72,7 @@ _FLOWS = (
         _FLOW,
         "From a record's timestamp to the target's acknowledgement; counts records, by the newest of their batch.",
     ),
+    _gauge("flow_compression_ratio", _FLOW, "Bytes before compression for each byte on the wire, from samples."),
     _gauge("heartbeat_age_seconds", _FLOW, "Since the target acknowledged a heartbeat."),
     _gauge("checkpoint_age_seconds", _FLOW, "Since consumer groups were last carried over."),
     _gauge("groups", _FLOW, "Consumer groups that are carried over."),
@@ -81,6 +83,7 @@ _FLOWS = (
 _TOPICS = (
     _counter("topic_records", _TOPIC, "Records acknowledged since the coordinator began."),
     _counter("topic_bytes", _TOPIC, "Their bytes on the wire, compressed."),
+    _gauge("topic_compression_ratio", _TOPIC, "Bytes before compression for each byte on the wire, from samples."),
     _gauge("topic_lag_records", _TOPIC, "As of the flow."),
     _gauge("topic_lag_bytes", _TOPIC, "As of the flow."),
     _gauge("topic_lag_seconds", _TOPIC, "As of the flow."),

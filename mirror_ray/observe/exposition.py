@@ -96,6 +96,7 @@ def _system(families: _Families, picture: Picture) -> None:
         families.add("events", (level,), count)
     families.add("replicators_desired", (), picture.system.desired_replicators)
     families.add("replicator_deaths", (), picture.deaths)
+    families.add("price_per_gigabyte", (picture.system.currency,), picture.system.price_per_gb or None)
 
 
 def _of(flow: str) -> tuple[str, str, str]:
@@ -113,6 +114,7 @@ def _flow(families: _Families, flow: FlowStatus) -> None:
     families.add("flow_lag_records", labels, flow.lag_records)
     families.add("flow_lag_bytes", labels, flow.lag_bytes)
     families.add("flow_lag_seconds", labels, flow.lag_seconds)
+    families.add("flow_compression_ratio", labels, flow.compression)
     families.add("heartbeat_age_seconds", labels, flow.heartbeat_age_s)
     if flow.groups is not None:
         families.add("checkpoint_age_seconds", labels, flow.groups.age_s)
@@ -149,6 +151,7 @@ def _topic(families: _Families, topic: TopicStatus) -> None:
     labels = (*_of(topic.flow), topic.topic, topic.remote_topic)
     families.add("topic_records", labels, topic.records)
     families.add("topic_bytes", labels, topic.bytes)
+    families.add("topic_compression_ratio", labels, topic.compression)
     families.add("topic_lag_records", labels, topic.lag_records)
     families.add("topic_lag_bytes", labels, topic.lag_bytes)
     families.add("topic_lag_seconds", labels, topic.lag_seconds)

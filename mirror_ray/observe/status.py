@@ -45,6 +45,8 @@ class PartitionStatus:
     bytes: int
     #: What kind of trouble it is in; None: none that is for somebody to decide.
     trouble: TroubleKind | None = None
+    #: Bytes before compression for each byte on the wire, from samples; None until known.
+    compression: float | None = None
 
     def __str__(self) -> str:
         return (
@@ -95,6 +97,12 @@ class TopicStatus:
     #: Sum and greatest of its partitions'; None until all that copy are known.
     lag_bytes: int | None = None
     lag_seconds: float | None = None
+    records_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+    #: Bytes before compression for each byte on the wire, from samples; None until known.
+    compression: float | None = None
+    #: What an hour costs at this rate; None without ``cost.price_per_gb``.
+    cost_per_hour: float | None = None
 
     def __str__(self) -> str:
         return (
@@ -128,6 +136,9 @@ class FlowStatus:
     groups: FlowGroups | None = None
     #: Estimate; None until known.
     lag_bytes: int | None = None
+    #: Of its topics together, and as theirs.
+    compression: float | None = None
+    cost_per_hour: float | None = None
 
     def __str__(self) -> str:
         line = (
@@ -220,6 +231,9 @@ class SystemStatus:
     problems: tuple[Problem, ...] = ()
     #: None: the number of replicators follows nothing.
     elastic: ElasticStatus | None = None
+    #: Of a GB (1,000,000,000 bytes on the wire), and in which currency; 0: no price is configured.
+    price_per_gb: float = 0.0
+    currency: str = ""
 
     def __str__(self) -> str:
         first = f"mirror-ray system {self.name!r}, coordinator pid {self.coordinator_pid} on {self.coordinator_node}"

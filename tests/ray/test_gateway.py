@@ -11,6 +11,7 @@ import urllib.request
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from mirror_ray.config.operating import CostSettings
 from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import produce, sample_messages
@@ -58,13 +59,17 @@ def test_it_shows_a_system_and_outlives_its_coordinator(
 ) -> None:
     """Metrics and JSON of a real system; the last of them while nobody answers; a new gateway where one was killed."""
     topic = make_topic(clusters.a, 3)
-    produce(clusters.a.confluent_config(), topic, sample_messages(300, partitions=3))
-    mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic, gateway=True))
+    produce(clusters.a.confluent_config(), topic, sample_messages(300, partitions=3), codec="zstd")
+    settings = settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic, gateway=True)
+    mirror = run(system, settings.model_copy(update={"cost": CostSettings(price_per_gb=0.5, currency="EUR")}))
     url = _address(mirror)
     wait_until(lambda: _metric(url, "mirror_ray_topic_records_total") == [300.0], 20, "all is counted")
     wait_until(lambda: _metric(url, "mirror_ray_flow_lag_records") == [0.0], 20, "nothing is left to copy")
     assert _metric(url, "mirror_ray_replication_latency_seconds_count") == [300.0]
-    assert json.loads(_get(url, "/api/v1/topics"))[0]["topic"] == topic
+    (shown,) = json.loads(_get(url, "/api/v1/topics"))
+    assert (shown["topic"], shown["cost_per_hour"] is None) == (topic, False)
+    assert shown["compression"] == _metric(url, "mirror_ray_flow_compression_ratio")[0] > 1
+    assert _metric(url, "mirror_ray_price_per_gigabyte") == [0.5]
     coordinator = psutil.Process(mirror.status().coordinator_pid)
     coordinator.suspend()
     wait_until(lambda: _metric(url, "mirror_ray_coordinator_up") == [0.0], 30, "its absence is seen")

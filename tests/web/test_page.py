@@ -11,6 +11,7 @@ import pytest
 
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.picture import Picture
+from mirror_ray.observe.status import ElasticStatus
 from tests.support.browser import Page, browser
 from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
 from tests.web.fakes import TOKEN, FakeSystem, Site, site
@@ -90,6 +91,23 @@ async def test_find_the_laggard_see_why_pause_resume_and_scale(there: Site, page
         ("resume", "A->B", "topic-7", None),
         ("scale", 3),
     ]
+
+
+async def test_what_traffic_costs_and_why_there_are_so_many_replicators(there: Site, page: Page) -> None:
+    """Costs where a price is known; the bounds that the number keeps to and the last look at the load."""
+    seen = picture()
+    elastic = ElasticStatus(min_replicators=1, max_replicators=4, wanted=2, pinned=False, why="all is calm")
+    there.system.seen = replace(seen, system=replace(seen.system, elastic=elastic))
+    there.clock.now_s += 2
+    await page.wait("document.querySelector('#view').textContent.includes('EUR an hour at this rate, at 0.02 a GB')")
+    assert await page.look("document.querySelector('#view td.cost').textContent") == "0.50"
+    await page.look("location.hash = '#/replicators'")
+    await page.wait("document.querySelector('#view').textContent.includes('By load, 1 to 4: all is calm.')")
+    free = replace(seen, system=replace(seen.system, price_per_gb=0.0))
+    there.system.seen = free
+    there.clock.now_s += 2
+    await page.look("location.hash = '#/topics'")
+    await page.wait("document.querySelector('#view td.cost') && !document.querySelector('#view td.cost').offsetParent")
 
 
 async def test_a_key_is_changed_after_a_look_at_what_it_touches(there: Site, page: Page) -> None:

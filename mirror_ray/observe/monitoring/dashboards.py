@@ -192,6 +192,14 @@ _TOPICS: Final = Row(
             width=12,
         ),
         Panel(
+            title="Compression",
+            says="Bytes before compression for each byte on the wire, from samples; the 20 topics that compress least.",
+            queries=(
+                Query(expression=f"bottomk(20, mirror_ray_topic_compression_ratio{{{_TOPIC}}})", legend="{{topic}}"),
+            ),
+            width=12,
+        ),
+        Panel(
             title="Oldest topics",
             says="Age of the newest copied record, of the 20 topics where it is highest.",
             unit="s",

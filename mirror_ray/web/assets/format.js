@@ -42,3 +42,13 @@ export function time(ms) {
   const clock = at.toLocaleTimeString([], { hour12: false });
   return at.toDateString() === new Date().toDateString() ? clock : `${at.toLocaleDateString()} ${clock}`;
 }
+
+/** 4.13 is 4.1 ×, and 4.1 bytes became one. @param {number|null|undefined} value */
+export function ratio(value) {
+  return value === null || value === undefined ? UNKNOWN : `${value.toFixed(1)} ×`;
+}
+
+/** An amount of money. @param {number|null|undefined} value */
+export function cost(value) {
+  return value === null || value === undefined ? UNKNOWN : value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+}

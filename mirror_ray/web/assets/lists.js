@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { chart } from "./chart.js";
 import { card, h, state, table } from "./dom.js";
-import { bytes, count, offset, seconds } from "./format.js";
+import { bytes, cost, count, offset, ratio, seconds } from "./format.js";
 
 const PAGE = 100;
 
@@ -51,6 +51,9 @@ export function topics(actions) {
     { head: "Lag", class: "num", cell: (row) => count(row.lag_records) },
     { head: "Behind", class: "num", cell: (row) => seconds(row.lag_seconds) },
     { head: "Lag bytes", class: "num wide", cell: (row) => bytes(row.lag_bytes) },
+    { head: "Bytes/s", class: "num wide", cell: (row) => bytes(row.bytes_per_s) },
+    { head: "Compressed", class: "num wide", cell: (row) => ratio(row.compression) },
+    { head: "Cost/h", class: "num wide cost", cell: (row) => cost(row.cost_per_hour) },
     { head: "Partitions", class: "num wide", cell: (row) => `${row.copying} / ${row.partitions}` },
     { head: "Why", class: "why wide", cell: (row) => row.reason ?? "" },
     { head: "", class: "act", cell: (row) => button(row, actions, { flow: row.flow, topic: row.topic }) },

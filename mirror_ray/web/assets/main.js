@@ -100,6 +100,7 @@ function show(next) {
   log.push(...next.events);
   log.splice(0, log.length - KEPT);
   by("system").textContent = next.status.name;
+  document.body.classList.toggle("priced", next.status.price_per_gb > 0);
   document.title = `${next.status.problems.length ? `(${next.status.problems.length}) ` : ""}mirror-ray ${next.status.name}`;
   const wrong = next.status.problems.length;
   const [kind, sign, words] = !next.up || next.age_seconds > OLD_S ? ["bad", "✕", `old: ${seconds(next.age_seconds)}`]

@@ -1,7 +1,7 @@
 // The views that the stream alone feeds: overview, replicators, events.
 
 import { card, h, state, table } from "./dom.js";
-import { bytes, count, seconds, time } from "./format.js";
+import { bytes, cost, count, ratio, seconds, time } from "./format.js";
 import { topology } from "./topology.js";
 
 /** @param {any} actions What can be done: pause, resume, scale. */
@@ -16,6 +16,8 @@ export function overview(actions) {
     { head: "Lag bytes", class: "num wide", cell: (row) => bytes(row.lag_bytes) },
     { head: "Records/s", class: "num", cell: (row) => count(row.records_per_s) },
     { head: "Bytes/s", class: "num wide", cell: (row) => bytes(row.bytes_per_s) },
+    { head: "Compressed", class: "num wide", cell: (row) => ratio(row.compression) },
+    { head: "Cost/h", class: "num wide cost", cell: (row) => cost(row.cost_per_hour) },
     { head: "Partitions", class: "num wide", cell: (row) => `${count(row.copying)} / ${count(row.partitions)}` },
     { head: "Heartbeat", class: "num wide", cell: (row) => seconds(row.heartbeat_age_s) },
     { head: "", class: "act", cell: (row) => pauseButton(row, actions) },
@@ -27,13 +29,16 @@ export function overview(actions) {
     { head: "Why", class: "why", cell: (row) => row.reason ?? "" },
   ], (row) => row.name, "");
   const behind = card("Backfills under way", backfills.element);
-  const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element), behind);
+  const priced = h("p", { class: "quiet" });
+  const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element, priced), behind);
 
   function update(picture) {
     const found = picture.status.problems;
     problems.replaceChildren(...(found.length ? found.map(problem) : [h("p", { class: "allwell" }, "● Nothing.")]));
     map.replaceChildren(topology(picture.status.flows));
     flows.update(picture.status.flows);
+    const { price_per_gb: price, currency } = picture.status;
+    priced.textContent = price > 0 ? `Cost: ${currency} an hour at this rate, at ${price} a GB over the link.` : "";
     backfills.update(picture.status.backfills);
     behind.hidden = picture.status.backfills.length === 0;
   }
@@ -70,16 +75,25 @@ export function replicators(actions) {
     { head: "Memory", class: "num", cell: (row) => bytes(row.memory) },
     { head: "Buffered", class: "num wide", cell: (row) => bytes(row.buffered_bytes) },
   ], (row) => row.id, "No replicators.");
+  const load = h("p", { class: "quiet" });
   const element = h("div", { class: "contents" }, card("Replicators",
-    h("div", { class: "controls" }, now, h("label", { for: "wanted" }, "Wanted"), wanted, set), rows.element));
+    h("div", { class: "controls" }, now, h("label", { for: "wanted" }, "Wanted"), wanted, set), load, rows.element));
 
   function update(picture) {
     const status = picture.status;
     if (!wanted.value) wanted.value = String(status.desired_replicators);
     now.textContent = `${status.replicators.filter((each) => each.state === "running").length} of ${status.desired_replicators} run; coordinator ${status.coordinator_pid} on ${status.coordinator_node}`;
+    load.textContent = byLoad(status.elastic);
     rows.update(status.replicators);
   }
   return { element, update };
+}
+
+/** How the number follows load and lag, where it does. */
+function byLoad(elastic) {
+  if (!elastic) return "";
+  if (elastic.pinned) return "The number was set by hand: it follows nothing until mirror-ray scale --auto.";
+  return `By load, ${elastic.min_replicators} to ${elastic.max_replicators}${elastic.why ? `: ${elastic.why}` : ""}.`;
 }
 
 /** @param {any[]} log Every event that was seen, oldest first; main.js adds to it. */

@@ -107,8 +107,35 @@ def test_refused_partition_does_not_hide_the_lag_of_the_others() -> None:
 
 def test_topic_shows_its_gravest_state() -> None:
     """One stopped partition among copying ones is what the topic shows."""
-    topic = snapshot.topic_status("A->B", "t", "A.t", None, [_line(), _line(state="stopped")])
+    lines = [_line(), _line(state="stopped")]
+    topic = snapshot.topic_status("A->B", "t", "A.t", None, lines, rates=(0.0, 0.0), price_per_gb=0.0)
     assert (topic.state, topic.copying, topic.partitions) == ("stopped", 1, 2)
+
+
+def test_a_topic_says_how_well_it_compresses_and_what_it_costs() -> None:
+    """Each partition's ratio weighs as much as its bytes; one that nothing is known of weighs nothing."""
+    lines = [
+        replace(_line(), bytes=300, compression=2.0),
+        replace(_line(), bytes=100, compression=6.0),
+        replace(_line(), bytes=900),
+    ]
+    topic = snapshot.topic_status("A->B", "t", "A.t", None, lines, rates=(10.0, 1e6), price_per_gb=0.5)
+    assert (topic.compression, topic.records_per_s, topic.bytes_per_s) == (3.0, 10.0, 1e6)
+    assert topic.cost_per_hour == pytest.approx(3.6 * 0.5)
+    free = snapshot.topic_status("A->B", "t", "A.t", None, [_line()], rates=(10.0, 1e6), price_per_gb=0.0)
+    assert (free.compression, free.cost_per_hour) == (None, None)
+
+
+def test_a_topic_has_rates_while_it_grows() -> None:
+    """Those of its partitions together; none once it has rested for a window's time."""
+    observed, other = Observed(), FlowPartition(PARTITION.flow, PARTITION.topic, PARTITION.partition + 1)
+    for second in range(4):
+        for partition in (PARTITION, other):
+            observed.take(replace(REPORT, partition=partition, records=10 * second, bytes=1000 * second))
+        observed.sample(float(second), [PARTITION.flow])
+    assert observed.topic_rates(PARTITION.flow, PARTITION.topic, 3.0) == (20.0, 2000.0)
+    assert observed.topic_rates(PARTITION.flow, "another", 3.0) == (0.0, 0.0)
+    assert observed.topic_rates(PARTITION.flow, PARTITION.topic, 9.0) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,7 @@ def test_one_compressed_batch_an_interval_is_a_sample(codec: Codec) -> None:
     assert told.sampled_uncompressed_bytes == known * size
     assert told.wire_bytes == 3 * data.size_bytes
     assert told.codec == CODECS.index(codec)
+    assert life.tally.compression == size / data.size_bytes
     assert life.tally.sample(data) == size
 
 

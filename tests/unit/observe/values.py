@@ -40,6 +40,8 @@ FLOW = FlowStatus(
     bytes=60_000,
     heartbeat_age_s=0.5,
     discovered=True,
+    compression=4.0,
+    cost_per_hour=0.5,
     groups=FlowGroups(groups=4, untranslated=1, unsynced=2, round_s=0.1, problem=None, age_s=1.0),
 )
 REPLICATOR = ReplicatorStatus(
@@ -109,6 +111,10 @@ def topic(name: str = "orders", partitions: int = 3) -> TopicStatus:
         lag_seconds=1.5,
         records=600,
         bytes=60_000,
+        records_per_s=10.0,
+        bytes_per_s=1_000.0,
+        compression=4.0,
+        cost_per_hour=0.5,
     )
 
 
@@ -123,6 +129,8 @@ def picture(topics: int = 1, partitions: int = 3, problems: tuple[Problem, ...] 
         system=SystemStatus(
             name="mirror",
             started_ms=NOW_MS - 60_000,
+            price_per_gb=0.02,
+            currency="EUR",
             flows=(FLOW,),
             replicators=(REPLICATOR,),
             desired_replicators=2,
