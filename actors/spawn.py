@@ -26,6 +26,9 @@ from mirror_ray.coordination.naming import (
     replicator_name,
 )
 
+#: Only Ray's head node has it. Ray puts an actor that asks for nothing on any node; where nodes come and go, the head
+#: is the one that stays, and its address is known. Without it Ray starts no actor anyway.
+_ON_THE_HEAD = {"node:__internal_head__": 0.001}
 #: A coordinator of thousands of partitions answers many callers at once; none of its methods is long.
 _COORDINATOR_CALLS = 200
 
@@ -52,12 +55,13 @@ def start_system(
 
 
 def spawn_coordinator(name: str) -> ActorHandle[Any]:
-    """Create the coordinator, or find it. Ray restarts it for as long as the cluster lives."""
+    """Create the coordinator, or find it; on Ray's head. Ray restarts it for as long as the cluster lives."""
     return _spawn(
         Coordinator,
         name,
         **_detached(coordinator_name(name)),
         num_cpus=0,
+        resources=_ON_THE_HEAD,
         max_restarts=-1,
         max_task_retries=-1,
         max_concurrency=_COORDINATOR_CALLS,

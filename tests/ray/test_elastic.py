@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from actors.spawn import start_system
+from actors.spawn import spawn_coordinator, start_system
 from mirror_ray.config.operating import ElasticSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import add_node, announce_end, autoscaled_nodes, several_nodes
@@ -79,6 +79,16 @@ def cloud(tmp_path: Path) -> Iterator[None]:
 
 def _nodes_alive() -> int:
     return sum(node["Alive"] for node in ray.nodes())  # type: ignore[no-untyped-call]
+
+
+def test_coordinators_are_on_the_head(nodes: Cluster) -> None:
+    """Where the service of the gateway looks for them, and where no autoscaler takes a node away."""
+    for _ in range(2):
+        add_node(nodes)
+    coordinators = [spawn_coordinator(f"test-{uuid.uuid4().hex[:6]}") for _ in range(3)]
+    where = [each.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()) for each in coordinators]
+    # This process is at the head, too.
+    assert ray.get(where) == [ray.get_runtime_context().get_node_id()] * 3
 
 
 def test_rays_autoscaler_brings_nodes_and_takes_them_back(
