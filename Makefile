@@ -19,7 +19,7 @@ ARGS ?=
 help:
 	@echo 'make demo     two real Kafka clusters, live traffic, flows both ways, until Ctrl-C'
 	@echo 'make test     lint and every test; one tier with TIER=unit, pytest options with ARGS="-k name"'
-	@echo 'make lint     ruff, mypy, import-linter'
+	@echo 'make lint     ruff, mypy, import-linter, hadolint'
 	@echo 'make format   let ruff format the code'
 	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
 	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
@@ -63,6 +63,7 @@ lint: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/hadolint deploy/image/Dockerfile
 
 format: $(READY)
 	@$(BIN)/ruff check --fix-only .

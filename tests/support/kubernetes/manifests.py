@@ -1,0 +1,39 @@
+"""The Kubernetes manifests of ``deploy/``: as they are written, and as kustomize makes them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Manifest = dict[str, Any]
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+_NO_MANIFESTS = {"Kustomization", "Component"}
+
+
+def read(path: Path) -> list[Manifest]:
+    """The manifests in a file; none if it is a kustomization, a patch, or something else altogether."""
+    documents = list(yaml.safe_load_all(path.read_text()))
+    return [
+        each for each in documents if isinstance(each, dict) and "apiVersion" in each and not _is_of_kustomize(each)
+    ]
+
+
+def kustomize(directory: Path) -> list[Manifest]:
+    """What `kubectl apply -k` would apply. Skips where there is no kubectl of our days."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is missing: install 1.21 or later, https://kubernetes.io/docs/tasks/tools")
+    done = subprocess.run([kubectl, "kustomize", directory], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def _is_of_kustomize(document: Manifest) -> bool:
+    return document.get("kind") in _NO_MANIFESTS or "$patch" in document

@@ -1,0 +1,210 @@
+"""The Kubernetes manifests are valid, belong together, and name what mirror-ray has."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+import mirror_ray
+from mirror_ray.cli.app import app
+from mirror_ray.config.load import load_settings
+from mirror_ray.config.operating import GATEWAY_PORT
+from tests.support.kubernetes.manifests import DEPLOY, KUBERNETES, Manifest, kustomize, read
+from tests.support.kubernetes.validation import mistakes
+
+_ROOT = DEPLOY.parent
+_EXAMPLE = KUBERNETES / "overlays/example"
+_FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if read(path))
+_SECRETS = "/etc/mirror-ray-secrets"
+
+
+@pytest.fixture(scope="module")
+def applied() -> dict[tuple[str, str], Manifest]:
+    """What the example overlay applies, by kind and name."""
+    return {(each["kind"], each["metadata"]["name"]): each for each in kustomize(_EXAMPLE)}
+
+
+@pytest.fixture
+def cluster() -> Manifest:
+    """The RayCluster of the base."""
+    [result] = read(_ROOT / "ray-cluster.yaml")
+    return result
+
+
+def _groups(cluster: Manifest) -> list[dict[str, Any]]:
+    return [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+
+
+def _container(group: dict[str, Any]) -> dict[str, Any]:
+    [container] = group["template"]["spec"]["containers"]
+    result: dict[str, Any] = container
+    return result
+
+
+def _port(cluster: Manifest, name: str) -> int:
+    ports = _container(cluster["spec"]["headGroupSpec"])["ports"]
+    return next(int(each["containerPort"]) for each in ports if each["name"] == name)
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
+def test_each_file_is_valid(path: Path) -> None:
+    """By the schemas of Kubernetes, KubeRay and the Prometheus operator; unknown fields are refused."""
+    for manifest in read(path):
+        assert mistakes(manifest) == []
+
+
+def test_there_is_something_to_validate() -> None:
+    """Every kind that we ship was found."""
+    kinds = {each["kind"] for path in _FILES for each in read(path)}
+    assert kinds == {
+        *("NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "RayCluster", "RayJob", "Service"),
+    }
+
+
+def test_what_the_example_applies_is_valid(applied: dict[tuple[str, str], Manifest]) -> None:
+    """With every component: patched, in one namespace, with the image's name replaced everywhere."""
+    assert {("RayCluster", "mirror-ray"), ("ConfigMap", "mirror-ray"), ("ConfigMap", "mirror-ray-dashboards")} <= set(
+        applied
+    )
+    for manifest in applied.values():
+        assert mistakes(manifest) == []
+        assert manifest["metadata"]["namespace"] == "mirror-ray"
+    cluster = applied["RayCluster", "mirror-ray"]
+    assert {_container(each)["image"] for each in _groups(cluster)} == {"registry.example.com/mirror-ray:0.1.0"}
+    assert [each["groupName"] for each in cluster["spec"]["workerGroupSpecs"]] == ["replicators", "spark"]
+
+
+def test_without_the_head_nobody_may_drain_it_with_it_they_may(applied: dict[tuple[str, str], Manifest]) -> None:
+    """The base keeps the head where it is; with the head's state in Redis, its budget is gone."""
+    assert [each["metadata"]["name"] for each in read(KUBERNETES / "base/disruption-budget.yaml")] == [
+        "mirror-ray-head"
+    ]
+    assert ("PodDisruptionBudget", "mirror-ray-head") not in applied
+    assert "gcsFaultToleranceOptions" in applied["RayCluster", "mirror-ray"]["spec"]
+
+
+def _misspelt(spec: dict[str, Any]) -> None:
+    spec["enableInTreeAutoscalin"] = True
+
+
+def _of_another_type(spec: dict[str, Any]) -> None:
+    spec["workerGroupSpecs"][0]["replicas"] = "1"
+
+
+def _deep(spec: dict[str, Any]) -> None:
+    spec["headGroupSpec"]["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"]["paht"] = "/"
+
+
+def _below_its_minimum(spec: dict[str, Any]) -> None:
+    spec["workerGroupSpecs"][0]["maxReplicas"] = 0
+
+
+@pytest.mark.parametrize("spoil", [_misspelt, _of_another_type, _deep, _below_its_minimum])
+def test_a_mistake_is_found(cluster: Manifest, spoil: Callable[[dict[str, Any]], None]) -> None:
+    """Else the other tests would say nothing."""
+    # Not a deep copy: what YAML's anchors share would be spoilt twice.
+    spoilt = json.loads(json.dumps(cluster))
+    spoil(spoilt["spec"])
+    assert len(mistakes(spoilt)) == 1
+
+
+def test_the_root_has_the_cluster() -> None:
+    """`kubectl apply -f ray-cluster.yaml` is the base's own."""
+    assert (_ROOT / "ray-cluster.yaml").resolve() == KUBERNETES / "base/ray-cluster.yaml"
+
+
+def test_the_head_takes_no_replicators(cluster: Manifest) -> None:
+    """Its logical CPUs are none."""
+    assert cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+
+
+def test_replicators_scale(cluster: Manifest) -> None:
+    """One worker group, from a few to many, by Ray's own autoscaler."""
+    spec = cluster["spec"]
+    assert spec["enableInTreeAutoscaling"] is True
+    assert spec["autoscalerOptions"]["version"] == "v2"
+    [group] = spec["workerGroupSpecs"]
+    assert group["groupName"] == "replicators"
+    assert 0 < group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
+    # Ray takes a pod's CPU limit, or its request where there is none, as its logical CPUs; a replicator asks for one.
+    assert _container(group)["resources"]["requests"]["cpu"] == "1"
+
+
+def test_every_container_is_ours_bounded_and_confined(cluster: Manifest) -> None:
+    """One image for all, memory requested in full, no rights, nothing to write on but what is mounted."""
+    for group in _groups(cluster):
+        container = _container(group)
+        assert container["image"] == f"mirror-ray:{mirror_ray.__version__}"
+        assert container["resources"]["requests"]["memory"] == container["resources"]["limits"]["memory"]
+        assert group["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
+        confined = container["securityContext"]
+        assert (confined["readOnlyRootFilesystem"], confined["allowPrivilegeEscalation"]) == (True, False)
+        writable = {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")}
+        assert writable == {"/tmp", "/home/ray"}
+
+
+def test_the_job_uses_that_cluster_and_a_command_that_there_is(cluster: Manifest) -> None:
+    """It selects the cluster by the name that it has, and the command line takes its arguments."""
+    [job] = read(KUBERNETES / "base/ray-job.yaml")
+    assert job["spec"]["clusterSelector"]["ray.io/cluster"] == cluster["metadata"]["name"]
+    program, command, *arguments = shlex.split(job["spec"]["entrypoint"])
+    assert program == "mirror-ray"
+    context = typer.main.get_command(app).commands[command].make_context(command, arguments)  # type: ignore[attr-defined]
+    mounts = {each["name"]: each["mountPath"] for each in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]}
+    [generated] = yaml.safe_load((_EXAMPLE / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert str(context.params["config"]) == f"{mounts['configuration']}/{generated['files'][0]}"
+    assert context.params["detach"] is True
+
+
+def test_the_gateway_is_where_all_look_for_it(cluster: Manifest) -> None:
+    """Service, pod monitors and network policy name ports that the pods have, and the gateway's is the default one."""
+    assert _port(cluster, "gateway") == GATEWAY_PORT
+    [service] = read(KUBERNETES / "base/service.yaml")
+    assert service["spec"]["ports"] == [{"name": "gateway", "port": GATEWAY_PORT, "targetPort": "gateway"}]
+    ports = {each["name"] for group in _groups(cluster) for each in _container(group)["ports"]}
+    [policy] = read(KUBERNETES / "base/network-policy.yaml")
+    assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule.get("ports", [])} <= ports
+    monitors = read(KUBERNETES / "components/monitoring/pod-monitors.yaml")
+    for endpoint in (each for monitor in monitors for each in monitor["spec"]["podMetricsEndpoints"]):
+        assert endpoint["port"] in ports
+        assert endpoint.get("path", "/metrics") == "/metrics"
+
+
+def test_all_select_pods_of_that_cluster(cluster: Manifest) -> None:
+    """Every selector names the cluster by the label that KubeRay gives its pods."""
+    label = {"ray.io/cluster": cluster["metadata"]["name"]}
+    for manifest in (each for path in _FILES for each in read(path)):
+        spec = manifest["spec"]
+        match manifest["kind"]:
+            case "NetworkPolicy":
+                assert spec["podSelector"]["matchLabels"] == label
+            case "PodDisruptionBudget" | "PodMonitor":
+                assert label.items() <= spec["selector"]["matchLabels"].items()
+            case "Service":
+                assert label.items() <= spec["selector"].items()
+
+
+def test_the_examples_configuration_is_one(cluster: Manifest, tmp_path: Path) -> None:
+    """Its secrets are where the pods mount them, its gateway is reachable, its bounds are within the autoscaler's."""
+    mounted = {each["mountPath"] for each in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]}
+    assert {f"{_SECRETS}/credentials", f"{_SECRETS}/tls"} <= mounted
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    for key in ("east-password", "west-password", "gateway-token"):
+        (credentials / key).write_text(f"the {key}")
+    path = tmp_path / "mirror.yaml"
+    path.write_text((_EXAMPLE / "mirror.yaml").read_text().replace(_SECRETS, str(tmp_path)))
+    settings = load_settings(path).settings
+    assert (settings.gateway.host, settings.gateway.port) == ("0.0.0.0", GATEWAY_PORT)
+    assert settings.gateway.token is not None
+    assert settings.gateway.token.get_secret_value() == "the gateway-token"
+    group = cluster["spec"]["workerGroupSpecs"][0]
+    assert settings.elastic.max_replicators is not None
+    assert settings.elastic.max_replicators <= group["maxReplicas"]
