@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,6 +36,7 @@ help:
 	@echo 'make bench-topics  what it costs to keep the configs and ACLs of a thousand topics in step'
 	@echo 'make bench-transform  what transforms cost: records a processor second'
 	@echo 'make bench-page  what it costs to look at 5,000 partitions: status, scrape, page, the coordinator'
+	@echo 'make bench-limits  how exactly limits of bytes per second hold'
 	@echo 'make bench-holes  what ten million holes in one partition cost the map of offsets'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake requirements.lock from pyproject.toml'
@@ -89,6 +90,9 @@ bench-transform: $(READY)
 
 bench-page: $(READY)
 	@$(BIN)/python -m benchmarks.page $(ARGS)
+
+bench-limits: $(READY)
+	@$(BIN)/python -m benchmarks.limits $(ARGS)
 
 bench-tally: $(READY)
 	@$(BIN)/python -m benchmarks.tally $(ARGS)

@@ -20,6 +20,7 @@ from actors.fingerprint import fingerprint
 from actors.flow import FlowController
 from actors.gateway_watch import GatewayWatch
 from actors.groups import GroupWatch
+from actors.limiting import Limiting
 from actors.outside import Outside
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
@@ -96,6 +97,9 @@ class Coordinator:
         self._placement = Placement(
             self._flows, self._observed, timing=outside.timing, emit=self._emit, wake=self._wake.set
         )
+        self._limiting = Limiting(
+            self._flows, self._placement, self._observed, wall_ms=outside.wall_ms, emit=self._emit
+        )
         self._pool = ReplicatorPool(
             name,
             outside.spawner,
@@ -104,8 +108,9 @@ class Coordinator:
             wall_ms=outside.wall_ms,
             emit=self._emit,
             listener=self._placement,
+            allowances=self._limiting.allowances,
         )
-        self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed)
+        self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed, limiting=self._limiting)
         self._running = RunningFlows(
             self._flows,
             outside,
@@ -115,7 +120,9 @@ class Coordinator:
             wake=self._wake.set,
             until_settled=self._until_settled,
         )
-        self._problems = ProblemWatch(self._flows, self._running.syncs, self._pool, self._observed)
+        self._problems = ProblemWatch(
+            self._flows, self._running.syncs, self._pool, self._observed, self._limiting.catching_up
+        )
         self._scaling = Scaling(
             name,
             self._pool,
@@ -176,6 +183,7 @@ class Coordinator:
 
     async def _configure(self, settings: MirrorSettings, replicators: int) -> None:
         def tell() -> None:
+            self._limiting.configure(settings)
             self._pool.configure(settings, fingerprint(settings))
             self._scaling.configure(settings, replicators)
 
@@ -224,6 +232,8 @@ class Coordinator:
         now_s = self._outside.clock()
         self._observed.sample(now_s, self._flows)
         self._problems.sample(now_s, self.settings)
+        self._limiting.step(now_s)
+        self._pool.held.sample(now_s)
         loads = {}
         if now_s - self._looked_s >= self._outside.timing.rebalance_load_s:
             self._looked_s = now_s

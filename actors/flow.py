@@ -66,6 +66,8 @@ class FlowController:
         self.problem: str | None = None
         #: No broker answers, as opposed to an answer that we don't like.
         self.reachable = True
+        #: Why nothing is copied for the time being, though nobody has paused it: a window is closed.
+        self.closed: str | None = None
         #: Grows whenever ``wanted`` may have changed.
         self.version = 0
         self.ledger = FlowLedger(port, lease_ms)
@@ -121,13 +123,14 @@ class FlowController:
         )
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Whether an operator's pause holds the partition."""
-        return any(each.holds_back(partition) for each in (self.ledger, self._leader) if each is not None)
+        """Whether an operator's pause holds the partition, or a window that is closed."""
+        ledgers = (each for each in (self.ledger, self._leader) if each is not None)
+        return self.closed is not None or any(each.holds_back(partition) for each in ledgers)
 
     @property
     def paused(self) -> bool:
-        """Whether the whole flow is paused, or that which it is a route of."""
-        return any(each.paused for each in (self.ledger, self._leader) if each is not None)
+        """Whether the whole flow is paused, or that which it is a route of, or its windows are closed."""
+        return self.closed is not None or any(each.paused for each in (self.ledger, self._leader) if each is not None)
 
     @property
     def stopping(self) -> Collection[TopicPartition]:
@@ -467,6 +470,11 @@ class FlowController:
         self._look.set()
         self._bump()
         return resolved
+
+    def close(self, why: str | None) -> None:
+        """Copy nothing for that reason; None: copy again."""
+        self.closed = why
+        self._bump()
 
     def retire(self) -> None:
         """Want nothing any more; anchors are still taken."""

@@ -25,6 +25,7 @@ from actors.ports import (
 from mirror_ray.attach import first_line
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, heartbeat_name, replicator_number
+from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition
@@ -74,9 +75,11 @@ class RayReplicator:
         """See ``ReplicatorPort``."""
         await self._call(self._handle.configure.remote(settings, fingerprint))
 
-    async def exchange(self, assignments: Sequence[Assignment], *, full: bool) -> ReplicatorReport:
+    async def exchange(
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance]
+    ) -> ReplicatorReport:
         """See ``ReplicatorPort``."""
-        report: ReplicatorReport = await self._call(self._handle.exchange.remote(assignments, full))
+        report: ReplicatorReport = await self._call(self._handle.exchange.remote(assignments, full, allowances))
         return report
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:

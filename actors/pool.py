@@ -20,9 +20,11 @@ from actors.ports import (
     Timing,
 )
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.held_totals import HeldTotals
 from mirror_ray.coordination.latency_totals import LatencyTotals
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.rates import RateMeter
+from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition
@@ -94,10 +96,12 @@ class ReplicatorPool:
         wall_ms: Callable[[], int],
         emit: Emit,
         listener: Listener,
+        allowances: Callable[[str], Sequence[Allowance]],
     ) -> None:
-        """``clock``: monotonic seconds; ``wall_ms``: ms since the epoch."""
+        """``clock``: monotonic seconds; ``wall_ms``: ms since the epoch; ``allowances``: the limits of a replicator."""
         self.slots: dict[int, Slot] = {}
         self.latencies = LatencyTotals()
+        self.held = HeldTotals()
         #: The newest ones, and how many there were of all.
         self.deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
         self.died = 0
@@ -112,6 +116,7 @@ class ReplicatorPool:
         self._wall_ms = wall_ms
         self._emit = emit
         self._listener = listener
+        self._allowances = allowances
         self._settings: MirrorSettings | None = None
         self._fingerprint = ""
 
@@ -417,7 +422,7 @@ class ReplicatorPool:
             raise ReplicatorGoneError(f"{slot.id} is not running")
         # A copy: what is handed over while the answer is awaited has not been sent.
         sent, full = tuple(slot.outbox), not slot.known or self._to_be_recounted(slot)
-        report = await slot.port.exchange(sent, full=full)
+        report = await slot.port.exchange(sent, full=full, allowances=self._allowances(slot.id))
         # Assignments stay in the outbox until they have been heard; hearing them twice changes nothing.
         delivered = {(each.partition, each.epoch) for each in sent}
         slot.outbox = [each for each in slot.outbox if (each.partition, each.epoch) not in delivered]
@@ -460,6 +465,7 @@ class ReplicatorPool:
         if before is not None and before.pid == report.pid and now_s > slot.answered_s:
             slot.cpu = (report.cpu_seconds - before.cpu_seconds) / (now_s - slot.answered_s)
         self.latencies.take(before, report, adopted=slot.adopted)
+        self.held.take(before, report, adopted=slot.adopted)
         slot.report, slot.answered_s = report, now_s
         self._heard(slot)
         slot.meter.sample(now_s, report.records, report.bytes)

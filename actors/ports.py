@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document
+from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition, TopicPartition
@@ -200,8 +201,10 @@ class ReplicatorPort(Protocol):
         """Work by these settings from now on; flows that they don't change never stop."""
         ...
 
-    async def exchange(self, assignments: Sequence[Assignment], *, full: bool) -> ReplicatorReport:
-        """Hand over assignments (repeated ones are ignored) and take the report."""
+    async def exchange(
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance]
+    ) -> ReplicatorReport:
+        """Hand over assignments (repeated ones are ignored) and the limits that hold, and take the report."""
         ...
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:

@@ -27,12 +27,14 @@ class ProblemWatch:
         syncs: Callable[[], Mapping[FlowName, TopicSync]],
         pool: ReplicatorPool,
         observed: Observed,
+        catching_up: set[FlowName],
     ) -> None:
-        """``flows`` and ``syncs`` are looked at anew in each call."""
+        """``flows``, ``syncs`` and ``catching_up`` (since their windows opened) are looked at anew in each call."""
         self._flows = flows
         self._syncs = syncs
         self._pool = pool
         self._observed = observed
+        self._catching_up = catching_up
         self._trends: dict[FlowName, LagTrend] = {}
         self._sampled_s = 0.0
 
@@ -65,6 +67,9 @@ class ProblemWatch:
         """What is wrong now."""
         if settings is None:
             return ()
+        for flow in flows:
+            if flow.lag_seconds is not None and flow.lag_seconds <= settings.alerts.lag_s:
+                self._catching_up.discard(FlowName.parse(flow.flow))
         facts = Facts(
             now_ms=now_ms,
             started_ms=started_ms,
@@ -75,6 +80,7 @@ class ProblemWatch:
             missing=self._pool.missing(),
             drift={str(name): sync.problems() for name, sync in self._syncs().items()},
             down={str(name): why for name, flow in self._flows.items() if (why := flow.down) is not None},
+            catching_up=frozenset(map(str, self._catching_up)),
             growing=frozenset(str(name) for name, trend in self._trends.items() if trend.growing),
             heartbeats=frozenset(str(flow.name) for flow in settings.flows if flow.heartbeats.emit_enabled),
         )

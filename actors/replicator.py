@@ -9,6 +9,7 @@ from typing import Protocol
 
 from actors.ports import ReplicatorHealth
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.names import FlowPartition
 
@@ -19,6 +20,7 @@ class Engine(Protocol):
     async def start(self) -> None: ...  # noqa: D102
     async def configure(self, settings: MirrorSettings) -> None: ...  # noqa: D102
     def assign(self, assignments: Sequence[Assignment]) -> None: ...  # noqa: D102
+    def allow(self, allowances: Sequence[Allowance]) -> None: ...  # noqa: D102
     async def release(  # noqa: D102
         self, partitions: Sequence[FlowPartition], deadline_s: float
     ) -> list[PartitionReport]: ...
@@ -71,9 +73,12 @@ class Replicator:
                 await engine.configure(settings)
                 self._settings, self._fingerprint = settings, fingerprint
 
-    async def exchange(self, assignments: Sequence[Assignment], full: bool = False) -> ReplicatorReport:
-        """Take assignments and report; an assignment that was heard before changes nothing."""
+    async def exchange(
+        self, assignments: Sequence[Assignment], full: bool = False, allowances: Sequence[Allowance] = ()
+    ) -> ReplicatorReport:
+        """Take assignments and limits, and report; an assignment that was heard before changes nothing."""
         engine = await self._started()
+        engine.allow(allowances)
         fresh = [each for each in assignments if each.epoch > self._epochs.get(each.partition, 0)]
         if fresh:
             engine.assign(fresh)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from actors.flow import FlowController
+from actors.limiting import Limiting
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
 from actors.topics import TopicView
@@ -34,6 +35,8 @@ class SystemView:
         placement: Placement,
         pool: ReplicatorPool,
         observed: Observed,
+        *,
+        limiting: Limiting,
     ) -> None:
         """``flows`` is looked at anew in each call."""
         self._name = name
@@ -41,6 +44,7 @@ class SystemView:
         self._placement = placement
         self._pool = pool
         self._observed = observed
+        self._limiting = limiting
 
     def system(
         self,
@@ -183,6 +187,8 @@ class SystemView:
             copying=copying,
             expected=copying + sum(each.state in _COMING for each in partitions),
         )
+        rate, held = self._limiting.rate(settings.name), self._pool.held
+        slowed = snapshot.slowed_by(settings.name, held.recent(settings.name), rate)
         stopped = [each for each in partitions if each.state == "stopped"]
         return snapshot.flow_status(
             str(settings.name),
@@ -191,6 +197,9 @@ class SystemView:
             partitions=partitions,
             rates=self._observed.rates(settings.name, now_s),
             totals=self._observed.flow_totals(settings.name),
+            why=(flow.closed if flow else None) or slowed,
+            limit_bytes_per_s=rate,
+            held=held.of(settings.name),
             price_per_gb=price_per_gb,
             heartbeat_age_s=heartbeat_age_s,
             discovered=flow is not None and flow.discovered,
@@ -209,7 +218,7 @@ def _state(
     if view.refused is not None:
         return "refused", view.refused
     if flow.is_paused(partition):
-        return "paused", None
+        return "paused", flow.closed
     unchanged = flow.transformations.explain(partition)
     trouble = unchanged or flow.repairs.explain(partition)
     if unchanged is not None or flow.repairs.holds_back(partition):

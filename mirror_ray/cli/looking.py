@@ -152,6 +152,9 @@ def print_status(status: SystemStatus) -> None:
     console.print()
     flows = columns.rows(status.flows)
     console.print(table(flows, columns.priced((*columns.FLOWS, *columns.TRAFFIC), flows, status.currency)))
+    for flow in status.flows:
+        if flow.why:
+            console.print(f"{flow.flow}: {flow.why}", style="dim", soft_wrap=True)
     console.print()
     console.print(table(columns.rows(status.replicators), columns.REPLICATORS))
     for backfill in status.backfills:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from mirror_ray.config.base import Settings
+from mirror_ray.config.limiting import LimitSettings
 from mirror_ray.config.operating import AlertSettings, CostSettings, ElasticSettings, GatewaySettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
@@ -278,6 +279,7 @@ class FlowBehaviour(Settings):
     groups: GroupSettings = GroupSettings()
     offset_syncs: OffsetSyncSettings = OffsetSyncSettings()
     heartbeats: HeartbeatSettings = HeartbeatSettings()
+    limits: LimitSettings = LimitSettings()
     statistics: StatisticsSettings = StatisticsSettings()
     fetch: FetchSettings = FetchSettings()
     produce: ProduceSettings = ProduceSettings()

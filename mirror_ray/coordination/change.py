@@ -22,6 +22,7 @@ _LIVE: Final[Mapping[str, Effect]] = {
     "groups": "groups",
     "heartbeats": "beside",
     "trouble": "beside",
+    "limits": "beside",
 }
 #: Other than their sections.
 _EXCEPTIONS: Final[Mapping[str, Effect]] = {

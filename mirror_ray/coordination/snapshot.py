@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mirror_ray.model.allowance import Held
 from mirror_ray.model.assignment import PartitionReport, PartitionState
-from mirror_ray.model.names import FlowPartition
+from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.trouble import TroubleKind
 from mirror_ray.observe.status import FlowState, FlowStatus, PartitionStatus, TopicStatus
 
 #: Which state stands for a topic whose partitions differ: the first of these that occurs.
 _GRAVITY: tuple[PartitionState, ...] = ("refused", "stopped", "waiting", "establishing", "paused", "copying")
+#: Of each second.
+_GOOD_PART = 0.1
 _GB = 1_000_000_000
 _HOUR_S = 3600
 #: Partitions in these states are not expected to come to lag 0, so they don't hide the lag of the others.
@@ -136,6 +139,20 @@ def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float | None:
     return bytes_per_s * _HOUR_S / _GB * price_per_gb if price_per_gb else None
 
 
+def slowed_by(flow: FlowName, lately: Held, limit_bytes_per_s: int | None) -> str | None:
+    """What makes a flow stand still for a good part of the time; ``lately``: seconds of each second."""
+    causes = []
+    if lately.limit_s > _GOOD_PART:
+        rate = "" if limit_bytes_per_s is None else f" ({limit_bytes_per_s:,} bytes/s)"
+        causes.append(f"held back by its limits{rate}")
+    causes += [
+        f"throttled by a quota of {alias}'s brokers"
+        for alias, share in ((flow.source, lately.source_s), (flow.target, lately.target_s))
+        if share > _GOOD_PART
+    ]
+    return "; ".join(causes) or None
+
+
 def flow_state(
     *,
     enabled: bool,
@@ -173,6 +190,9 @@ def flow_status(
     partitions: Sequence[PartitionStatus],
     rates: tuple[float, float],
     totals: tuple[int, int],
+    why: str | None,
+    limit_bytes_per_s: int | None,
+    held: Held,
     price_per_gb: float,
     heartbeat_age_s: float | None,
     discovered: bool,
@@ -197,5 +217,8 @@ def flow_status(
         discovered=discovered,
         problems=problems,
         compression=compression(partitions),
+        why=why,
+        limit_bytes_per_s=limit_bytes_per_s,
+        held=held,
         cost_per_hour=cost_per_hour(rates[1], price_per_gb),
     )

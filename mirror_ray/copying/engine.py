@@ -19,6 +19,7 @@ from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.publishing import now_ms
 from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.model.allowance import Allowance, Held
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.lease import LeaseTerms
@@ -50,6 +51,9 @@ class CopyEngine:
         self._process = psutil.Process()
         self._records = self._bytes = 0
         self._counted: dict[PartitionCopy, tuple[int, int]] = {}
+        self._allowances: dict[FlowName, Allowance] = {}
+        #: Of flows that were begun anew since.
+        self._held: dict[FlowName, Held] = {}
 
     async def start(self) -> None:
         """Be ready for assignments: from now on this process is a replicator's."""
@@ -63,7 +67,7 @@ class CopyEngine:
             flow = self._flows[name]
             copies = list(flow.copies)
             await self.release([copy.assignment.partition for copy in copies], _RECONFIGURE_DRAIN_S)
-            await self._flows.pop(name).close()
+            await self._close(name)
             if data_path(settings, name) is not None:
                 self.assign([replace(copy.assignment, anchor=copy.acknowledged) for copy in copies])
 
@@ -98,6 +102,12 @@ class CopyEngine:
         await self._close_backfills()
         return [replace(copy.report(), settled=copy in settled) for copy in copies]
 
+    def allow(self, allowances: Sequence[Allowance]) -> None:
+        """Keep to these limits from now on; flows that are not named have none."""
+        self._allowances = {each.flow: each for each in allowances}
+        for name, flow in self._flows.items():
+            flow.follow(self._allowances.get(name))
+
     def report(self, full: bool = False) -> ReplicatorReport:
         """The process's state, with the partitions that changed since the last report, or all of them."""
         changed = [copy for flow in self._flows.values() for copy in flow.copies] if full else list(self._changed)
@@ -123,19 +133,26 @@ class CopyEngine:
             given_up=given_up,
             events=events,
             latencies=tuple((name, counter.so_far()) for name, counter in self._latencies.items()),
+            held=tuple((name, self._held_so_far(name)) for name in self._flows),
         )
 
     async def stop(self, deadline_s: float) -> None:
         """Drain everything, then close every connection."""
         everything = [copy.assignment.partition for flow in self._flows.values() for copy in flow.copies]
         await self.release(everything, deadline_s)
-        await asyncio.gather(*(flow.close() for flow in self._flows.values()))
-        self._flows.clear()
+        await asyncio.gather(*map(self._close, list(self._flows)))
 
     async def _close_backfills(self) -> None:
         """A backfill of which nothing is left here may be over: its connections go, and so does its share of memory."""
         over = [name for name, flow in self._flows.items() if name.backfill and not list(flow.copies)]
-        await asyncio.gather(*(self._flows.pop(name).close() for name in over))
+        await asyncio.gather(*map(self._close, over))
+
+    async def _close(self, name: FlowName) -> None:
+        self._held[name] = self._held_so_far(name)
+        await self._flows.pop(name).close()
+
+    def _held_so_far(self, name: FlowName) -> Held:
+        return self._held.get(name, Held()) + self._flows[name].pacer.held
 
     def _budget(self, name: FlowName) -> Budget:
         """A share for each flow: one whose target is slow must not take the others' room. A backfill has half."""
@@ -192,6 +209,7 @@ class CopyEngine:
                 on_outdated=self._outdated,
                 on_event=self._event,
             )
+            self._flows[name].follow(self._allowances.get(name))
         return self._flows[name]
 
     def _event(self, level: str, text: str) -> None:

@@ -6,13 +6,15 @@ The next request goes out before the last answer is processed, so that the broke
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mirror_ray.copying.backoff import backoff_s
 from mirror_ray.copying.fetch_size import FetchSize
 from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.pacing import Pacer
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.copying.session import FetchSession
@@ -86,6 +88,7 @@ class Fetcher:
         *,
         purpose: str,
         receive_buffer_bytes: int,
+        pacer: Pacer,
         on_ready: Callable[[PartitionCopy], None],
         on_stopped: Callable[[PartitionCopy, Exception], None],
         on_again: Callable[[PartitionCopy, str], None],
@@ -97,6 +100,7 @@ class Fetcher:
         self._budget = budget
         self._purpose = purpose
         self._receive_buffer_bytes = receive_buffer_bytes
+        self._pacer = pacer
         self._on_ready, self._on_stopped = on_ready, on_stopped
         self._on_again, self._on_moved = on_again, on_moved
         self._by_id = True
@@ -105,6 +109,9 @@ class Fetcher:
         self._keys: dict[PartitionCopy, fetch.PartitionKey] = {}
         self._touched: set[PartitionCopy] = set()
         self._held: set[PartitionCopy] = set()
+        #: Those whose topic's limit is used up, and when the first of them may go on.
+        self._paced: set[PartitionCopy] = set()
+        self._paced_until_s = 0.0
         #: Of those in the session, the ones that have more to bring, as far as is known.
         self._behind: set[PartitionCopy] = set()
         self._session: FetchSession[fetch.PartitionKey, fetch.FetchPosition] = FetchSession()
@@ -125,7 +132,7 @@ class Fetcher:
         if key is not None:
             self._copies.pop(key, None)
             self._session.forget(key)
-        for among in (self._touched, self._held, self._behind):
+        for among in (self._touched, self._held, self._paced, self._behind):
             among.discard(copy)
 
     def touch(self, copy: PartitionCopy) -> None:
@@ -140,6 +147,11 @@ class Fetcher:
             self.touch(copy)
         if not self._budget.exhausted:
             self._wake.set()
+
+    def limits_changed(self) -> None:
+        """Whoever waits for a limit may not have to any more."""
+        self._paced_until_s = 0.0
+        self._wake.set()
 
     async def close(self) -> None:
         """End the loop."""
@@ -198,18 +210,19 @@ class Fetcher:
         size = FetchSize(self._parameters.max_bytes, self._parameters.max_partition_bytes, connection.round_trip_s)
         arrived: list[Arrived] = []
         while True:
-            self._apply_touched()
-            if len(self._session) == 0 or self._budget.exhausted:
+            self._apply_touched(loop.time())
+            limit_s = self._pacer.wait_s(loop.time()) if self._pacer.on else 0.0
+            if len(self._session) == 0 or self._budget.exhausted or limit_s > 0:
                 if not arrived:
-                    self._wake.clear()
-                    await self._wake.wait()
+                    await self._rest(limit_s)
                 await self._process(arrived)
                 arrived = []
                 continue
             session, wanted, forgotten = self._session.next_request()
             extra_bytes = size.extra_bytes(self._budget.free_bytes)
             limits = self._limits(size, extra_bytes)
-            body = fetch.encode_fetch(version, limits, session, wanted, forgotten)
+            paced = self._partition_limits(wanted)
+            body = fetch.encode_fetch(version, limits, session, wanted, forgotten, limits=paced)
             asked_s = loop.time()
             self._budget.reserved_bytes += extra_bytes
             try:
@@ -233,22 +246,56 @@ class Fetcher:
                 # Before anything else can happen to the partitions: what arrived belongs to where they are now.
                 await self._process(arrived)
                 arrived = []
+                self._pacer.throttled_by_source(response.throttle_ms / 1000, loop.time())
                 await asyncio.sleep(response.throttle_ms / 1000)
+
+    async def _rest(self, limit_s: float) -> None:
+        """Until something wakes us, or a limit lets somebody go on; ``limit_s``: nobody may before."""
+        self._wake.clear()
+        now_s = asyncio.get_running_loop().time()
+        if self._paced:
+            limit_s = max(limit_s, self._paced_until_s - now_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s if limit_s > 0 else None):
+                await self._wake.wait()
+
+    def _partition_limits(self, wanted: Iterable[fetch.PartitionKey]) -> dict[fetch.PartitionKey, int]:
+        if not self._pacer.by_topic:
+            return {}
+        found = ((key, self._pacer.partition_bytes(self._copies[key].source.topic)) for key in wanted)
+        return {key: size for key, size in found if size is not None}
 
     def _limits(self, size: FetchSize, extra_bytes: int) -> fetch.FetchParameters:
         usual = self._parameters
         hurried = self._held or self._session.unfinished
+        wait_ms = min(_HELD_BACK_WAIT_MS, usual.max_wait_ms) if hurried else usual.max_wait_ms
+        if self._paced:
+            wait_ms = min(wait_ms, self._paced_ms())
         max_bytes = usual.max_bytes + extra_bytes
+        allowed = self._pacer.answer_bytes()
+        if allowed is not None:
+            max_bytes = min(max_bytes, allowed)
         return replace(
             usual,
-            max_wait_ms=min(_HELD_BACK_WAIT_MS, usual.max_wait_ms) if hurried else usual.max_wait_ms,
+            max_wait_ms=wait_ms,
             max_bytes=max_bytes,
             max_partition_bytes=size.partition_bytes(max_bytes, len(self._behind)),
         )
 
-    def _apply_touched(self) -> None:
+    def _paced_ms(self) -> int:
+        """For how long those whose limit is used up have to wait yet."""
+        return max(1, round((self._paced_until_s - asyncio.get_running_loop().time()) * 1000))
+
+    def _apply_touched(self, now_s: float) -> None:
+        if self._paced and now_s >= self._paced_until_s:
+            self._touched |= self._paced
+            self._paced.clear()
         for copy in self._touched:
             key = self._keys[copy]
+            if copy.wants_fetch and self._has_to_wait(copy, now_s):
+                self._held.discard(copy)
+                self._session.forget(key)
+                continue
             if copy.wants_fetch:
                 self._held.discard(copy)
                 self._session.want(key, _position(copy))
@@ -264,6 +311,15 @@ class Fetcher:
             else:
                 self._held.discard(copy)
         self._touched.clear()
+
+    def _has_to_wait(self, copy: PartitionCopy, now_s: float) -> bool:
+        """Whether its topic's limit is used up."""
+        wait_s = self._pacer.topic_wait_s(copy.source.topic, now_s) if self._pacer.by_topic else 0.0
+        if wait_s > 0:
+            until_s = now_s + wait_s
+            self._paced_until_s = min(self._paced_until_s, until_s) if self._paced else until_s
+            self._paced.add(copy)
+        return wait_s > 0
 
     def _receive(self, partitions: list[fetch.FetchedPartition], answer_bytes: int) -> list[Arrived]:
         arrived: list[Arrived] = []
@@ -286,10 +342,17 @@ class Fetcher:
             try:
                 records = detached(fetched.records, answer_bytes)
                 batches = copy.received(records)
+                if self._pacer.on:
+                    self._take(copy, batches)
                 arrived.append(Arrived(copy, batches, fetched.aborted, (copy.fetch_offset, copy.process_offset)))
             except CorruptBatchError as error:
                 self._obstructed(copy, error)
         return arrived
+
+    def _take(self, copy: PartitionCopy, batches: Sequence[Batch]) -> None:
+        """Only whole batches count: the part of one that ends an answer is read again with the next."""
+        size_bytes = sum(batch.size_bytes for batch in batches)
+        self._pacer.took(copy.source.topic, size_bytes, asyncio.get_running_loop().time())
 
     async def _process(self, arrived: list[Arrived]) -> None:
         """At once what is passed on; only then what goes through transforms, for that is waited for now and then."""

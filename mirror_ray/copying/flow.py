@@ -17,6 +17,7 @@ from mirror_ray.copying.fetcher import Fetcher
 from mirror_ray.copying.flow_transforms import FlowTransforms
 from mirror_ray.copying.lifecycle import MISSING, Lifecycle
 from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.pacing import Pacer
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.publishing import Publishing, now_ms
 from mirror_ray.copying.sender import TRANSIENT, Sender
@@ -31,6 +32,7 @@ from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.idempotent_writer import IdempotentWriter
 from mirror_ray.kafka.internal_writer import InternalWriter
+from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import segments_topic, statistics_topic
@@ -72,6 +74,7 @@ class FlowCopier:
         self._settings = settings
         self._source, self._target = source, target
         self.budget = budget
+        self.pacer = Pacer()
         self._latencies = latencies
         self._on_changed, self._on_outdated, self._on_event = on_changed, on_outdated, on_event
         self._loop = asyncio.get_running_loop()
@@ -128,6 +131,11 @@ class FlowCopier:
             self._life.stale_target = True
         self._life.add(copy)
         return True
+
+    def follow(self, allowance: Allowance | None) -> None:
+        """Keep to these limits from now on; None: to none."""
+        if self.pacer.follow(allowance, self._loop.time()):
+            self._workers.limits_changed()
 
     def copy(self, partition: FlowPartition) -> PartitionCopy | None:
         """The partition's state, if it is assigned here."""
@@ -392,6 +400,7 @@ class FlowCopier:
             self.budget,
             purpose="fetch",
             receive_buffer_bytes=settings.receive_buffer_bytes,
+            pacer=self.pacer,
             on_ready=self._life.ready,
             on_stopped=self._life.stop,
             on_again=self._life.again,
@@ -408,6 +417,7 @@ class FlowCopier:
             timeout_ms=settings.request_timeout_ms,
             send_buffer_bytes=settings.send_buffer_bytes,
             lease=self._lease,
+            on_throttled=lambda wait_s: self.pacer.throttled_by_target(wait_s, self._loop.time()),
             on_answered=self._workers.room_made,
             on_acknowledged=self._life.acknowledged,
             on_refused=self._life.refused,

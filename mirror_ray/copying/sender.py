@@ -69,9 +69,10 @@ class _Request(NamedTuple):
 class Sender:
     """Sends what ``schedule``-d partitions have ready to one broker, until ``close``.
 
-    ``on_answered()`` is called after each answer; ``on_acknowledged(copy)`` when batches of it were committed, or were
-    taken though it copies no more; ``on_refused(copy, error, message)`` for each batch; ``on_stopped(copy, error)``
-    when a partition must not go on; ``on_lost(copy)`` when the connection was lost with a batch of it in flight.
+    ``on_throttled(wait_s)`` is called when the broker asks for silence; ``on_answered()`` after each answer;
+    ``on_acknowledged(copy)`` when batches of it were committed, or were taken though it copies no more;
+    ``on_refused(copy, error, message)`` for each batch; ``on_stopped(copy, error)`` when a partition must not go on;
+    ``on_lost(copy)`` when the connection was lost with a batch of it in flight.
 
     For comparison alone, ``group_bytes`` (0: each batch with ``acks=all``) and ``most_requests`` in flight.
     """
@@ -88,6 +89,7 @@ class Sender:
         lease: Lease,
         group_bytes: int = GROUP_BYTES,
         most_requests: int = sys.maxsize,
+        on_throttled: Callable[[float], None],
         on_answered: Callable[[], None],
         on_acknowledged: Callable[[PartitionCopy], None],
         on_refused: Callable[[PartitionCopy, str, str | None], None],
@@ -106,6 +108,7 @@ class Sender:
         #: How many requests may be in flight now. Behind a broker that throttles it is one: what waits in the kernel
         #: while it reads nothing is given up before the lease ends.
         self._allowed_requests = most_requests
+        self._on_throttled = on_throttled
         self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
         self._on_stopped, self._on_lost = on_stopped, on_lost
         self._queue: deque[PartitionCopy] = deque()
@@ -276,6 +279,7 @@ class Sender:
         if throttle_ms:
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + throttle_ms / 1000)
             connection.expect_silence(throttle_ms / 1000)
+            self._on_throttled(throttle_ms / 1000)
         for answer in answers:
             copy = sent.pop(answer.key, None)
             if copy is not None and copy.pipeline.in_flight:

@@ -85,6 +85,11 @@ class Workers:
         for fetcher in self._fetchers.values():
             fetcher.room_made()
 
+    def limits_changed(self) -> None:
+        """Whoever waits for a limit may not have to any more."""
+        for fetcher in self._fetchers.values():
+            fetcher.limits_changed()
+
     def wake_senders(self) -> None:
         """More may be sent."""
         for sender in self._senders.values():

@@ -92,6 +92,11 @@ class DevCluster:
         """The broker whose ``node.id`` this is, as metadata names leaders."""
         return self.brokers[node_id - 1]
 
+    def log_bytes(self, topic: str) -> int:
+        """Size of the topic's log, all partitions and replicas together, as it is in the brokers' files."""
+        logs = (log for each in self.brokers for log in each.directory.glob(f"data/{topic}-*/*.log"))
+        return sum(log.stat().st_size for log in logs)
+
     def start(self, timeout_s: float = 60.0) -> Self:
         """Start every broker that does not run, side by side, and wait until all of them serve.
 

@@ -347,7 +347,8 @@ class Steps:
             return ": no running system was found that copies them"
         for each in await self._running.partitions(flow):
             if TopicPartition(each.topic, each.partition) in behind and each.state in {"paused", "stopped", "refused"}:
-                lift = f" (`mirror-ray resume '{flow}'`)" if each.state == "paused" else f": {each.reason}"
+                by_operator = each.state == "paused" and each.reason is None
+                lift = f" (`mirror-ray resume '{flow}'`)" if by_operator else f": {each.reason}"
                 return f": {each.topic}-{each.partition} is {each.state}{lift}"
         return ""
 

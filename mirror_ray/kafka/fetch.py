@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mirror_ray.kafka.varint import (
@@ -104,6 +105,8 @@ def encode_fetch(
     session: tuple[int, int],
     wanted: Mapping[PartitionKey, FetchPosition],
     forgotten: Sequence[PartitionKey],
+    *,
+    limits: Mapping[PartitionKey, int] = MappingProxyType({}),
 ) -> bytes:
     """A request's body.
 
@@ -113,6 +116,7 @@ def encode_fetch(
         session: Session id and epoch (KIP-227).
         wanted: Position to fetch from, for each partition that is new or has moved.
         forgotten: Partitions to leave out from now on.
+        limits: Of partitions that may bring less than ``parameters`` say.
     """
     flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
     out = bytearray(
@@ -127,8 +131,9 @@ def encode_fetch(
     )
     topics: dict[bytes, bytearray] = {}
     counts: dict[bytes, int] = {}
-    limit = parameters.max_partition_bytes
+    usual = parameters.max_partition_bytes
     for key, (offset, last_epoch) in wanted.items():
+        limit = min(usual, limits.get(key, usual))
         entries = topics.setdefault(key.topic, bytearray())
         counts[key.topic] = counts.get(key.topic, 0) + 1
         if flexible:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mirror_ray.model.allowance import Held
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.latency import Latencies
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
@@ -115,3 +116,4 @@ class ReplicatorReport:
     events: tuple[tuple[int, str, str], ...] = ()
     #: By flow, cumulative since the process began.
     latencies: tuple[tuple[FlowName, Latencies], ...] = ()
+    held: tuple[tuple[FlowName, Held], ...] = ()

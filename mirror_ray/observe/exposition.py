@@ -115,6 +115,10 @@ def _flow(families: _Families, flow: FlowStatus) -> None:
     families.add("flow_lag_bytes", labels, flow.lag_bytes)
     families.add("flow_lag_seconds", labels, flow.lag_seconds)
     families.add("flow_compression_ratio", labels, flow.compression)
+    families.add("flow_limit_bytes_per_second", labels, flow.limit_bytes_per_s)
+    families.add("flow_limited_seconds", labels, flow.held.limit_s)
+    families.add("flow_throttled_seconds", (*labels, "source"), flow.held.source_s)
+    families.add("flow_throttled_seconds", (*labels, "target"), flow.held.target_s)
     families.add("heartbeat_age_seconds", labels, flow.heartbeat_age_s)
     if flow.groups is not None:
         families.add("checkpoint_age_seconds", labels, flow.groups.age_s)

@@ -50,6 +50,8 @@ class Facts:
     down: Mapping[str, str] = field(default_factory=dict)
     #: Flows whose lag has grown for as long as is allowed.
     growing: frozenset[str] = frozenset()
+    #: Flows whose windows have opened, and that are late for that reason.
+    catching_up: frozenset[str] = frozenset()
     #: Flows that heartbeats are emitted for.
     heartbeats: frozenset[str] = frozenset()
 
@@ -154,19 +156,20 @@ def _answer(partition: PartitionStatus) -> str:
 def _late(flow: FlowStatus, facts: Facts, limits: AlertSettings) -> Iterator[Problem]:
     if flow.state in ("idle", "paused"):
         return
-    if flow.lag_seconds is not None and flow.lag_seconds > limits.lag_s:
+    if flow.lag_seconds is not None and flow.lag_seconds > limits.lag_s and flow.flow not in facts.catching_up:
         yield _of_flow(
             flow,
             "lag_high",
             f"more than {duration(limits.lag_s)} behind its source",
-            f"mirror-ray lag '{flow.flow}' shows where; mirror-ray replicators whether they are at their limit",
+            f"mirror-ray status says whether limits or quotas hold it up; mirror-ray lag '{flow.flow}' shows where,"
+            " mirror-ray replicators whether they are busy",
         )
     if flow.flow in facts.growing:
         yield _of_flow(
             flow,
             "lag_growing",
             f"its lag has grown for {duration(limits.lag_growing_s)}: the source is written faster than it is copied",
-            "add replicators, or find what holds them up (a limit, a quota, a slow leader)",
+            "mirror-ray status says whether limits or quotas hold it up; if not: more replicators, or a slow leader",
         )
     since_s = (facts.now_ms - facts.started_ms) / 1000
     beat_s = since_s if flow.heartbeat_age_s is None else flow.heartbeat_age_s

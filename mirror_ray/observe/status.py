@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from mirror_ray.model.allowance import Held
 from mirror_ray.model.assignment import PartitionState
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
@@ -136,6 +137,10 @@ class FlowStatus:
     groups: FlowGroups | None = None
     #: Estimate; None until known.
     lag_bytes: int | None = None
+    #: What holds it up, if that is no fault: its windows, its limits, a quota of the brokers.
+    why: str | None = None
+    limit_bytes_per_s: int | None = None
+    held: Held = field(default_factory=Held)
     #: Of its topics together, and as theirs.
     compression: float | None = None
     cost_per_hour: float | None = None
@@ -145,7 +150,8 @@ class FlowStatus:
             f"{self.flow}  {self.state}  {self.topics} topics  {self.copying}/{self.partitions} partitions copying"
             f"  {_rate(self.records_per_s, self.bytes_per_s)}  {_lag(self.lag_records)}"
         )
-        return "\n".join([line, *(f"  ! {problem}" for problem in self.problems)])
+        why = [f"  {self.why}"] if self.why else []
+        return "\n".join([line, *why, *(f"  ! {problem}" for problem in self.problems)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,7 @@ async def test_what_traffic_costs_and_why_there_are_so_many_replicators(there: S
     elastic = ElasticStatus(min_replicators=1, max_replicators=4, wanted=2, pinned=False, why="all is calm")
     there.system.seen = replace(seen, system=replace(seen.system, elastic=elastic))
     there.clock.now_s += 2
+    await page.wait("document.querySelector('#view').textContent.includes('A->B: held back by its limits')")
     await page.wait("document.querySelector('#view').textContent.includes('EUR an hour at this rate, at 0.02 a GB')")
     assert await page.look("document.querySelector('#view td.cost').textContent") == "0.50"
     await page.look("location.hash = '#/replicators'")

@@ -30,13 +30,15 @@ export function overview(actions) {
   ], (row) => row.name, "");
   const behind = card("Backfills under way", backfills.element);
   const priced = h("p", { class: "quiet" });
-  const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element, priced), behind);
+  const slowed = h("div");
+  const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element, slowed, priced), behind);
 
   function update(picture) {
     const found = picture.status.problems;
     problems.replaceChildren(...(found.length ? found.map(problem) : [h("p", { class: "allwell" }, "● Nothing.")]));
     map.replaceChildren(topology(picture.status.flows));
     flows.update(picture.status.flows);
+    slowed.replaceChildren(...picture.status.flows.filter((each) => each.why).map((each) => h("p", {}, `${each.flow}: ${each.why}`)));
     const { price_per_gb: price, currency } = picture.status;
     priced.textContent = price > 0 ? `Cost: ${currency} an hour at this rate, at ${price} a GB over the link.` : "";
     backfills.update(picture.status.backfills);

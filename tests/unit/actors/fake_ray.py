@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from actors.ports import Nodes, ReplicatorGoneError, ReplicatorHealth, ReplicatorLostError, ReplicatorSilentError
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import replicator_name
+from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
-from mirror_ray.model.names import FlowPartition
+from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.trouble import Trouble
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.offsets.translate import Translation
@@ -38,6 +39,7 @@ class FakeReplicator:
     cpu: float = 0.0
     held: dict[FlowPartition, PartitionReport] = field(default_factory=dict)
     changed: set[FlowPartition] = field(default_factory=set)
+    allowances: dict[FlowName, Allowance] = field(default_factory=dict)
     #: The newest assignment of each partition.
     assigned: dict[FlowPartition, Assignment] = field(default_factory=dict)
     given_up: list[tuple[FlowPartition, int]] = field(default_factory=list)
@@ -60,10 +62,13 @@ class FakeReplicator:
         self.fingerprint = fingerprint
         self.log.append(f"configure {self.id}")
 
-    async def exchange(self, assignments: Sequence[Assignment], *, full: bool) -> ReplicatorReport:
+    async def exchange(
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance]
+    ) -> ReplicatorReport:
         await self._answer()
         if self.bug is not None:
             raise self.bug
+        self.allowances = {each.flow: each for each in allowances}
         for each in assignments:
             self.log.append(f"assign {each.partition} to {self.id} epoch {each.epoch} at {each.anchor.source_offset}")
             self.assigned[each.partition] = each

@@ -10,6 +10,7 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.copying.fetcher import Arrived, Fetcher, pieces
 from mirror_ray.copying.outgoing import Budget
+from mirror_ray.copying.pacing import Pacer
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.transforming import Transforming
@@ -64,6 +65,7 @@ async def _process(copies: list[PartitionCopy], on_ready: Callable[[PartitionCop
         Budget(1 << 30),
         purpose="test",
         receive_buffer_bytes=-1,
+        pacer=Pacer(),
         on_ready=on_ready,
         on_stopped=lambda copy, error: None,
         on_again=lambda copy, reason: None,

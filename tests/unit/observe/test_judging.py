@@ -112,6 +112,14 @@ def test_each_kind_has_what_it_is_seen_by() -> None:
     assert sorted(_kinds(facts)) == sorted(set(PROBLEM_KINDS) - {"coordinator_absent"})
 
 
+def test_lag_of_a_closed_window_is_no_fault() -> None:
+    """Not while it is closed, and not until it was caught up with since; what is wrong besides is."""
+    late = replace(_FLOW, lag_records=9, lag_seconds=301.0, heartbeat_age_s=31.0)
+    assert _kinds(_facts(replace(late, state="paused", why="outside limits.windows"))) == []
+    assert _kinds(_facts(late, catching_up=frozenset({"A->B"}))) == ["heartbeat_stale"]
+    assert sorted(_kinds(_facts(late, catching_up=frozenset({"B->A"})))) == ["heartbeat_stale", "lag_high"]
+
+
 def test_critical_ones_come_first() -> None:
     """Whoever reads one line reads the worst."""
     facts = _facts(

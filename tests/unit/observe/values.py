@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirror_ray.model.allowance import Held
 from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.picture import Picture
@@ -40,6 +41,9 @@ FLOW = FlowStatus(
     bytes=60_000,
     heartbeat_age_s=0.5,
     discovered=True,
+    why="held back by its limits (1,000 bytes/s)",
+    limit_bytes_per_s=1_000,
+    held=Held(3.0, 2.0, 1.0),
     compression=4.0,
     cost_per_hour=0.5,
     groups=FlowGroups(groups=4, untranslated=1, unsynced=2, round_s=0.1, problem=None, age_s=1.0),

@@ -1,0 +1,97 @@
+"""Limits of a running system, measured in the target's own log files, and quotas of a real broker."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mirror_ray.config.limiting import LimitSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.mirror import Mirror
+from mirror_ray.observe.status import FlowStatus
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.java import run_java
+from tests.support.kafka import Message, assert_equal_copies, produce
+from tests.support.systems import run, settings_of
+from tests.support.waiting import wait_until
+
+_QUOTA = Path(__file__).with_name("ClientQuota.java")
+#: What a limit may be missed by in the seconds that are measured.
+_EXACT = 0.05
+_SECONDS = 6.0
+#: Until limits that were changed are shared, and what waits before them is through.
+_SETTLED_S = 2.5
+_LIMIT = 1_000_000
+
+
+def _fill(cluster: DevCluster, topic: str, megabytes: int) -> None:
+    values = (Message(b"v" * 1000, partition=number % 4) for number in range(1000 * megabytes))
+    produce(cluster.confluent_config(), topic, values, batch_num_messages=20)
+
+
+def _rates(cluster: DevCluster, *topics: str) -> list[float]:
+    """Bytes a second by which each topic grows."""
+    before, began_s = [cluster.log_bytes(each) for each in topics], time.monotonic()
+    time.sleep(_SECONDS)
+    grown, took_s = [cluster.log_bytes(each) for each in topics], time.monotonic() - began_s
+    return [(after - earlier) / took_s for earlier, after in zip(before, grown, strict=True)]
+
+
+def _set(mirror: Mirror, **limits: str | None) -> None:
+    assert "configured" in str(mirror.set("A->B", {f"limits.{key}": value for key, value in limits.items()}))
+    time.sleep(_SETTLED_S)
+
+
+def _flow(mirror: Mirror) -> FlowStatus:
+    return mirror.flows[0]
+
+
+def _lag(mirror: Mirror, topic: str) -> int | None:
+    return next(each.lag_records for each in mirror.topics() if each.topic == topic)
+
+
+def _assigned(mirror: Mirror) -> int:
+    return sum("assigned" in each.text for each in mirror.events(1000))
+
+
+def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
+    """Of a flow in two replicators, by priority, of a topic, by the time of the week; changed while all of it runs."""
+    first, second = make_topic(clusters.a, 4), make_topic(clusters.a, 4)
+    copies = f"A.{first}", f"A.{second}"
+    for topic in (first, second):
+        _fill(clusters.a, topic, 25)
+    both = {"A": clusters.a, "B": clusters.b}
+    limits = LimitSettings(bytes_per_second=_LIMIT)
+    mirror = run(system, settings_of(both, "A->B", topics=f"{first}|{second}", replicators=2, limits=limits))
+    wait_until(lambda: mirror.flows and _flow(mirror).copying == 8, 30, "all copies")
+    assigned = _assigned(mirror)
+    time.sleep(_SETTLED_S)
+    assert sum(_rates(clusters.b, *copies)) == pytest.approx(_LIMIT, rel=_EXACT)
+    assert _flow(mirror).why == f"held back by its limits ({_LIMIT:,} bytes/s)"
+
+    _set(mirror, priorities=f"{second}=1")
+    late, early = _rates(clusters.b, *copies)
+    assert late + early == pytest.approx(_LIMIT, rel=_EXACT)
+    assert late == pytest.approx(_LIMIT / 10, rel=0.3)
+
+    _set(mirror, bytes_per_second=None, topics=f"{first}={_LIMIT}")
+    wait_until(lambda: _lag(mirror, second) == 0, 20, "what has no limit is copied")
+    assert _rates(clusters.b, copies[0]) == [pytest.approx(_LIMIT, rel=_EXACT)]
+    assert _assigned(mirror) == assigned
+
+    later = datetime.now(UTC) + timedelta(hours=2)
+    _set(mirror, windows=f"{later:%a %H}:00-{later:%H}:59")
+    wait_until(lambda: _flow(mirror).state == "paused", 10, "the window is closed")
+    assert _flow(mirror).why == f"outside limits.windows; goes on {later:%a %H}:00 UTC"
+    assert _rates(clusters.b, copies[0]) == [0.0]
+
+    for replicator in mirror.replicators:
+        run_java(_QUOTA, clusters.b.bootstrap, f"A->B|{replicator.id}", "producer_byte_rate", str(_LIMIT // 2))
+    _set(mirror, windows=None, topics=None)
+    wait_until(lambda: _flow(mirror).why == "throttled by a quota of B's brokers", 20, "the quota is told of")
+    wait_until(lambda: _flow(mirror).lag_records == 0, 60, "all is copied")
+    for topic, copy in zip((first, second), copies, strict=True):
+        assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, copy)
