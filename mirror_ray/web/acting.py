@@ -28,6 +28,7 @@ _SETTABLE: Final = (
         "statistics.",
         "trouble.",
         "alerts.",
+        "cost.",
         "elastic.",
     ),
     *("enabled", "replicators"),
