@@ -10,8 +10,8 @@ from typing import Final
 
 from mirror_ray.model.allowance import Allowance, Held, Standstill
 
-#: What a bucket holds at most: so long nothing may have been read, and be made up for.
-_FULL_S: Final = 0.25
+#: What a bucket holds at most: a standstill of so long is made up for. Of ten seconds it is the 5 % that is promised.
+_FULL_S: Final = 0.5
 #: An answer brings what the limit allows in so long, or a small batch. Smaller ones would hold the limit more evenly,
 #: and carry more of what is cut off at their ends, and so is read twice.
 _ANSWER_S: Final = 0.1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -13,15 +13,14 @@ from mirror_ray.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import FlowStatus
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.java import run_java
+from tests.support.engine import set_quota
 from tests.support.kafka import Message, assert_equal_copies, produce
 from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until
 
-_QUOTA = Path(__file__).with_name("ClientQuota.java")
 #: What a limit may be missed by in the seconds that are measured.
 _EXACT = 0.05
-_SECONDS = 6.0
+_SECONDS = 5.0
 #: Until limits that were changed are shared, and what waits before them is through.
 _SETTLED_S = 2.5
 _LIMIT = 1_000_000
@@ -88,10 +87,12 @@ def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMa
     assert _flow(mirror).why == f"outside limits.windows; goes on {later:%a %H}:00 UTC"
     assert _rates(clusters.b, copies[0]) == [0.0]
 
-    for replicator in mirror.replicators:
-        run_java(_QUOTA, clusters.b.bootstrap, f"A->B|{replicator.id}", "producer_byte_rate", str(_LIMIT // 2))
-    _set(mirror, windows=None, topics=None)
-    wait_until(lambda: _flow(mirror).why == "throttled by a quota of B's brokers", 20, "the quota is told of")
+    asyncio.run(set_quota(clusters.b, "producer_byte_rate", _LIMIT / 2))
+    try:
+        _set(mirror, windows=None, topics=None)
+        wait_until(lambda: _flow(mirror).why == "throttled by a quota of B's brokers", 20, "the quota is told of")
+    finally:
+        asyncio.run(set_quota(clusters.b, "producer_byte_rate", None))
     wait_until(lambda: _flow(mirror).lag_records == 0, 60, "all is copied")
     for topic, copy in zip((first, second), copies, strict=True):
         assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, copy)

@@ -50,7 +50,7 @@ def test_a_limit_is_kept_in_the_mean_and_is_used(rate: int, sizes: list[int]) ->
     """Never exceeded by more than one answer and what a bucket holds; as fast as the answers come up to it."""
     reading = Reading(Allowance(flow=_FLOW, bytes_per_s=float(rate)))
     reading.run(5.0, {"t": sizes})
-    assert reading.rate() * reading.now_s <= rate * (reading.now_s + 0.25) + _MOST_BATCH
+    assert reading.rate() * reading.now_s <= rate * (reading.now_s + 0.5) + _MOST_BATCH
     possible = min(rate, sum(sizes) / len(sizes) / 0.003)
     assert reading.rate() >= 0.95 * possible - _MOST_BATCH / 5
 
@@ -60,7 +60,7 @@ def test_a_topic_with_a_limit_leaves_the_others_alone(rate: int, sizes: list[int
     """It keeps to its own; the other is read each time."""
     reading = Reading(Allowance(flow=_FLOW, topics=(("slow", float(rate)),)))
     reading.run(5.0, {"slow": sizes, "fast": [10_000]})
-    assert reading.rate("slow") * reading.now_s <= rate * (reading.now_s + 0.25) + _MOST_BATCH
+    assert reading.rate("slow") * reading.now_s <= rate * (reading.now_s + 0.5) + _MOST_BATCH
     assert reading.rate("fast") > 1_000_000
 
 
@@ -81,9 +81,9 @@ def test_what_is_owed_is_owed_under_another_limit_too() -> None:
     assert not pacer.on
     assert pacer.follow(Allowance(flow=_FLOW, bytes_per_s=1_000.0), 0.0)
     pacer.took("t", 10_000, 1.0)
-    assert pacer.wait_s(1.0) == pytest.approx(9.75, rel=0.01)
+    assert pacer.wait_s(1.0) == pytest.approx(9.5, rel=0.01)
     assert pacer.follow(Allowance(flow=_FLOW, bytes_per_s=10_000.0), 1.0)
-    assert pacer.wait_s(1.0) == pytest.approx(0.975, rel=0.01)
+    assert pacer.wait_s(1.0) == pytest.approx(0.95, rel=0.01)
     assert not pacer.follow(Allowance(flow=_FLOW, bytes_per_s=10_000.0), 1.0)
     assert pacer.follow(None, 1.0)
     assert pacer.wait_s(1.0) == 0.0
