@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import CheckpointReport, FlowGroups, GroupStatus
@@ -148,7 +149,8 @@ class Checkpoint:
         maps = FlowMaps(flow, source, target, self._teller(name), _flow_back(settings, flow))
         history = HistoryWriter(name.source, target, self._teller(name), self._number, self._of)
         kept = history if flow.groups.history_enabled else None
-        carrier = GroupCarrier(flow, source, target, maps, mine=self._mine, history=kept)
+        trail = TRAILS.of(settings, name)
+        carrier = GroupCarrier(flow, source, target, maps, trail, mine=self._mine, history=kept)
         each = _Flow(flow, source, target, maps, carrier)
         self._flows[name], self._views[name] = each, _view(settings, flow)
         each.task = asyncio.create_task(self._carry(each), name=f"groups of {name}")
@@ -257,7 +259,8 @@ def _view(settings: MirrorSettings, flow: FlowSettings | None) -> object:
     if flow is None:
         return None
     name = flow.name
-    return flow, _flow_back(settings, flow), settings.clusters[name.source], settings.clusters[name.target]
+    clusters = (settings.clusters[name.source], settings.clusters[name.target])
+    return flow, _flow_back(settings, flow), *clusters, settings.audit
 
 
 def _flow_back(settings: MirrorSettings, flow: FlowSettings) -> FlowSettings | None:

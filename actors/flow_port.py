@@ -12,12 +12,13 @@ from actors.ports import Cluster, Codec, TargetLimits
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document, state_topic
-from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster as RawCluster
+from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.metadata import ClusterMetadata
 from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.state import StateStore, transactional_id
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
@@ -56,9 +57,11 @@ class KafkaFlowPort:
         self.configure(flow)
         self._source = RawCluster(source, client_id)
         self._target = RawCluster(target, client_id)
-        self._source_admin = ClusterAdmin(source, client_id)
-        self._target_admin = ClusterAdmin(target, client_id)
-        self._store = StateStore(target, state_topic(name.source, name.backfill, name.route), transactional_id(name))
+        trail = TRAILS.of(settings, name)
+        self._source_admin = ClusterEditor(source, client_id, trail)
+        self._target_admin = ClusterEditor(target, client_id, trail)
+        topic = state_topic(name.source, name.backfill, name.route)
+        self._store = StateStore(target, topic, transactional_id(name), trail)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
 
     def configure(self, flow: FlowSettings) -> None:

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
+from mirror_ray.kafka.trail import Trail
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.names import FlowName
 
 _log = logging.getLogger(__name__)
@@ -25,13 +27,15 @@ class Emitter(Protocol):
     def close(self) -> None: ...  # noqa: D102
 
 
-#: (target cluster, the flows into it, replication factor) to an emitter.
-EmitterFactory = Callable[[ClusterSettings, Sequence[FlowName], int | None], Emitter]
+#: (target cluster, the flows into it, replication factor, what keeps changes) to an emitter.
+EmitterFactory = Callable[[ClusterSettings, Sequence[FlowName], int | None, Trail], Emitter]
 
 
-def real_emitter(target: ClusterSettings, flows: Sequence[FlowName], replication_factor: int | None) -> Emitter:
+def real_emitter(
+    target: ClusterSettings, flows: Sequence[FlowName], replication_factor: int | None, trail: Trail
+) -> Emitter:
     """An emitter that writes to Kafka."""
-    return HeartbeatEmitter(target, flows, replication_factor=replication_factor)
+    return HeartbeatEmitter(target, flows, trail, replication_factor=replication_factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class _Emission:
     interval_s: float
     replication_factor: int | None
     flows: tuple[FlowName, ...]
+    trail: Trail
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +77,7 @@ class Heartbeat:
         self._running += [(each, self._begin(each)) for each in wanted if each not in known]
 
     def _begin(self, emission: _Emission) -> _Running:
-        emitter = self._make_emitter(emission.target, emission.flows, emission.replication_factor)
+        emitter = self._make_emitter(emission.target, emission.flows, emission.replication_factor, emission.trail)
         stop, target = threading.Event(), emission.target.alias
         arguments = (emitter, emission.interval_s, target, stop)
         thread = threading.Thread(target=self._run, args=arguments, name=f"heartbeats-{target}", daemon=True)
@@ -128,6 +133,6 @@ def _emissions(settings: MirrorSettings) -> list[_Emission]:
             key = (flow.name.target, beats.emit_interval_s, beats.replication_factor)
             groups.setdefault(key, []).append(flow.name)
     return [
-        _Emission(settings.clusters[target], interval_s, factor, tuple(flows))
+        _Emission(settings.clusters[target], interval_s, factor, tuple(flows), TRAILS.of(settings, flows[0]))
         for (target, interval_s, factor), flows in groups.items()
     ]

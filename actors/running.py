@@ -133,7 +133,7 @@ class RunningFlows:
         self, settings: MirrorSettings, flow: FlowSettings, controller: FlowController
     ) -> tuple[TopicSync, asyncio.Task[None]]:
         port = self._outside.topic_port(settings, flow)
-        topics = TopicSync(controller, flow, port, emit=self._emit, wall_ms=self._outside.wall_ms)
+        topics = TopicSync(controller, flow, port, emit=self._emit)
         return topics, asyncio.create_task(topics.run(self._until_settled))
 
     async def align(self, names: Collection[FlowName]) -> None:

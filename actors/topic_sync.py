@@ -1,23 +1,21 @@
 """Keeps the configs and ACLs of a flow's remote topics in step with their sources, round by round.
 
 What is to be changed is decided by ``mirror_ray.topics.config_sync`` and ``acl_sync``; here it is carried out, told as
-events, and written into the audit topic. A round in which nothing differs sends no request that changes anything.
+events, and kept in the audit log. A round in which nothing differs sends no request that changes anything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from actors.flow import FlowController
 from actors.ports import Emit
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.change import Change
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import acl_changes, flow_acls
-from mirror_ray.topics.audited import Audited
 from mirror_ray.topics.config_sync import planned_changes
 from mirror_ray.topics.port import TopicPort, carried_source_groups
 from mirror_ray.topics.selection import acl_rules, config_filter, replication_rules
@@ -26,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 #: How often it is looked whether there are other topics than in the last round.
 _LOOK_S: Final = 1.0
-#: Events of one round; the audit topic has all.
+#: Events of one round; the audit log has all.
 _MOST_EVENTS: Final = 20
 #: Told once, and no problem: there is nothing to keep in step.
 _NO_AUTHORIZER: Final = "authorizer"
@@ -46,14 +44,12 @@ class TopicSync:
         port: TopicPort,
         *,
         emit: Emit,
-        wall_ms: Callable[[], int],
     ) -> None:
         """``settings``: what the rounds go by; the flow itself may not have taken them up yet."""
         self._flow = flow
         self._settings = settings
         self._port = port
         self._emit = emit
-        self._wall_ms = wall_ms
         self._topics = settings.topics
         self._configs = config_filter(settings)
         self._rules = replication_rules(settings)
@@ -118,15 +114,12 @@ class TopicSync:
         source, target = await self._port.configs(remotes)
         planned, problems = planned_changes(remotes, source, target, self._configs)
         if planned:
-            requests = {remote: {each.key: each.after for each in changes} for remote, changes in planned.items()}
-            outcomes = await self._port.alter_configs(requests)
+            outcomes = await self._port.alter_configs(planned)
             problems |= {remote: str(error) for remote, error in outcomes.items() if error is not None}
             done = {remote: changes for remote, changes in planned.items() if outcomes.get(remote) is None}
             self._say(
                 f"{remote}: altered {'; '.join(str(each) for each in changes)}" for remote, changes in done.items()
             )
-            audited = self._audited("config sync")
-            await self._audit([audited.config(remote, each) for remote, changes in done.items() for each in changes])
         self._settle_problems("configs of ", problems)
 
     async def sync_acls(self) -> None:
@@ -153,15 +146,13 @@ class TopicSync:
         await self._flow.ledger.note_acls((), deleted)
         self._say([*(f"created ACL {each}" for each in created), *(f"deleted ACL {each}" for each in deleted)])
         self._settle_problems("ACL ", {str(acl): str(error) for acl, error in outcomes.items() if error is not None})
-        audited = self._audited("ACL sync")
-        await self._audit([*map(audited.created, created), *map(audited.deleted, deleted)])
 
     def _say(self, texts: Iterable[str]) -> None:
         every = list(texts)
         for text in every[:_MOST_EVENTS]:
             self._emit("info", str(self._flow.name), text)
         if len(every) > _MOST_EVENTS:
-            self._emit("info", str(self._flow.name), f"and {len(every) - _MOST_EVENTS} more: the audit topic has all")
+            self._emit("info", str(self._flow.name), f"and {len(every) - _MOST_EVENTS} more: the audit log has all")
 
     def _settle_problems(self, prefix: str, problems: Mapping[str, str]) -> None:
         """Tell what is new of what could not be done; forget what is over."""
@@ -170,10 +161,3 @@ class TopicSync:
                 del self._told[subject]
         for subject, text in list(problems.items())[:_MOST_EVENTS]:
             self._tell(f"{prefix}{subject}", text)
-
-    async def _audit(self, changes: Sequence[Change]) -> None:
-        if changes:
-            await self._port.audit(changes)
-
-    def _audited(self, by: str) -> Audited:
-        return Audited(flow=self._flow.name, by=by, time_ms=self._wall_ms())

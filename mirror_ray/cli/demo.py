@@ -103,14 +103,15 @@ def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
 @contextmanager
 def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]:
     """Topics, traffic to them, and a group that reads them, on each cluster."""
-    from mirror_ray.kafka.admin import ClusterAdmin
+    from mirror_ray.kafka.editing import ClusterEditor
     from mirror_ray.kafka.traffic import Reader, Traffic
+    from mirror_ray.kafka.trail import UNRECORDED
     from mirror_ray.model.topics import NewRemoteTopic
 
     traffic: list[Traffic] = []
     readers: list[Reader] = []
     for alias, topics in _TOPICS.items():
-        admin = ClusterAdmin(settings.clusters[alias], "mirror-ray-demo")
+        admin = ClusterEditor(settings.clusters[alias], "mirror-ray-demo", UNRECORDED)
         wanted = [NewRemoteTopic(name=topic, partitions=_PARTITIONS, replication_factor=1) for topic in topics]
         for error in admin.create_topics(wanted).values():
             if error is not None:

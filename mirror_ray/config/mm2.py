@@ -17,7 +17,7 @@ from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.keys import Key, Use, find_key
 from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
-from mirror_ray.config.operating import AlertSettings, CostSettings, ElasticSettings, GatewaySettings
+from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, GatewaySettings
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
@@ -40,6 +40,7 @@ _SECTIONS: Final[Mapping[str, type[Settings]]] = {
     "alerts": AlertSettings,
     "cost": CostSettings,
     "elastic": ElasticSettings,
+    "audit": AuditSettings,
 }
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 _LOWER_CASE = (

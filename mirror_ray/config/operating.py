@@ -1,4 +1,4 @@
-"""Settings of how a system is looked after: the gateway, what counts as a problem, how many replicators there are."""
+"""Settings of how a system is looked after: the gateway, what counts as a problem, the audit, how many replicators."""
 
 from __future__ import annotations
 
@@ -53,6 +53,17 @@ class CostSettings(Settings):
     price_per_gb: float = Field(default=0.0, ge=0)
     #: Of that price; any text.
     currency: str = "USD"
+
+
+class AuditSettings(Settings):
+    """The audit log: what is changed on clusters, and what operators do."""
+
+    enabled: bool = True
+    #: Nothing is changed unless it can be written first that it will be. Off: a log that can't be written is a problem
+    #: that is shown, and replication goes on.
+    required: bool = False
+    #: How long entries are kept; the topic is created with it.
+    retention_ms: int = Field(default=2_592_000_000, ge=3_600_000)
 
 
 class ElasticSettings(Settings):

@@ -36,7 +36,7 @@ _SILENT = {
     "cost.price_per_gb": "0: no price is shown",
     "elastic.max_replicators": "none: the number stays",
 }
-_SYSTEM_SECTIONS = ("spark.", "gateway.", "alerts.", "cost.", "elastic.")
+_SYSTEM_SECTIONS = ("spark.", "gateway.", "alerts.", "cost.", "elastic.", "audit.")
 #: What the fields begin with whose defaults are ours.
 _OWN_SECTIONS = (
     "topics",

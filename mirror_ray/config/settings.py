@@ -14,7 +14,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from mirror_ray.config.base import Settings
 from mirror_ray.config.limiting import LimitSettings
-from mirror_ray.config.operating import AlertSettings, CostSettings, ElasticSettings, GatewaySettings
+from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, GatewaySettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic
@@ -457,6 +457,7 @@ class SystemSettings(ReplicatorSettings):
     alerts: AlertSettings = AlertSettings()
     cost: CostSettings = CostSettings()
     elastic: ElasticSettings = ElasticSettings()
+    audit: AuditSettings = AuditSettings()
 
     def starting(self, asked: int | None) -> int:
         """How many replicators to start with: as many as asked for, else as configured, within ``elastic``'s bounds."""

@@ -19,6 +19,7 @@ from mirror_ray.kafka.audit import create_audit_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.internal_topics import audit_topic
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class AuditBook:
         self._places: dict[str, dict[str, list[Place]]] = {}
 
     def apply(self, key: bytes | None, value: bytes) -> None:
-        """Take the next record. Changes of configs and ACLs, of ``kafka.audit``, are passed over.
+        """Take the next record. What earlier versions wrote of changes is passed over.
 
         What is none of ours is passed over, too, with a warning in the log.
         """
@@ -72,8 +73,9 @@ class AuditBook:
 class Audit:
     """Reads and writes a flow's audit topic."""
 
-    def __init__(self, settings: ClusterSettings, cluster: Cluster, source_alias: str) -> None:
+    def __init__(self, settings: ClusterSettings, cluster: Cluster, source_alias: str, trail: Trail) -> None:
         """``settings`` and ``cluster``: the flow's target."""
+        self._trail = trail
         self._settings, self._cluster = settings, cluster
         self.topic = audit_topic(source_alias)
         self._writer = InternalWriter(cluster, self.topic)
@@ -94,7 +96,7 @@ class Audit:
 
     async def begin(self, plan: Plan) -> None:
         """Write the head of a plan; makes the topic where it is missing. Raises as ``append`` does."""
-        await asyncio.to_thread(create_audit_topic, self._settings, self.topic)
+        await asyncio.to_thread(create_audit_topic, self._settings, self.topic, self._trail)
         await self._cluster.refresh([self.topic])
         await self.head(plan)
 

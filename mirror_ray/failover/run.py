@@ -15,6 +15,7 @@ from mirror_ray.failover.running import Running
 from mirror_ray.failover.sides import Sides
 from mirror_ray.failover.steps import Done, Steps, Timing
 from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import IdentityReplicationPolicy, load_policy
@@ -78,7 +79,7 @@ async def carry_out(
     _refuse(flow, order)
     sides = Sides(settings, order.flow, order.kind)
     async with sides:
-        audit = Audit(settings.clusters[order.flow.target], sides.target, order.flow.source)
+        audit = Audit(settings.clusters[order.flow.target], sides.target, order.flow.source, sides.trail)
         book = await audit.read()
         plan, fresh = _plan(book, order)
         moved = _moved(book, order) if order.kind == "failback" else {}
@@ -108,7 +109,7 @@ async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
     target = settings.clusters[flow.target]
     cluster = Cluster(target, f"{flow}|mirror-ray|audit")
     try:
-        return await Audit(target, cluster, flow.source).read()
+        return await Audit(target, cluster, flow.source, UNRECORDED).read()
     finally:
         await cluster.close()
 

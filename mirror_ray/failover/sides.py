@@ -19,6 +19,7 @@ from mirror_ray.kafka.groups import ListedGroup, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
@@ -76,6 +77,7 @@ class Sides:
         origin: The cluster that groups leave.
         destination: The cluster that they go to.
         maps: What is where, by ``carrying``; where maps are followed.
+        trail: Keeps what is changed.
         without_silent: Partitions whose leader does not answer are left out.
     """
 
@@ -87,6 +89,7 @@ class Sides:
         """
         self.flow = settings.flow(flow)
         self.kind = kind
+        self.trail = TRAILS.of(settings, flow)
         self._follow = follow
         self.carrying, self.way_is_copied = self.flow, self.flow.enabled
         self.back, copied = _reverse(settings, self.flow)
@@ -239,7 +242,11 @@ class Sides:
 
     async def commit(self, commits: Mapping[str, ToCommit]) -> dict[str, dict[TopicPartition, ErrorInfo | None]]:
         """Commit on the destination, see ``commit_offsets``."""
-        return await commit_offsets(self._here, commits) if commits else {}
+        if not commits:
+            return {}
+        stood = await self.committed(self.destination, list(commits))
+        before = {group: {at: each.offset for at, each in there.items()} for group, there in stood.items()}
+        return await commit_offsets(self._here, commits, self.trail, before)
 
     async def logs(self, on: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         """Where logs begin and end; a partition that is missing is left out.

@@ -17,10 +17,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported th
 from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
+from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin_connection import AdminConnection, chunks
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import protocol_error
+from mirror_ray.kafka.trail import Trail, recorded
 from mirror_ray.model.acls import Acl, AclPattern, AclPermission, AclResource
+from mirror_ray.model.change import Change
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 
 _T = TypeVar("_T")
@@ -68,26 +71,47 @@ async def describe_acls(cluster: Cluster) -> frozenset[Acl] | None:
 class AclAdmin(AdminConnection):
     """Changes ACLs; needs ALTER on the cluster."""
 
+    def __init__(self, cluster: ClusterSettings, client_id: str, trail: Trail) -> None:
+        """``trail``: keeps what is changed."""
+        super().__init__(cluster, client_id)
+        self._trail = trail
+
     def create(self, acls: Collection[Acl]) -> dict[Acl, MirrorError | None]:
         """Create ACLs, each with its outcome; one that is there already is no error."""
-        outcomes: dict[Acl, MirrorError | None] = {}
-        for chunk in chunks(acls):
-            by_binding = {_built(AclBinding, acl): acl for acl in chunk}
-            futures = self._call(self._client.create_acls, list(by_binding))
-            by_acl = {by_binding[binding]: future for binding, future in futures.items()}
-            outcomes.update(self._settle(by_acl, "create the ACL {}"))
-        return outcomes
+
+        def act() -> dict[Acl, MirrorError | None]:
+            outcomes: dict[Acl, MirrorError | None] = {}
+            for chunk in chunks(acls):
+                by_binding = {_built(AclBinding, acl): acl for acl in chunk}
+                futures = self._call(self._client.create_acls, list(by_binding))
+                by_acl = {by_binding[binding]: future for binding, future in futures.items()}
+                outcomes.update(self._settle(by_acl, "create the ACL {}"))
+            return outcomes
+
+        why = "on the source"
+        told = {acl: self._change("create_acl", acl, after=str(acl), why=why) for acl in acls}
+        return recorded(self._trail, told, act)
 
     def delete(self, acls: Collection[Acl]) -> dict[Acl, MirrorError | None]:
         """Delete ACLs, each with its outcome; one that is gone already is no error."""
-        outcomes: dict[Acl, MirrorError | None] = {}
-        for chunk in chunks(acls):
-            by_filter = {_built(AclBindingFilter, acl): acl for acl in chunk}
-            futures = self._call(self._client.delete_acls, list(by_filter))
-            by_acl = {by_filter[wanted]: future for wanted, future in futures.items()}
-            for acl, answer in self._settle(by_acl, "delete the ACL {}").items():
-                outcomes[acl] = answer if isinstance(answer, MirrorError) else None
-        return outcomes
+
+        def act() -> dict[Acl, MirrorError | None]:
+            outcomes: dict[Acl, MirrorError | None] = {}
+            for chunk in chunks(acls):
+                by_filter = {_built(AclBindingFilter, acl): acl for acl in chunk}
+                futures = self._call(self._client.delete_acls, list(by_filter))
+                by_acl = {by_filter[wanted]: future for wanted, future in futures.items()}
+                for acl, answer in self._settle(by_acl, "delete the ACL {}").items():
+                    outcomes[acl] = answer if isinstance(answer, MirrorError) else None
+            return outcomes
+
+        why = "no longer on the source"
+        told = {acl: self._change("delete_acl", acl, before=str(acl), why=why) for acl in acls}
+        return recorded(self._trail, told, act)
+
+    def _change(self, kind: str, acl: Acl, *, before: str | None = None, after: str | None = None, why: str) -> Change:
+        subject = f"{acl.resource.lower()} {acl.name}"
+        return Change(kind=kind, cluster=self.cluster.alias, subject=subject, before=before, after=after, why=why)
 
 
 def _acls_of(resource: AclResource, found: Any) -> Iterator[Acl]:

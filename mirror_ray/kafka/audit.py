@@ -1,57 +1,86 @@
-"""Writes changes that were made to clusters into a flow's audit topic.
-
-A record for each, in JSON; the key ``{"change": TIME_MS, "n": N}`` is unique, so that compaction keeps all of them.
-"""
+"""The topics of the audit: the plans of failovers, which is compacted, and the log, which is kept for a time."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import asdict
-from typing import Any
+from typing import Final
 
-from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.config.operating import AuditSettings
+from mirror_ray.config.settings import ClusterSettings, MirrorSettings
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
-from mirror_ray.model.change import Change
-from mirror_ray.model.internal_topics import audit_topic
+from mirror_ray.kafka.editing import ClusterEditor
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.trail import UNRECORDED, Trail
+from mirror_ray.model.audit import Entry, Wanted, decode_entry, newest
+from mirror_ray.model.errors import CorruptRecordError
+from mirror_ray.model.internal_topics import audit_log_topic
+from mirror_ray.topics.internal import audit_log
 
-_CLIENT_ID = "mirror-ray-audit"
+_log = logging.getLogger(__name__)
 
-
-async def append_changes(target: ClusterSettings, source_alias: str, changes: Sequence[Change]) -> None:
-    """Append to the audit topic of a flow on its target; makes the topic where it is missing.
-
-    Raises:
-        OSError, MirrorError: Some of them may not be there.
-    """
-    topic = audit_topic(source_alias)
-    await asyncio.to_thread(create_audit_topic, target, topic)
-    cluster = Cluster(target, _CLIENT_ID)
-    try:
-        await cluster.refresh([topic])
-        await InternalWriter(cluster, topic).append([_record(number, each) for number, each in enumerate(changes)])
-    finally:
-        await cluster.close()
+_CLIENT_ID: Final = "mirror-ray-audit"
+#: Entries of one flow that are held while the newest ones are looked for.
+_HELD: Final = 20_000
 
 
-def create_audit_topic(target: ClusterSettings, topic: str) -> None:
-    """Make an audit topic where it is missing.
+def create_audit_topic(target: ClusterSettings, topic: str, trail: Trail) -> None:
+    """Make the topic of a flow's failovers where it is missing.
 
     Raises:
         MirrorError: It is missing and can't be created.
     """
-    with closing(ClusterAdmin(target, _CLIENT_ID)) as admin:
+    with closing(ClusterEditor(target, _CLIENT_ID, trail)) as admin:
         admin.ensure_compacted_topic(topic, 1, None)
 
 
-def _record(number: int, change: Change) -> InternalRecord:
-    key = {"change": change.time_ms, "n": number}
-    return InternalRecord(_json(key), _json(asdict(change)))
+def ensure_audit_log(target: ClusterSettings, source_alias: str, settings: AuditSettings) -> None:
+    """Make a flow's audit log where it is missing: the one change that is not in it.
+
+    Raises:
+        MirrorError: It is missing and can't be created.
+    """
+    wanted = audit_log(source_alias, settings.retention_ms)
+    with closing(ClusterEditor(target, _CLIENT_ID, UNRECORDED)) as admin:
+        admin.ensure_internal_topic(wanted.name, 1, wanted.replication_factor, wanted.configs)
 
 
-def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+async def read_audit(settings: MirrorSettings, wanted: Wanted) -> list[Entry]:
+    """The newest entries of all flows, or of one, oldest first. A log that is missing says nothing.
+
+    Raises:
+        ConfigError: There is no such flow.
+        OSError, MirrorError: A log can't be read now.
+    """
+    flows = [each for each in settings.flows if each.enabled and each.name.is_live]
+    if wanted.flow is not None:
+        flows = [settings.flow(each.name) for each in flows if str(each.name) == wanted.flow]
+    found: list[Entry] = []
+    for target, source in sorted({(each.name.target, each.name.source) for each in flows}):
+        found += await _read(settings.clusters[target], audit_log_topic(source), wanted)
+    return newest(found, wanted)
+
+
+async def _read(target: ClusterSettings, topic: str, wanted: Wanted) -> list[Entry]:
+    cluster = Cluster(target, _CLIENT_ID)
+    try:
+        reader, found, complete = InternalReader(cluster, topic, from_ms=wanted.since_ms), list[Entry](), False
+        while not complete:
+            _, records, complete = await reader.read()
+            found += _entries(each.value for each in records if each.value is not None)
+            if len(found) > _HELD:
+                found = newest(found, wanted)
+        return found
+    finally:
+        await cluster.close()
+
+
+def _entries(values: Iterable[bytes]) -> list[Entry]:
+    found = []
+    for value in values:
+        try:
+            found.append(decode_entry(value))
+        except CorruptRecordError as error:
+            _log.warning("%s", error)
+    return found

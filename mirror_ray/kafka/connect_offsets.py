@@ -12,22 +12,25 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.clients import client_config, mirror_error
+from mirror_ray.kafka.editing import ClusterEditor
+from mirror_ray.kafka.trail import Trail
 
 #: Connect's ``offset.storage.partitions``.
 _PARTITIONS: Final = 25
 _DELIVERY_TIMEOUT_MS: Final = 30_000
 
 
-def write_connect_offsets(cluster: ClusterSettings, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+def write_connect_offsets(
+    cluster: ClusterSettings, topic: str, records: Sequence[tuple[bytes, bytes | None]], trail: Trail
+) -> None:
     """Append keys and values, and wait until all are acknowledged; the topic is made where it is missing.
 
     Raises:
         ClusterUnreachableError: Not acknowledged in time; some may be there. Give all of them again.
         AdminError: The topic can't be created or written.
     """
-    admin = ClusterAdmin(cluster, "mirror-ray-handback")
+    admin = ClusterEditor(cluster, "mirror-ray-handback", trail)
     try:
         admin.ensure_compacted_topic(topic, _PARTITIONS, None)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from mirror_ray.kafka.connection import Answer, Connection
 from mirror_ray.kafka.coordinators import (
@@ -30,6 +31,9 @@ from mirror_ray.kafka.group_codec import (
     encode_offset_commit,
     encode_offset_fetch,
 )
+from mirror_ray.kafka.trail import Trail, recorded_async
+from mirror_ray.model.change import committed, many_committed
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import TopicPartition
 
 #: What a commit is answered with while the group has members, classic or of KIP-848 or a streams group.
@@ -43,6 +47,10 @@ _GROUPS_UNDER_WAY = 2000
 _COMMITS_UNDER_WAY = 200
 #: A commit becomes one batch of ``__consumer_offsets``, which holds 1 MiB: so many with the longest names fit.
 _PARTITIONS_PER_COMMIT = 1000
+#: Groups of one call that the audit log names, each with its partitions.
+_GROUPS_TOLD = 20
+#: Whether it was written, nobody knows.
+_LOST = error_info(NETWORK_EXCEPTION)
 #: Said by a broker that wrote nothing, and which will be over or lead to another one.
 _ASK_AGAIN = frozenset({COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR})
 #: After these a commit may be written, or is.
@@ -144,7 +152,45 @@ class OffsetReader:
             answers[each.group] = failed or each
 
 
-async def commit_offsets(coordinators: Coordinators, commits: Mapping[str, ToCommit]) -> dict[str, Committed]:
+async def commit_offsets(
+    coordinators: Coordinators,
+    commits: Mapping[str, ToCommit],
+    trail: Trail,
+    before: Mapping[str, Mapping[TopicPartition, int]],
+) -> dict[str, Committed]:
+    """``send_commits``, kept by ``trail``: an entry for each group, and one for all above twenty.
+
+    ``before``: what stood there for them, as far as it is known.
+    """
+    cluster = coordinators.cluster.settings.alias
+    offsets = {group: {each: offset for each, (offset, _) in given.items()} for group, given in commits.items()}
+    named = dict(islice(offsets.items(), _GROUPS_TOLD))
+    told = {group: committed(cluster, group, before.get(group, {}), each) for group, each in named.items()}
+    rest = {group: each for group, each in offsets.items() if group not in named}
+    if rest:
+        told[""] = many_committed(cluster, rest)
+    answers: dict[str, Committed] = {}
+
+    async def act() -> dict[str, MirrorError | None]:
+        answers.update(await send_commits(coordinators, commits))
+        outcomes = {group: _not_committed(group, [answers[group]]) for group in named}
+        return outcomes | {"": _not_committed(f"{len(rest)} more groups", [answers[group] for group in rest])}
+
+    await recorded_async(trail, told, act)
+    return answers
+
+
+def _not_committed(what: str, answers: Sequence[Committed]) -> MirrorError | None:
+    every = [error for each in answers for error in each.values()]
+    refused = [error for error in every if error is not None]
+    if not refused:
+        return None
+    names = ", ".join(sorted({error.name for error in refused}))
+    kind = ClusterUnreachableError if any(error == _LOST for error in refused) else MirrorError
+    return kind(f"{what}: {len(refused)} of {len(every)} offsets were refused: {names}")
+
+
+async def send_commits(coordinators: Coordinators, commits: Mapping[str, ToCommit]) -> dict[str, Committed]:
     """Commit offsets in the name of groups, as a client that is no member of them (MM2's alterConsumerGroupOffsets).
 
     The broker itself refuses it while the group has members (:data:`ACTIVE`), so a group that is at work is never

@@ -12,8 +12,9 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.clients import client_config, mirror_error
+from mirror_ray.kafka.editing import ClusterEditor
+from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.names import FlowName
 from mirror_ray.records.internal import Heartbeat
 
@@ -28,6 +29,7 @@ class HeartbeatEmitter:
         self,
         target: ClusterSettings,
         flows: Sequence[FlowName],
+        trail: Trail,
         *,
         replication_factor: int | None = None,
         topic: str = "heartbeats",
@@ -38,6 +40,7 @@ class HeartbeatEmitter:
         self.topic = topic
         self._replication_factor = replication_factor
         self._client_id = client_id
+        self._trail = trail
         self._producer: Producer | None = None
         self._acknowledged: dict[FlowName, int] = {}
 
@@ -71,7 +74,7 @@ class HeartbeatEmitter:
             producer.close()
 
     def _open(self) -> Producer:
-        admin = ClusterAdmin(self.target, self._client_id)
+        admin = ClusterEditor(self.target, self._client_id, self._trail)
         admin.ensure_compacted_topic(self.topic, 1, self._replication_factor)
         self._producer = Producer(
             client_config(self.target, self._client_id)

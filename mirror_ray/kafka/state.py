@@ -20,7 +20,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error, until_answered
+from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader
+from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName
 
@@ -76,8 +78,14 @@ class StateStore:
     """
 
     def __init__(
-        self, cluster: ClusterSettings, topic: str, transactional_id: str, replication_factor: int | None = None
+        self,
+        cluster: ClusterSettings,
+        topic: str,
+        transactional_id: str,
+        trail: Trail,
+        replication_factor: int | None = None,
     ) -> None:
+        self._trail = trail
         self.cluster = cluster
         self.topic = topic
         self.transactional_id = transactional_id
@@ -95,7 +103,7 @@ class StateStore:
             AdminError: A right is missing, or the topic can't be created.
             MirrorError: The topic is not compacted: values would be lost with time.
         """
-        admin = ClusterAdmin(self.cluster, self.transactional_id)
+        admin = ClusterEditor(self.cluster, self.transactional_id, self._trail)
         if not admin.ensure_compacted_topic(self.topic, 1, self._replication_factor, _SEGMENT_BYTES):
             _check_compacted(admin, self.topic)
         with self._call:

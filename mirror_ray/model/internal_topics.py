@@ -13,6 +13,11 @@ def audit_topic(source_alias: str) -> str:
     return f"mm2-ray-audit.{source_alias}.internal"
 
 
+def audit_log_topic(source_alias: str) -> str:
+    """On the target: what was changed for a flow, and what operators did, by whom."""
+    return f"mm2-ray-audit-log.{source_alias}.internal"
+
+
 def statistics_topic(source_alias: str) -> str:
     """On the target: what was copied of each partition of a flow, interval by interval."""
     return f"mm2-ray-stats.{source_alias}.internal"

@@ -24,6 +24,7 @@ from mirror_ray.kafka.group_offsets import OffsetReader, commit_offsets
 from mirror_ray.kafka.groups import GroupListing, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.groups import GroupStatus
@@ -89,11 +90,13 @@ class GroupCarrier:
         source: Cluster,
         target: Cluster,
         maps: FlowMaps,
+        trail: Trail,
         *,
         mine: Callable[[str], bool] = lambda _: True,
         history: HistoryWriter | None = None,
     ) -> None:
-        """``history``: writes down what groups have committed, round by round."""
+        """``trail``: keeps what is committed. ``history``: writes down what groups have committed, round by round."""
+        self._trail = trail
         self.book = GroupBook()
         self.problems: dict[str, str] = {}
         self._flow, self._maps, self._mine, self._history = flow, maps, mine, history
@@ -288,7 +291,8 @@ class GroupCarrier:
         }
         if not commits:
             return
-        for group, answers in (await commit_offsets(self._here.coordinators, commits)).items():
+        done = await commit_offsets(self._here.coordinators, commits, self._trail, self._on_target)
+        for group, answers in done.items():
             for remote, error in answers.items():
                 self.book.wrote(writes[group][remote], _reason(error))
 

@@ -12,6 +12,7 @@ from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.state import StateStore, read_state, transactional_id
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover.signs import Traces, why_running
@@ -29,6 +30,7 @@ class Ground:
         selected: The topics that it copies, each with its remote topic's name.
         memory: What its state says.
         store: Its state topic; nothing is written before ``claim``.
+        trail: Keeps what is changed.
     """
 
     def __init__(self, settings: MirrorSettings, name: FlowName, purpose: str) -> None:
@@ -43,7 +45,8 @@ class Ground:
         client_id = f"{name}|mirror-ray|{purpose}"
         self.source, self.target = (Cluster(settings.clusters[each], client_id) for each in (name.source, name.target))
         self._purpose = purpose
-        self.store = StateStore(self.target.settings, state_topic(name.source), transactional_id(name))
+        self.trail = TRAILS.of(settings, name)
+        self.store = StateStore(self.target.settings, state_topic(name.source), transactional_id(name), self.trail)
         self.selected: dict[str, str] = {}
         self.memory = FlowMemory()
 

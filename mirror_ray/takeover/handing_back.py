@@ -155,4 +155,4 @@ async def _carry_out(ground: Ground, mm2: Mm2, notes: list[Note]) -> None:
         if each.noted is not None or each.before is not None
     ]
     settings = ground.target.settings
-    await asyncio.to_thread(write_connect_offsets, settings, mm2.offsets_topic, records)
+    await asyncio.to_thread(write_connect_offsets, settings, mm2.offsets_topic, records, ground.trail)

@@ -12,6 +12,7 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination import discovery, state
 from mirror_ray.coordination.state import Document, FlowRecord, GrantRecord, PartitionRecord
 from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.errors import MirrorError
@@ -252,7 +253,7 @@ class _Takeover:
             raise MirrorError(f"topic {topic} can't be written: {error}; run this again") from error
 
     def _ensure(self, topic: str) -> None:
-        admin = ClusterAdmin(self._ground.target.settings, "mirror-ray-takeover")
+        admin = ClusterEditor(self._ground.target.settings, "mirror-ray-takeover", self._ground.trail)
         try:
             for each in offset_topics(self._ground.flow):
                 if each.name == topic:

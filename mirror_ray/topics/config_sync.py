@@ -8,27 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from mirror_ray.model.change import ConfigChange
 from mirror_ray.model.config_policy import UNLIMITED
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigValue
 from mirror_ray.topics.remote import Configs, remote_configs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigChange:
-    """One config to be altered. Values are those set on the remote topic itself; None: the target's default holds."""
-
-    key: str
-    before: str | None
-    after: str | None
-    why: str
-
-    def __str__(self) -> str:
-        before, after = ("the target's default" if each is None else each for each in (self.before, self.after))
-        return f"{self.key}: {before} -> {after} ({self.why})"
 
 
 def planned_changes(

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mirror_ray.model.acls import Acl
+from mirror_ray.model.change import ConfigChange
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import REMOTE_TOPIC_REPLICATION_FACTOR, NewRemoteTopic, effective_replication_factor
 from mirror_ray.topics.acl_sync import AclChanges
 from mirror_ray.topics.comparing import Pair, SideFacts
-from mirror_ray.topics.config_sync import ConfigChange, config_changes
+from mirror_ray.topics.config_sync import config_changes
 from mirror_ray.topics.remote import TopicFacts, plan_remote_topic
 
 #: ``missing``: a remote topic that does not exist; ``extra``: one whose source the flow does not copy (any more);

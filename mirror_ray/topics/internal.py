@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.internal_topics import (
+    audit_log_topic,
     audit_topic,
     commits_topic,
     dead_letters_topic,
@@ -62,6 +63,17 @@ class InternalTopic:
             "segment.ms": str(closed_ms),
             **sizes,
         }
+
+
+def audit_log(source_alias: str, retention_ms: int) -> InternalTopic:
+    """The topic of a flow's audit log; the first entry makes it."""
+    return InternalTopic(
+        name=audit_log_topic(source_alias),
+        side="target",
+        replication_factor=None,
+        retention_ms=retention_ms,
+        why="to keep what was changed, and by whom",
+    )
 
 
 def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import (
     LogBounds,
@@ -18,7 +19,8 @@ from mirror_ray.coordination.discovery import (
     unaccounted,
 )
 from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
-from mirror_ray.kafka.admin import INTERNAL_TOPIC_REPLICATION_FACTOR, ClusterAdmin
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.editing import INTERNAL_TOPIC_REPLICATION_FACTOR
 from mirror_ray.kafka.state import read_state, transactional_id
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
 from mirror_ray.model.filters import compile_patterns
@@ -33,7 +35,7 @@ from mirror_ray.model.topics import (
     effective_replication_factor,
 )
 from mirror_ray.topics import starting
-from mirror_ray.topics.internal import offset_topics
+from mirror_ray.topics.internal import InternalTopic, audit_log, offset_topics
 from mirror_ray.topics.merging import claims_of, conflicts, merge_plans
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, Plan, Right
 from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_shared, plan_remote_topic
@@ -100,6 +102,7 @@ def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> P
             names.get(flow.name, {}),
             together=together,
             clashes=clashes,
+            audit=_audit(flow, settings.audit),
         )
         for flow in flows
     ]
@@ -168,6 +171,7 @@ def _plan_flow(
     *,
     together: Collection[tuple[str, str]],
     clashes: Mapping[tuple[FlowName, str], str],
+    audit: InternalTopic | None,
 ) -> _Draft:
     """Plan one flow.
 
@@ -178,14 +182,15 @@ def _plan_flow(
         remote_names: Names of its remote topics by source topic.
         together: Target aliases and remote topics that several source topics are copied into.
         clashes: Topics of all flows that can't have their names.
+        audit: The topic that keeps what it changes.
     """
     memory = _memory(flow, target) if flow.enabled else FlowMemory()
     copied = {key.topic for key in memory.partitions}
     unfit = {topic: why for (name, topic), why in clashes.items() if name == flow.name and topic not in copied}
     remote_names = {topic: remote for topic, remote in remote_names.items() if topic not in unfit}
-    internal = _internal_topics(flow, target)
+    internal = _internal_topics(flow, target, audit)
     if not flow.enabled:
-        return _draft(flow, target, (), internal, _Outlook())
+        return _draft(flow, target, (), internal, _Outlook(), audit=audit)
     try:
         configs = config_filter(flow)
         declared = compile_patterns(flow.topics.shared_remote)
@@ -220,7 +225,7 @@ def _plan_flow(
     refusals += _refusals(flow, source, target, remote_names, shared=shared, memory=memory)
     refusals += _misplaced(source, starts)
     outlook = _Outlook(refusals, starting.told(starts), starting.unheeded(flow, memory, remote_names))
-    return _draft(flow, target, tuple(merge_plans(plans)), internal, outlook)
+    return _draft(flow, target, tuple(merge_plans(plans)), internal, outlook, audit=audit)
 
 
 def _misplaced(source: _Site, starts: Mapping[str, Start]) -> list[str]:
@@ -248,7 +253,7 @@ def _facts(topic: TopicSummary, configs: Mapping[str, dict[str, ConfigValue] | M
     )
 
 
-def _internal_topics(flow: FlowSettings, target: _Site) -> tuple[NewRemoteTopic, ...]:
+def _internal_topics(flow: FlowSettings, target: _Site, audit: InternalTopic | None) -> tuple[NewRemoteTopic, ...]:
     """Our own topics that the target lacks."""
     compacted = {"cleanup.policy": "compact"}
     wanted: list[tuple[str, int | None, dict[str, str]]] = []
@@ -257,6 +262,8 @@ def _internal_topics(flow: FlowSettings, target: _Site) -> tuple[NewRemoteTopic,
     wanted += [
         (each.name, each.replication_factor, each.configs) for each in offset_topics(flow) if each.side == "target"
     ]
+    if audit is not None:
+        wanted.append((audit.name, audit.replication_factor, audit.configs))
     if flow.heartbeats.emit_enabled:
         wanted.append((_heartbeats_topic(flow), flow.heartbeats.replication_factor, compacted))
     return tuple(
@@ -269,6 +276,12 @@ def _internal_topics(flow: FlowSettings, target: _Site) -> tuple[NewRemoteTopic,
         for name, factor, configs in wanted
         if name not in target.topics
     )
+
+
+def _audit(flow: FlowSettings, settings: AuditSettings) -> InternalTopic | None:
+    """The log of what a flow changes; a route's is its flow's."""
+    changes = (flow.enabled or flow.heartbeats.emit_enabled) and flow.route is None
+    return audit_log(flow.name.source, settings.retention_ms) if settings.enabled and changes else None
 
 
 def _heartbeats_topic(flow: FlowSettings) -> str:
@@ -344,12 +357,14 @@ def _draft(
     topics: tuple[RemoteTopicPlan, ...],
     internal: tuple[NewRemoteTopic, ...],
     outlook: _Outlook,
+    *,
+    audit: InternalTopic | None,
 ) -> _Draft:
     """Ask the target whether it would do what is planned, and put the flow's plan together."""
     create = [*internal, *(topic.create for topic in topics if topic.create is not None)]
     extend = {topic.extend.topic: topic.extend.to_partitions for topic in topics if topic.extend is not None}
-    outcomes = target.admin.create_topics(create, validate_only=True)
-    outcomes |= target.admin.create_partitions(extend, validate_only=True)
+    outcomes = target.admin.would_create(create)
+    outcomes |= target.admin.would_extend(extend)
     failures = [error for error in outcomes.values() if error is not None]
     blocked = [topic.blocked for topic in topics if topic.blocked is not None]
     plan = FlowPlan(
@@ -370,6 +385,7 @@ def _draft(
         remote=tuple(topic.remote_topic for topic in topics),
         state=state_topic(flow.name.source, route=flow.name.route) if flow.enabled else None,
         offsets=offset_topics(flow),
+        audit=audit,
         transactional_id=transactional_id(flow.name) if flow.enabled else None,
         heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,
         acls=flow.enabled and flow.topics.sync_acls_enabled,
@@ -384,6 +400,7 @@ def _rights(draft: _Draft, sites: Mapping[str, _Site]) -> tuple[Right, ...]:
     topics = draft.topics
     source, target = sites[topics.flow.source], sites[topics.flow.target]
     own = [name for name in (topics.state, topics.heartbeats) if name is not None]
+    own += [topics.audit.name] if topics.audit is not None else []
     own += [each.name for each in topics.offsets if each.side == "target"]
     there = [each.name for each in topics.offsets if each.side == "source" and each.name in source.topics]
     on_source = source.admin.authorized_operations([*topics.source, *there])

@@ -10,12 +10,13 @@ from typing import Protocol, TypeVar
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.acls import AclAdmin, describe_acls
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.audit import append_changes
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.groups import list_groups
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.acls import Acl
-from mirror_ray.model.change import Change
+from mirror_ray.model.change import ConfigChange
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.topics.acl_sync import AclChanges, carried_groups
@@ -23,7 +24,7 @@ from mirror_ray.topics.remote import Configs
 from mirror_ray.topics.selection import acl_rules
 
 _T = TypeVar("_T")
-_C = TypeVar("_C", ClusterAdmin, AclAdmin)
+_C = TypeVar("_C", ClusterEditor, AclAdmin)
 
 ConfigAnswers = Mapping[str, Configs | MirrorError]
 
@@ -35,8 +36,8 @@ class TopicPort(Protocol):
         """All configs of source topics, and of their remote topics; those that don't exist are left out."""
         ...
 
-    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, MirrorError | None]:
-        """Set configs of remote topics, or with None take them away; of one topic all or nothing."""
+    async def alter_configs(self, changes: Mapping[str, Sequence[ConfigChange]]) -> Mapping[str, MirrorError | None]:
+        """Alter configs of remote topics; of one topic all or nothing."""
         ...
 
     async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
@@ -49,10 +50,6 @@ class TopicPort(Protocol):
 
     async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
         """Create ACLs on the target in their order, then delete."""
-        ...
-
-    async def audit(self, changes: Sequence[Change]) -> None:
-        """Write changes into the flow's audit topic."""
         ...
 
 
@@ -73,6 +70,7 @@ class KafkaTopicPort:
         self._flow = flow.name
         self.source, self.target = settings.clusters[flow.name.source], settings.clusters[flow.name.target]
         self._client_id = f"{flow.name}|mirror-ray|topics"
+        self._trail = TRAILS.of(settings, flow.name)
 
     async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
         """See ``TopicPort``."""
@@ -86,9 +84,9 @@ class KafkaTopicPort:
 
         return await asyncio.to_thread(ask)
 
-    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, MirrorError | None]:
+    async def alter_configs(self, changes: Mapping[str, Sequence[ConfigChange]]) -> Mapping[str, MirrorError | None]:
         """See ``TopicPort``."""
-        return await self._on_target(ClusterAdmin, lambda admin: admin.alter_topic_configs(changes))
+        return await self._on_target(ClusterEditor, lambda admin: admin.alter_topic_configs(changes))
 
     async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
         """See ``TopicPort``."""
@@ -110,10 +108,6 @@ class KafkaTopicPort:
             AclAdmin, lambda admin: {**admin.create(changes.create), **admin.delete(changes.delete)}
         )
 
-    async def audit(self, changes: Sequence[Change]) -> None:
-        """See ``TopicPort``."""
-        await append_changes(self.target, self._flow.source, changes)
-
     async def _ask(self, settings: ClusterSettings, ask: Callable[[Cluster], Awaitable[_T]]) -> _T:
         cluster = Cluster(settings, self._client_id)
         try:
@@ -123,7 +117,7 @@ class KafkaTopicPort:
 
     async def _on_target(self, kind: type[_C], act: Callable[[_C], _T]) -> _T:
         def run() -> _T:
-            with closing(kind(self.target, self._client_id)) as admin:
+            with closing(kind(self.target, self._client_id, self._trail)) as admin:
                 return act(admin)
 
         return await asyncio.to_thread(run)

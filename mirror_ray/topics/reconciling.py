@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.model.change import Change
+from mirror_ray.kafka.editing import ClusterEditor
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import AclChanges
-from mirror_ray.topics.audited import Audited
 from mirror_ray.topics.drift import Drift, Expected, Finding, Remedies, find_acl_drift, find_drift, unknown
 from mirror_ray.topics.port import KafkaTopicPort
 from mirror_ray.topics.selection import config_filter
@@ -67,43 +65,23 @@ async def _acl_findings(
 
 
 async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies) -> list[str]:
-    """Carry out remedies, and write them into the audit topic; why, of each that could not be.
+    """Carry out remedies, and keep them in the audit log; why, of each that could not be.
 
     Raises:
         OSError, MirrorError: The target can't be reached: what was not done is found again by ``find``.
     """
     port = KafkaTopicPort(settings, flow)
+    trail = TRAILS.of(settings, flow.name)
     outcomes: dict[str, MirrorError | None] = {}
 
     def topics() -> dict[str, MirrorError | None]:
-        with closing(ClusterAdmin(settings.clusters[flow.name.target], _CLIENT_ID)) as admin:
+        with closing(ClusterEditor(settings.clusters[flow.name.target], _CLIENT_ID, trail)) as admin:
             return admin.create_topics(remedies.create) | admin.create_partitions(remedies.extend)
 
     outcomes |= await asyncio.to_thread(topics)
     if remedies.alter:
-        outcomes |= await port.alter_configs(
-            {remote: {each.key: each.after for each in changes} for remote, changes in remedies.alter.items()}
-        )
+        outcomes |= await port.alter_configs(remedies.alter)
     if remedies.acls:
         acls = await port.change_acls(AclChanges(create=tuple(remedies.acls)))
         outcomes |= {str(acl): error for acl, error in acls.items()}
-    done = list(_changes(flow, remedies, {name for name, error in outcomes.items() if error is None}))
-    if done:
-        await port.audit(done)
     return [f"{name}: {error}" for name, error in outcomes.items() if error is not None]
-
-
-def _changes(flow: FlowSettings, remedies: Remedies, done: Collection[str]) -> Iterator[Change]:
-    audited = Audited(flow=flow.name, by="drift --reconcile", time_ms=int(time.time() * 1000))
-    for topic in remedies.create:
-        if topic.name in done:
-            yield audited.change(f"topic {topic.name}", "topic", None, f"{topic.partitions} partitions", "missing")
-    for name, partitions in remedies.extend.items():
-        if name in done:
-            yield audited.change(f"topic {name}", "partitions", None, str(partitions), "the source has more")
-    for remote, configs in remedies.alter.items():
-        if remote in done:
-            yield from (audited.config(remote, each) for each in configs)
-    for acl in remedies.acls:
-        if str(acl) in done:
-            yield audited.created(acl)

@@ -41,6 +41,8 @@ class FlowTopics:
     transactional_id: str | None = None
     #: Topics of offsets, on either side.
     offsets: tuple[InternalTopic, ...] = ()
+    #: None where the flow changes nothing, or what it changes is not kept.
+    audit: InternalTopic | None = None
     #: None where the flow emits no heartbeats.
     heartbeats: str | None = None
     #: Whether the flow keeps ACLs in step.
@@ -83,6 +85,9 @@ def flow_rights(
     if topics.offsets:
         rights.append(_group_right(flow.source, "DESCRIBE", "to see where consumer groups stand"))
         rights.append(_group_right(flow.target, "READ", "to set consumer groups' offsets"))
+    if topics.audit is not None:
+        name = topics.audit.name
+        rights.append(_topic_right(flow.target, name, (name,), INTERNAL_TOPIC, target, why=topics.audit.why))
     if topics.transactional_id is not None:
         rights.append(_transactional_right(flow.target, topics.transactional_id))
     if topics.heartbeats is not None:

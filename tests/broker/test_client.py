@@ -15,6 +15,7 @@ from mirror_ray.client import MirrorClient, OffsetAndMetadata
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.errors import ClusterUnreachableError, NoAnswerError, TopicMissingError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.records.internal import Checkpoint
@@ -93,7 +94,7 @@ def test_heartbeats_of_every_pair_with_their_age(target: DevCluster, client: Mir
         (f"other-{alias}.{alias}.heartbeats", far, now_ms - 60_000),
     )
     for topic, flow, timestamp_ms in written:
-        emitter = HeartbeatEmitter(settings, [flow], topic=topic)
+        emitter = HeartbeatEmitter(settings, [flow], UNRECORDED, topic=topic)
         emitter.emit(timestamp_ms)
         emitter.close()
     found = client.heartbeats()
@@ -139,6 +140,7 @@ def test_the_example_of_the_docs_runs(
     beating = HeartbeatEmitter(
         ClusterSettings(alias="B", bootstrap_servers=(target.bootstrap,)),
         [FlowName("far", alias)],
+        UNRECORDED,
         topic=f"{alias}.heartbeats",
     )
     beating.emit()

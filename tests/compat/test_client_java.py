@@ -16,6 +16,7 @@ from mirror_ray.client import OffsetAndMetadata
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.records.internal import Checkpoint, Heartbeat, OffsetSync
 from tests.support.clusters import Clusters
@@ -116,7 +117,7 @@ def fill(cluster: DevCluster, names: Names) -> None:
         (f"{near}.heartbeats", FlowName(far, near)),
         (f"{near}.{far}.heartbeats", FlowName("nobody", far)),
     ):
-        emitter = HeartbeatEmitter(settings, [flow], topic=topic)
+        emitter = HeartbeatEmitter(settings, [flow], UNRECORDED, topic=topic)
         emitter.emit(NOW_MS)
         emitter.close()
     config = cluster.confluent_config()

@@ -9,7 +9,8 @@ from mirror_ray.config.settings import FlowSettings, GroupSettings, TransformSet
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
-from mirror_ray.kafka.group_offsets import commit_offsets
+from mirror_ray.kafka.group_offsets import send_commits
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.offsets.checkpointing import GroupCarrier
@@ -60,7 +61,7 @@ async def carrier(
     async with _opened(clusters, groups, transforms) as opened:
         told = history_problems
         history = HistoryWriter("A", opened[2], told.append) if told is not None else None
-        carrying = GroupCarrier(*opened, history=history)
+        carrying = GroupCarrier(*opened, UNRECORDED, history=history)
         await carrying.begin()
         yield carrying
 
@@ -87,7 +88,7 @@ async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPar
     connected = Cluster(cluster_settings("X", cluster), "commits")
     try:
         commits = {group: {p: (offset, "") for p, offset in offsets.items()} for group, offsets in groups.items()}
-        answers = await commit_offsets(Coordinators(connected, patience_s=30), commits)
+        answers = await send_commits(Coordinators(connected, patience_s=30), commits)
     finally:
         await connected.close()
     assert not [error for each in answers.values() for error in each.values() if error], answers

@@ -39,6 +39,9 @@ DRIVER_KEYS: Final = (
     used("elastic.lag.seconds", "elastic.lag_seconds", Kind.SECONDS, text=OURS),
     used("elastic.scale.out.after.seconds", "elastic.scale_out_after_s", Kind.SECONDS, text=OURS),
     used("elastic.scale.in.after.seconds", "elastic.scale_in_after_s", Kind.SECONDS, text=OURS),
+    used("audit.enabled", "audit.enabled", Kind.BOOLEAN, text=OURS),
+    used("audit.required", "audit.required", Kind.BOOLEAN, text=OURS),
+    used("audit.retention.ms", "audit.retention_ms", Kind.INTEGER, text=OURS),
     *ignored(
         CONNECT_REST,
         "dedicated.mode.enable.internal.rest listeners rest.advertised.host.name rest.advertised.listener "

@@ -13,7 +13,9 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic, TopicSummary
 from mirror_ray.kafka.clients import AdminError
+from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.records.internal import Heartbeat
@@ -29,12 +31,12 @@ def settings(target: DevCluster) -> ClusterSettings:
 
 
 @pytest.fixture
-def admin(settings: ClusterSettings) -> ClusterAdmin:
+def admin(settings: ClusterSettings) -> ClusterEditor:
     """An administrative client of cluster B."""
-    return ClusterAdmin(settings, "test-admin")
+    return ClusterEditor(settings, "test-admin", UNRECORDED)
 
 
-def test_a_topic_is_created_with_its_configs(admin: ClusterAdmin, unique_topic: str) -> None:
+def test_a_topic_is_created_with_its_configs(admin: ClusterEditor, unique_topic: str) -> None:
     """Partitions and configs arrive, and a second creation is no error."""
     topic = NewRemoteTopic(name=unique_topic, partitions=3, configs={"cleanup.policy": "compact"})
     assert admin.create_topics([topic]) == {unique_topic: None}
@@ -55,7 +57,7 @@ def test_a_topic_is_created_with_its_configs(admin: ClusterAdmin, unique_topic: 
     assert configs[unique_topic]["retention.ms"].is_default
 
 
-def test_an_explicit_replication_factor_fails_clearly(admin: ClusterAdmin, unique_topic: str) -> None:
+def test_an_explicit_replication_factor_fails_clearly(admin: ClusterEditor, unique_topic: str) -> None:
     """The error names cluster, topic, the broker's reason and what to do, and survives pickling."""
     topic = NewRemoteTopic(name=unique_topic, partitions=1, replication_factor=3)
     error = admin.create_topics([topic])[unique_topic]
@@ -65,7 +67,7 @@ def test_an_explicit_replication_factor_fails_clearly(admin: ClusterAdmin, uniqu
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_one_refused_topic_does_not_keep_others_back(admin: ClusterAdmin, unique_topic: str) -> None:
+def test_one_refused_topic_does_not_keep_others_back(admin: ClusterEditor, unique_topic: str) -> None:
     """Each topic of a request has its own outcome."""
     bad = NewRemoteTopic(name=f"{unique_topic}-bad", partitions=1, configs={"retention.ms": "never"})
     outcomes = admin.create_topics([bad, NewRemoteTopic(name=unique_topic, partitions=1)])
@@ -73,15 +75,13 @@ def test_one_refused_topic_does_not_keep_others_back(admin: ClusterAdmin, unique
     assert "retention.ms" in str(outcomes[bad.name])
 
 
-def test_validation_creates_nothing(admin: ClusterAdmin, unique_topic: str) -> None:
-    """validate_only answers as a creation would, and leaves no topic behind."""
-    assert admin.create_topics([NewRemoteTopic(name=unique_topic, partitions=1)], validate_only=True) == {
-        unique_topic: None
-    }
+def test_validation_creates_nothing(admin: ClusterEditor, unique_topic: str) -> None:
+    """It answers as a creation would, and leaves no topic behind."""
+    assert admin.would_create([NewRemoteTopic(name=unique_topic, partitions=1)]) == {unique_topic: None}
     assert unique_topic not in admin.list_topics()
 
 
-def test_partitions_are_added_once(admin: ClusterAdmin, target: DevCluster, make_topic: TopicMaker) -> None:
+def test_partitions_are_added_once(admin: ClusterEditor, target: DevCluster, make_topic: TopicMaker) -> None:
     """Growing to a number that is reached already is no error; a smaller one and a missing topic are."""
     topic = make_topic(target, partitions=2)
     assert admin.create_partitions({topic: 4}) == {topic: None}
@@ -90,14 +90,14 @@ def test_partitions_are_added_once(admin: ClusterAdmin, target: DevCluster, make
     assert "UNKNOWN_TOPIC_OR_PARTITION" in str(admin.create_partitions({"no-such-topic": 2})["no-such-topic"])
 
 
-def test_a_compacted_topic_is_ensured_once(admin: ClusterAdmin, unique_topic: str) -> None:
+def test_a_compacted_topic_is_ensured_once(admin: ClusterEditor, unique_topic: str) -> None:
     """The first call creates it with a replication factor that fits the cluster."""
     assert admin.ensure_compacted_topic(unique_topic, 1, None)
     assert not admin.ensure_compacted_topic(unique_topic, 1, None)
     assert admin.describe_topic_configs([unique_topic])[unique_topic]["cleanup.policy"].value == "compact"
 
 
-def test_log_bounds_tell_what_partitions_hold(admin: ClusterAdmin, target: DevCluster, make_topic: TopicMaker) -> None:
+def test_log_bounds_tell_what_partitions_hold(admin: ClusterEditor, target: DevCluster, make_topic: TopicMaker) -> None:
     """An empty partition starts at its end; one that does not exist is left out."""
     topic = make_topic(target, partitions=2)
     produce(target.confluent_config(), topic, [each._replace(partition=0) for each in sample_messages(5)])
@@ -107,7 +107,7 @@ def test_log_bounds_tell_what_partitions_hold(admin: ClusterAdmin, target: DevCl
 
 
 def test_everything_is_authorized_without_an_authorizer(
-    admin: ClusterAdmin, target: DevCluster, make_topic: TopicMaker
+    admin: ClusterEditor, target: DevCluster, make_topic: TopicMaker
 ) -> None:
     """Brokers tell what we may do; topics that don't exist are left out."""
     topic = make_topic(target)
@@ -130,7 +130,7 @@ def test_an_unreachable_cluster_is_named_in_time() -> None:
 def test_heartbeats_are_mm2s(settings: ClusterSettings, unique_topic: str) -> None:
     """One record for each flow, in partition 0 of a compacted topic, with the time of emission."""
     flows = [FlowName("A", "B"), FlowName("C", "B")]
-    emitter = HeartbeatEmitter(settings, flows, topic=unique_topic)
+    emitter = HeartbeatEmitter(settings, flows, UNRECORDED, topic=unique_topic)
     emitter.emit(1_700_000_000_000)
     assert emitter.acknowledged == dict.fromkeys(flows, 1_700_000_000_000)
     emitter.close()

@@ -21,7 +21,7 @@ from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.cluster import CONTROL, Cluster
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo, error_info
-from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, commit_offsets
+from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, send_commits
 from mirror_ray.kafka.groups import list_groups
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
@@ -49,7 +49,7 @@ def group() -> str:
 async def _commit(coordinators: Coordinators, group: str, offsets: dict[TopicPartition, int]) -> set[ErrorInfo | None]:
     """What all partitions were answered with."""
     commit = {partition: (offset, "by us") for partition, offset in offsets.items()}
-    return set((await commit_offsets(coordinators, {group: commit}))[group].values())
+    return set((await send_commits(coordinators, {group: commit}))[group].values())
 
 
 async def _offsets(coordinators: Coordinators, group: str) -> dict[TopicPartition, CommittedOffset]:
@@ -120,7 +120,7 @@ async def test_only_groups_that_have_changed_are_told_again(
     partitions = [TopicPartition(topic, number) for number in range(3)]
     groups = [f"{group}-{number}" for number in range(300)]
     commits = {each: dict.fromkeys(partitions, (number, "")) for number, each in enumerate(groups)}
-    answers = await commit_offsets(coordinators, commits)
+    answers = await send_commits(coordinators, commits)
     assert answers == {each: dict.fromkeys(partitions) for each in groups}
     reader = OffsetReader(coordinators)
     first = await reader.read(groups)
@@ -168,7 +168,7 @@ async def test_refused_partitions_are_named(
 ) -> None:
     """A topic that is not there, and metadata that is too long, are refused alone."""
     there, missing, long = (TopicPartition(make_topic(source, 2), 0), TopicPartition(f"no-{group}", 0), "x" * 5000)
-    answers = await commit_offsets(
+    answers = await send_commits(
         coordinators, {group: {there: (1, ""), missing: (1, ""), TopicPartition(there.topic, 1): (1, long)}}
     )
     assert {str(partition): error and error.name for partition, error in answers[group].items()} == {

@@ -11,7 +11,9 @@ from confluent_kafka.admin import AdminClient
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.errors import ClusterUnreachableError, TopicMissingError
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
@@ -109,7 +111,7 @@ def test_a_log_that_begins_late_is_read_from_there(
     topic = make_topic(target)
     messages = numbered(0, 100)
     produce(target.confluent_config(), topic, messages)
-    admin = ClusterAdmin(settings, "test")
+    admin = ClusterEditor(settings, "test", UNRECORDED)
     for start in (40, 100):
         admin.delete_records({TopicPartition(topic, 0): start})
         with InternalTopicReader(settings, topic) as reader:

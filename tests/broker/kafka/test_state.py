@@ -13,7 +13,9 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.coordination.state import state_topic
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic
+from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.state import StateStore, read_state
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.errors import MirrorError, StateFencedError
 
 Opener = Callable[[], StateStore]
@@ -32,7 +34,7 @@ def store(settings: ClusterSettings) -> Iterator[Opener]:
     made: list[StateStore] = []
 
     def make() -> StateStore:
-        made.append(StateStore(settings, state_topic(name), f"mirror-ray-{name}"))
+        made.append(StateStore(settings, state_topic(name), f"mirror-ray-{name}", UNRECORDED))
         return made[-1]
 
     yield make
@@ -132,7 +134,7 @@ def test_many_keys_fit_one_write(store: Opener) -> None:
 def test_a_topic_that_forgets_is_refused(store: Opener, settings: ClusterSettings) -> None:
     """A state topic that somebody made without compaction is not trusted."""
     topic = store().topic
-    ClusterAdmin(settings, "test").create_topics([NewRemoteTopic(name=topic, partitions=1)])
+    ClusterEditor(settings, "test", UNRECORDED).create_topics([NewRemoteTopic(name=topic, partitions=1)])
     with pytest.raises(MirrorError, match=r"cleanup\.policy=delete"):
         store().open()
 
@@ -152,7 +154,7 @@ def test_writes_survive_restarts_of_the_broker() -> None:
     """While the only broker is killed and started again twice, each write succeeds and the last one is read."""
     with DevCluster("state", jvm_options=QUICK_START) as cluster:
         settings = ClusterSettings(alias="B", bootstrap_servers=(cluster.bootstrap,))
-        store = StateStore(settings, state_topic("A"), "mirror-ray-restart")
+        store = StateStore(settings, state_topic("A"), "mirror-ray-restart", UNRECORDED)
         store.open()
         stop, failures, written = threading.Event(), list[BaseException](), 0
 
@@ -178,5 +180,5 @@ def test_writes_survive_restarts_of_the_broker() -> None:
         writer.join(90)
         assert failures == []
         store.close()
-        documents = StateStore(settings, state_topic("A"), "mirror-ray-restart").open()
+        documents = StateStore(settings, state_topic("A"), "mirror-ray-restart", UNRECORDED).open()
         assert documents == {"k": {"n": written}, "same": {"n": written}}

@@ -11,7 +11,7 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document
 from mirror_ray.model.acls import Acl
-from mirror_ray.model.change import Change
+from mirror_ray.model.change import ConfigChange
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, StateFencedError
 from mirror_ray.model.filters import TopicFilter
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
@@ -175,7 +175,6 @@ class FakeTopicPort:
     rounds: Counter[str] = field(default_factory=Counter)
     altered: list[Mapping[str, Mapping[str, str | None]]] = field(default_factory=list)
     changed: list[AclChanges] = field(default_factory=list)
-    audited: list[Change] = field(default_factory=list)
 
     async def configs(self, remotes: Mapping[str, str]) -> tuple[Mapping[str, Configs], Mapping[str, Configs]]:
         self.rounds["configs"] += 1
@@ -184,10 +183,11 @@ class FakeTopicPort:
             {remote: self.target[remote] for remote in remotes.values() if remote in self.target},
         )
 
-    async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, MirrorError | None]:
-        self.altered.append(changes)
+    async def alter_configs(self, changes: Mapping[str, Sequence[ConfigChange]]) -> Mapping[str, MirrorError | None]:
+        asked = {topic: {each.key: each.after for each in every} for topic, every in changes.items()}
+        self.altered.append(asked)
         outcomes: dict[str, MirrorError | None] = {}
-        for topic, values in changes.items():
+        for topic, values in asked.items():
             outcomes[topic] = MirrorError(f"{topic} is refused") if topic in self.refused else None
             if topic not in self.refused:
                 default = ConfigValue(value="default", source="DEFAULT_CONFIG")
@@ -209,6 +209,3 @@ class FakeTopicPort:
         self.target_acls -= set(changes.delete)
         every = (*changes.create, *changes.delete)
         return {each: MirrorError(f"{each} is refused") if each in refused else None for each in every}
-
-    async def audit(self, changes: Sequence[Change]) -> None:
-        self.audited += changes

@@ -9,6 +9,7 @@ import pytest
 
 from actors.heartbeat import Heartbeat
 from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.names import FlowName
 from tests.unit.actors.fakes import flow, settings
 
@@ -41,7 +42,7 @@ def made() -> list[_Emitter]:
 def heartbeat(made: list[_Emitter]) -> Iterator[Heartbeat]:
     """Emits for A->B and A->C."""
 
-    def make(target: ClusterSettings, flows: Sequence[FlowName], factor: int | None) -> _Emitter:
+    def make(target: ClusterSettings, flows: Sequence[FlowName], factor: int | None, _: Trail) -> _Emitter:
         made.append(_Emitter(target, flows, factor))
         return made[-1]
 

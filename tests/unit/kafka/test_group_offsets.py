@@ -9,7 +9,7 @@ import pytest
 from mirror_ray.kafka import group_offsets
 from mirror_ray.kafka.coordinators import GroupError
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, commit_offsets
+from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, send_commits
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.errors import KafkaProtocolError
 from mirror_ray.model.names import TopicPartition
@@ -191,7 +191,7 @@ async def test_commits_are_read_back(brokers: GroupBrokers) -> None:
     """Each partition of each group is answered for, and a reader sees what was committed."""
     coordinators = brokers.coordinators_of()
     commits = {group: {ORDERS: (number, "by us")} for number, group in enumerate(GROUPS)}
-    assert await commit_offsets(coordinators, commits) == {group: {ORDERS: None} for group in GROUPS}
+    assert await send_commits(coordinators, commits) == {group: {ORDERS: None} for group in GROUPS}
     read = await OffsetReader(coordinators).read(GROUPS)
     assert read.changed["g3"].offsets == {ORDERS: CommittedOffset(3, -1, "by us")}
 
@@ -200,7 +200,7 @@ async def test_large_commit_goes_in_parts(brokers: GroupBrokers, monkeypatch: py
     """All parts of it are answered for; one without partitions is done at once."""
     monkeypatch.setattr(group_offsets, "_PARTITIONS_PER_COMMIT", 3)
     offsets = {TopicPartition("orders", number): (number, "") for number in range(8)}
-    answers = await commit_offsets(brokers.coordinators_of(), {"g0": offsets, "g1": {}})
+    answers = await send_commits(brokers.coordinators_of(), {"g0": offsets, "g1": {}})
     assert answers == {"g0": dict.fromkeys(offsets), "g1": {}}
     assert brokers.asked[COMMIT, "g0"] == 3
 
@@ -208,7 +208,7 @@ async def test_large_commit_goes_in_parts(brokers: GroupBrokers, monkeypatch: py
 async def test_active_groups_are_refused_by_the_broker(brokers: GroupBrokers) -> None:
     """UNKNOWN_MEMBER_ID is how a group with members answers; it is not repeated."""
     brokers.trouble = lambda _broker, _api, group: ACTIVE.code if group == "g0" else 0
-    answers = await commit_offsets(brokers.coordinators_of(), {group: {ORDERS: (1, "")} for group in GROUPS})
+    answers = await send_commits(brokers.coordinators_of(), {group: {ORDERS: (1, "")} for group in GROUPS})
     assert answers["g0"] == {ORDERS: ACTIVE}
     assert answers["g1"] == {ORDERS: None}
     assert brokers.asked[COMMIT, "g0"] == 1
@@ -219,7 +219,7 @@ async def test_commit_follows_its_coordinator(brokers: GroupBrokers) -> None:
     coordinators = brokers.coordinators_of()
     await coordinators.find(GROUPS)
     brokers.coordinators["g0"] = 2
-    assert await commit_offsets(coordinators, {"g0": {ORDERS: (1, "")}}) == {"g0": {ORDERS: None}}
+    assert await send_commits(coordinators, {"g0": {ORDERS: (1, "")}}) == {"g0": {ORDERS: None}}
 
 
 async def test_commit_is_repeated_although_a_topic_is_missing(brokers: GroupBrokers) -> None:
@@ -233,7 +233,7 @@ async def test_commit_is_repeated_although_a_topic_is_missing(brokers: GroupBrok
 
     brokers.missing, brokers.trouble = {"nowhere"}, load
     nowhere = TopicPartition("nowhere", 0)
-    answers = await commit_offsets(brokers.coordinators_of(), {"g0": {ORDERS: (1, ""), nowhere: (1, "")}})
+    answers = await send_commits(brokers.coordinators_of(), {"g0": {ORDERS: (1, ""), nowhere: (1, "")}})
     assert answers == {"g0": {ORDERS: None, nowhere: error_info(3)}}
 
 
@@ -252,6 +252,6 @@ async def test_commit_of_unknown_outcome_is_not_repeated(
         return 0
 
     brokers.trouble = lose
-    answers = await commit_offsets(brokers.coordinators_of(), {group: {ORDERS: (1, "")} for group in GROUPS})
+    answers = await send_commits(brokers.coordinators_of(), {group: {ORDERS: (1, "")} for group in GROUPS})
     assert answers == {group: {ORDERS: error_info(NETWORK) if group == "g2" else None} for group in GROUPS}
     assert brokers.asked[COMMIT, "g2"] == 1

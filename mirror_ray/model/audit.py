@@ -1,0 +1,145 @@
+"""The audit log's entries: what was changed or done, by whom, with what outcome; docs/audit.md has the format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final, Literal
+
+from mirror_ray.model.change import Change
+from mirror_ray.model.errors import CorruptRecordError
+
+#: Of the format. One that reads a higher one than it knows takes what it knows of it.
+VERSION: Final = 1
+
+#: ``intended``: written before the change was made, and what came of it is not known. ``unchanged``: it was so already.
+Outcome = Literal["intended", "done", "unchanged", "refused", "unknown"]
+
+#: Characters of one field.
+_LONGEST: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """Who makes changes."""
+
+    #: The system's name.
+    system: str
+    #: The part of it, or the command: ``coordinator``, ``checkpoint``, ``failover``.
+    component: str
+    #: Whose command it is: ``ann@host``, ``page 10.0.0.7``; None: nobody's.
+    operator: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry."""
+
+    time_ms: int
+    #: What came of an intention has its id; otherwise unique.
+    id: str
+    system: str
+    flow: str
+    component: str
+    operator: str | None
+    kind: str
+    cluster: str
+    subject: str
+    before: str | None
+    after: str | None
+    why: str
+    outcome: Outcome
+    #: Why it was refused, or is not known.
+    error: str | None = None
+    version: int = VERSION
+
+    def said(self, outcome: Outcome, error: str | None = None) -> Entry:
+        """The same, with what came of it."""
+        return replace(self, outcome=outcome, error=None if error is None else cut(error))
+
+
+_TEXTS: Final = frozenset(each.name for each in fields(Entry)) - {"time_ms", "version"}
+_OPTIONAL: Final = frozenset({"operator", "before", "after", "error"})
+
+
+def entry_of(change: Change, who: Who, flow: str, *, time_ms: int, id_: str, outcome: Outcome) -> Entry:
+    """An entry of what somebody changes for a flow, no longer than it may be."""
+    return Entry(
+        time_ms=time_ms,
+        id=id_,
+        system=who.system,
+        flow=flow,
+        component=who.component,
+        operator=who.operator,
+        kind=change.kind,
+        cluster=change.cluster,
+        subject=cut(change.subject),
+        before=None if change.before is None else cut(change.before),
+        after=None if change.after is None else cut(change.after),
+        why=cut(change.why),
+        outcome=outcome,
+    )
+
+
+def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
+    """Key and value of its record."""
+    return entry.id.encode(), json.dumps(asdict(entry), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode_entry(value: bytes) -> Entry:
+    """Read a record's value.
+
+    Raises:
+        CorruptRecordError: It is none.
+    """
+    try:
+        said: Any = json.loads(value)
+        found = {each.name: said[each.name] for each in fields(Entry)}
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptRecordError(f"this is no entry of an audit log: {error!r}") from error
+    if not all(_is_right(name, each) for name, each in found.items()):
+        raise CorruptRecordError("this is no entry of an audit log: a field is of another type")
+    return Entry(**found)
+
+
+def _is_right(name: str, value: object) -> bool:
+    if name in _TEXTS:
+        return isinstance(value, str) or (value is None and name in _OPTIONAL)
+    return isinstance(value, int)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which entries are asked for; None, or nothing: all."""
+
+    since_ms: int | None = None
+    flow: str | None = None
+    cluster: str | None = None
+    kinds: frozenset[str] = frozenset()
+    #: The newest so many.
+    limit: int = 100
+
+    def __contains__(self, entry: object) -> bool:
+        return (
+            isinstance(entry, Entry)
+            and entry.time_ms >= (self.since_ms or 0)
+            and self.flow in (None, entry.flow)
+            and self.cluster in (None, entry.cluster)
+            and (not self.kinds or entry.kind in self.kinds)
+        )
+
+
+def newest(entries: Iterable[Entry], wanted: Wanted) -> list[Entry]:
+    """Those that are wanted, each once with the last that is known of it, oldest first."""
+    by_id: dict[str, Entry] = {}
+    for each in entries:
+        if each in wanted and (each.id not in by_id or each.outcome != "intended"):
+            by_id[each.id] = each
+    found: Mapping[str, Entry] = by_id
+    return sorted(found.values(), key=lambda each: (each.time_ms, each.id))[-wanted.limit :]
+
+
+def cut(text: str) -> str:
+    """A text, or the beginning of one that is too long."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
