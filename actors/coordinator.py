@@ -11,10 +11,11 @@ import contextlib
 import logging
 import os
 import pickle
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from actors.acts import Acts, Seen, paused_of
 from actors.backfills import Backfills
 from actors.fingerprint import fingerprint
 from actors.flow import FlowController
@@ -121,8 +122,14 @@ class Coordinator:
             until_settled=self._until_settled,
         )
         self._problems = ProblemWatch(
-            self._flows, self._running.syncs, self._pool, self._observed, self._limiting.catching_up
+            self._flows,
+            self._running.syncs,
+            self._pool,
+            self._observed,
+            catching_up=self._limiting.catching_up,
+            audit=outside.audit_problems,
         )
+        self._acts = Acts(self, self._see, self._emit, outside.trail)
         self._scaling = Scaling(
             name,
             self._pool,
@@ -378,6 +385,13 @@ class Coordinator:
             raise ConfigError(f"there is no running flow {flow!r}; running flows: {names}") from None
 
     # What operators do.
+
+    async def act(self, operator: str, name: str, args: Sequence[object]) -> Any:
+        """Do what ``operator`` asks, by the method below of that name; the audit log keeps it."""
+        return await self._acts.do(operator, name, args)
+
+    def _see(self) -> Seen:
+        return Seen(settings=self.settings, replicators=self._scaling.wanted, paused=paused_of(self._flows))
 
     async def scale(self, replicators: int) -> None:
         """Set the number of replicators. Few partitions move, the others never stop."""

@@ -16,6 +16,8 @@ from actors.ports import ReplicatorGoneError
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.change import Changed
 from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, gateway_name
+from mirror_ray.kafka.audit import read_audit
+from mirror_ray.model.audit import Entry, Wanted
 from mirror_ray.model.errors import MirrorError, NoAnswerError, NotRunningError
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
@@ -60,7 +62,25 @@ class RaySystem:
     def __init__(self, name: str) -> None:
         """``name``: the system's."""
         self._name = name
+        self._operator = ""
         self._handle: ActorHandle[Any] | None = None
+
+    def by(self, operator: str) -> RaySystem:
+        """See ``System``."""
+        same = RaySystem(self._name)
+        same._operator, same._handle = operator, self._handle
+        return same
+
+    async def audit(self, wanted: Wanted) -> Sequence[Entry]:
+        """See ``System``. The log is read here: the coordinator has better things to do."""
+        settings: MirrorSettings = await self._ask("configuration", within_s=_ANSWER_S)
+        try:
+            async with asyncio.timeout(_ACT_S):
+                return await read_audit(settings, wanted)
+        except TimeoutError:
+            raise NoAnswerError(f"the audit log was not read within {_ACT_S:g} s: ask for a shorter time") from None
+        except OSError as error:
+            raise NoAnswerError(f"the audit log can't be read now: {error}") from error
 
     async def picture(self) -> Picture:
         """See ``System``."""
@@ -74,20 +94,23 @@ class RaySystem:
 
     async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:
         """See ``System``."""
-        await self._ask("pause", flow, topic, partition, within_s=_ACT_S)
+        await self._act("pause", flow, topic, partition)
 
     async def resume(self, flow: str, topic: str | None, partition: int | None) -> None:
         """See ``System``."""
-        await self._ask("resume", flow, topic, partition, within_s=_ACT_S)
+        await self._act("resume", flow, topic, partition)
 
     async def scale(self, replicators: int) -> None:
         """See ``System``."""
-        await self._ask("scale", replicators, within_s=_ACT_S)
+        await self._act("scale", replicators)
 
     async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> Changed:
         """See ``System``."""
-        found: Changed = await self._ask("set", flow, changes, dry_run, within_s=_ACT_S)
+        found: Changed = await self._act("set", flow, changes, dry_run)
         return found
+
+    async def _act(self, act: str, *args: object) -> Any:
+        return await self._ask("act", self._operator, act, args, within_s=_ACT_S)
 
     async def _ask(self, method: str, *args: object, within_s: float) -> Any:
         try:

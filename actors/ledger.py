@@ -73,6 +73,11 @@ class FlowLedger:
         """Whether the whole flow is paused."""
         return Pause() in self._memory.paused
 
+    @property
+    def pauses(self) -> Collection[Pause]:
+        """Operators' pauses."""
+        return self._memory.paused
+
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether an operator's pause holds the partition."""
         return any(pause.covers(partition) for pause in self._memory.paused)

@@ -52,7 +52,7 @@ class _Actor:
         return repr(self._actor)
 
 
-@_passes_on("backfill", "backfills", "cancel_backfill", "scale_by_load", "set")
+@_passes_on("act", "backfill", "backfills", "cancel_backfill", "scale_by_load", "set")
 @_passes_on(
     "apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause", "picture"
 )
@@ -71,6 +71,7 @@ class Coordinator(_Actor):
         from actors.outside import Outside
         from mirror_ray.topics.port import KafkaTopicPort
 
+        _identify("coordinator")
         outside = Outside(
             spawner=RaySpawner(name),
             flow_port=KafkaFlowPort,
@@ -113,6 +114,7 @@ class Checkpoint(_Actor):
         """See ``actors.checkpoint.Checkpoint``."""
         from actors.checkpoint import Checkpoint
 
+        _identify("checkpoint")
         self._actor = Checkpoint(number)
 
 
@@ -136,6 +138,7 @@ class Heartbeat(_Actor):
         """See ``actors.heartbeat.Heartbeat``."""
         from actors.heartbeat import Heartbeat
 
+        _identify("heartbeat")
         self._actor = Heartbeat(settings)
 
     def configure(self, settings: MirrorSettings) -> None:
@@ -150,6 +153,15 @@ class Heartbeat(_Actor):
     def stop(self) -> None:
         """See ``actors.heartbeat.Heartbeat``."""
         self._actor.stop()
+
+
+def _identify(component: str) -> None:
+    """Say who this process is in the audit log; what an actor is named by is its system's name and its part of it."""
+    from mirror_ray.kafka.trails import TRAILS
+    from mirror_ray.model.audit import Who
+
+    name = ray.get_runtime_context().get_actor_name() or ""
+    TRAILS.who = Who(system=name.rpartition(f":{component}")[0], component=component)
 
 
 def _node() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from actors.ports import (
@@ -16,8 +16,10 @@ from actors.ports import (
     NodesPort,
     SpawnPort,
     Timing,
+    TrailOf,
 )
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.topics.port import TopicPort
 
 
@@ -35,6 +37,8 @@ class Outside:
     node: str
     nodes: NodesPort = field(default_factory=Anywhere)
     timing: Timing = field(default_factory=Timing)
+    trail: TrailOf = lambda settings, flow, operator: TRAILS.of(settings, flow, operator=operator)
+    audit_problems: Callable[[], Mapping[str, str]] = TRAILS.problems
     #: Monotonic seconds.
     clock: Callable[[], float] = time.monotonic
     wall_ms: Callable[[], int] = lambda: int(time.time() * 1000)

@@ -15,9 +15,10 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document
 from mirror_ray.model.allowance import Allowance
+from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.offsets.translate import Translation
 
@@ -72,6 +73,14 @@ class Emit(Protocol):
 
     def __call__(self, level: str, subject: str, text: str) -> None:
         """``level`` is info, warning or error; ``subject`` the flow, topic, partition or replicator."""
+        ...
+
+
+class TrailOf(Protocol):
+    """Makes the trail into the audit log of a flow, for what an operator does."""
+
+    def __call__(self, settings: MirrorSettings, flow: FlowName, operator: str) -> Trail:
+        """Nothing is sent yet."""
         ...
 
 

@@ -27,14 +27,20 @@ class ProblemWatch:
         syncs: Callable[[], Mapping[FlowName, TopicSync]],
         pool: ReplicatorPool,
         observed: Observed,
+        *,
         catching_up: set[FlowName],
+        audit: Callable[[], Mapping[str, str]],
     ) -> None:
-        """``flows``, ``syncs`` and ``catching_up`` (since their windows opened) are looked at anew in each call."""
+        """``flows``, ``syncs`` and ``catching_up`` (since their windows opened) are looked at anew in each call.
+
+        ``audit``: what keeps the log from being whole.
+        """
         self._flows = flows
         self._syncs = syncs
         self._pool = pool
         self._observed = observed
         self._catching_up = catching_up
+        self._audit = audit
         self._trends: dict[FlowName, LagTrend] = {}
         self._sampled_s = 0.0
 
@@ -81,6 +87,7 @@ class ProblemWatch:
             drift={str(name): sync.problems() for name, sync in self._syncs().items()},
             down={str(name): why for name, flow in self._flows.items() if (why := flow.down) is not None},
             catching_up=frozenset(map(str, self._catching_up)),
+            audit=self._audit(),
             growing=frozenset(str(name) for name, trend in self._trends.items() if trend.growing),
             heartbeats=frozenset(str(flow.name) for flow in settings.flows if flow.heartbeats.emit_enabled),
         )

@@ -25,6 +25,7 @@ from mirror_ray.coordination.naming import (
     heartbeat_name,
     replicator_name,
 )
+from mirror_ray.whoami import whoami
 
 #: Only Ray's head node has it. Ray puts an actor that asks for nothing on any node; where nodes come and go, the head
 #: is the one that stays, and its address is known. Without it Ray starts no actor anyway.
@@ -50,7 +51,7 @@ def start_system(
         mark = fingerprint(settings)
         for number in range(1, settings.starting(replicators) + 1):
             spawn_replicator(name, number, settings, mark)
-    ray.get(coordinator.apply.remote(settings, replicators))
+    ray.get(coordinator.act.remote(whoami(), "apply", (settings, replicators)))
     return coordinator
 
 

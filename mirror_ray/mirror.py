@@ -20,6 +20,7 @@ from mirror_ray.observe.status import (
     TopicStatus,
 )
 from mirror_ray.offsets.translate import Translation
+from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
     # Pydantic takes half a second, and most questions need no settings.
@@ -142,7 +143,7 @@ class Mirror:
         Raises:
             ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
         """
-        found: Changed = self._ask("set", flow, dict(changes), dry_run)
+        found: Changed = self._act("set", flow, dict(changes), dry_run)
         return found
 
     def settle_groups(self, deadline_s: float = 20.0) -> bool:
@@ -166,7 +167,7 @@ class Mirror:
         Raises:
             ConfigError: It would double or disorder records, or its range is not there.
         """
-        begun: BackfillStatus = self._ask("backfill", flow, request, dry_run)
+        begun: BackfillStatus = self._act("backfill", flow, request, dry_run)
         return begun
 
     def backfills(self, flow: str | None = None) -> Listing[BackfillStatus]:
@@ -175,7 +176,7 @@ class Mirror:
 
     def cancel_backfill(self, flow: str, topic: str, into: str | None = None) -> BackfillStatus:
         """Stop a backfill of ``topic``; what it has copied stays, and the same one, asked for again, goes on there."""
-        ended: BackfillStatus = self._ask("cancel_backfill", flow, topic, into)
+        ended: BackfillStatus = self._act("cancel_backfill", flow, topic, into)
         return ended
 
     def resolve(self, flow: str, topic: str, partition: int | None = None, *, by: TroublePolicy) -> tuple[str, ...]:
@@ -187,12 +188,12 @@ class Mirror:
         Raises:
             ConfigError: There is no trouble, or it can't be answered so.
         """
-        resolved: tuple[str, ...] = self._ask("resolve", flow, topic, partition, by)
+        resolved: tuple[str, ...] = self._act("resolve", flow, topic, partition, by)
         return resolved
 
     def scale(self, replicators: int) -> None:
         """Set the number of replicators, until ``scale_by_load``; few partitions move, the others never stop."""
-        self._ask("scale", replicators)
+        self._act("scale", replicators)
 
     def scale_by_load(self, minimum: int | None = None, maximum: int | None = None) -> None:
         """Let the number of replicators follow load and lag, within these bounds, else those that there are.
@@ -202,15 +203,15 @@ class Mirror:
         Raises:
             ConfigError: There is no upper bound, or they cross.
         """
-        self._ask("scale_by_load", minimum, maximum)
+        self._act("scale_by_load", minimum, maximum)
 
     def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or one partition, until ``resume``."""
-        self._ask("pause", flow, topic, partition)
+        self._act("pause", flow, topic, partition)
 
     def resume(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Lift a pause of the same scope."""
-        self._ask("resume", flow, topic, partition)
+        self._act("resume", flow, topic, partition)
 
     def down(self, deadline_s: float = 30.0) -> bool:
         """Drain and stop the system, whatever state it is in; a coordinator that hangs is ended with the rest.
@@ -220,7 +221,7 @@ class Mirror:
             start reads from the target's logs what has arrived.
         """
         try:
-            drained: bool = self._link.ask("down", deadline_s, timeout_s=deadline_s + _ENDING_S)
+            drained: bool = self._link.ask("act", whoami(), "down", (deadline_s,), timeout_s=deadline_s + _ENDING_S)
         except NoAnswerError:
             drained = False
         self._link.end()
@@ -240,6 +241,10 @@ class Mirror:
 
     def _ask(self, method: str, *args: object) -> Any:
         return self._link.ask(method, *args, timeout_s=_ANSWER_TIMEOUT_S)
+
+    def _act(self, method: str, *args: object) -> Any:
+        """As ``_ask``; the audit log keeps who asked it."""
+        return self._ask("act", whoami(), method, args)
 
     def __repr__(self) -> str:
         """A few lines: the system, its flows, its replicators."""

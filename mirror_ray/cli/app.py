@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from mirror_ray.cli import (
     acting,
+    auditing,
     backfill,
     bench,
     changing,
@@ -92,6 +93,7 @@ app.command("verify")(verify.verify)
 app.command("report")(report.report)
 app.command("replicators")(looking.replicators)
 app.command("events")(looking.events)
+app.command("audit")(auditing.audit)
 app.command("gaps")(looking.gaps)
 app.command("backfill")(backfill.backfill)
 app.command("resolve")(acting.resolve)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray.cli.acting import confirm
+from mirror_ray.cli.auditing import audited
 from mirror_ray.cli.compare import reasons
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, emit, out, say, table
@@ -86,7 +87,7 @@ def drift(
         if output is Format.table:
             _print(found)
         confirm(f"{flow}: do what RECONCILE says. Go on?", yes=yes)
-        failed = _reconcile(settings, chosen, found.remedies)
+        failed = _reconcile(settings, chosen, found.remedies, name)
         found = look()
     rows = [asdict(each) for each in found.findings]
     emit({"flow": flow, "drifted": bool(rows), "findings": rows, "failed": failed}, output, lambda: _print(found))
@@ -96,10 +97,11 @@ def drift(
         raise typer.Exit(1)
 
 
-def _reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies) -> list[str]:
+def _reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies, name: str) -> list[str]:
     from mirror_ray.topics.reconciling import reconcile
 
-    return asyncio.run(reconcile(settings, flow, remedies))
+    with audited(settings, flow.name, name, "drift_reconcile"):
+        return asyncio.run(reconcile(settings, flow, remedies))
 
 
 def _print(drift: Drift) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import socket
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -15,9 +14,11 @@ import typer
 
 from mirror_ray.cli import foreground
 from mirror_ray.cli.acting import confirm
+from mirror_ray.cli.auditing import audited
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
+from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
@@ -135,8 +136,8 @@ def _order(kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *,
     from mirror_ray.failover.steps import Timing
 
     timing = Timing(quiet_s=waits_s[0], catch_up_s=waits_s[1])
-    by = f"{getpass.getuser()}@{socket.gethostname()}"
-    return Order(kind=kind, flow=parse_flow(flow), options=options, timing=timing, dry=dry, restart=restart, by=by)
+    asked = parse_flow(flow)
+    return Order(kind=kind, flow=asked, options=options, timing=timing, dry=dry, restart=restart, by=whoami())
 
 
 def _rehearsed_as(name: str) -> str:
@@ -164,7 +165,8 @@ def _run(
         if not order.dry:
             confirm(f"{order.kind} of {order.flow}: groups are moved, the flow is paused or resumed. Go on?", yes=yes)
         try:
-            with foreground.interruptible():
+            kept = nullcontext() if order.dry else audited(settings, order.flow, name, order.kind)
+            with foreground.interruptible(), kept:
                 running = AttachedSystem(mirror) if mirror is not None else None
                 report = asyncio.run(carry_out(settings, order, running, _tell))
         except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from mirror_ray.cli import foreground
+from mirror_ray.cli.auditing import audited
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
 from mirror_ray.cli.systems import find_system, parse_flow
@@ -97,7 +99,8 @@ def takeover(
 
     mm2 = offsets_topic, connector, connect_group
     act = partial(take_over, quiet_s=quiet_s, dry=dry_run)
-    done = _of_each(act, _stopped(config, flows, name, address), mm2)
+    kept = _nothing if dry_run else partial(audited, name=name, act="takeover")
+    done = _of_each(act, _stopped(config, flows, name, address), mm2, kept)
     emit([_plain_taken(each) for each in done], output, lambda: _print_taken(done))
     if not all(each.ok for each in done):
         raise typer.Exit(1)
@@ -124,7 +127,8 @@ def handback(
 
     mm2 = offsets_topic, connector, connect_group
     act = partial(hand_back, quiet_s=quiet_s, dry=dry_run)
-    done = _of_each(act, _stopped(config, flows, name, address), mm2)
+    kept = _nothing if dry_run else partial(audited, name=name, act="handback")
+    done = _of_each(act, _stopped(config, flows, name, address), mm2, kept)
     emit([_plain_handed(each) for each in done], output, lambda: _print_handed(done))
 
 
@@ -154,16 +158,28 @@ def _stopped(
         yield settings, flow
 
 
+def _nothing(_: MirrorSettings, __: FlowName) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def _of_each(
     act: Callable[[MirrorSettings, FlowName, Mm2], Coroutine[Any, Any, _T]],
     flows: Iterable[tuple[MirrorSettings, FlowName]],
     mm2: tuple[str | None, str | None, str | None],
+    kept: Callable[[MirrorSettings, FlowName], AbstractContextManager[None]],
 ) -> list[_T]:
-    """What came of each flow, one after the other; ``mm2``: its offsets topic, connector and group, where given."""
+    """What came of each flow, one after the other.
+
+    ``mm2``: its offsets topic, connector and group, where given. ``kept``: keeps what is done to a flow.
+    """
     from mirror_ray.takeover.traces import which_mm2
 
     with foreground.interruptible():
-        return [asyncio.run(act(settings, flow, which_mm2(flow, *mm2))) for settings, flow in flows]
+        done = []
+        for settings, flow in flows:
+            with kept(settings, flow):
+                done.append(asyncio.run(act(settings, flow, which_mm2(flow, *mm2))))
+        return done
 
 
 def _plain_taken(taken: Taken) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import typer
 from mirror_ray.attach import attach
 from mirror_ray.cli import columns
 from mirror_ray.cli.acting import confirm, parse_scope
+from mirror_ray.cli.auditing import audited
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, emit, out, say, table
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
@@ -194,7 +195,9 @@ def _of_all(
             _allow(order, mirror.settings())
         if order.commit and not order.dry:
             confirm(f"commit the offsets of {order.flow} on {order.flow.target}?", yes=yes)
-        done = _carry_out(settings, order, name, address, mirror, spark=spark)
+        changes = order.commit and not order.dry
+        with audited(settings, order.flow, name, "translate_commit") if changes else nullcontext():
+            done = _carry_out(settings, order, name, address, mirror, spark=spark)
     if order.as_of_ms is not None:
         say(f"as of {datetime.fromtimestamp(order.as_of_ms / 1000).astimezone().isoformat(timespec='milliseconds')}")
     if order.commit:

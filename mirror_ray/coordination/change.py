@@ -78,6 +78,12 @@ class Changed:
         """Whether all is as it was."""
         return not self.system and all(each.verdict == "unchanged" for each in self.flows)
 
+    @property
+    def keys(self) -> list[tuple[str, KeyChange]]:
+        """Every key that differs, a flow's behind its name."""
+        of_flows = [(f"{flow.flow} {each.key}", each) for flow in self.flows for each in flow.keys]
+        return [*of_flows, *((each.key, each) for each in self.system)]
+
     def __str__(self) -> str:
         said = [str(each) for each in self.flows]
         if self.system:

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mirror_ray.config.operating import AuditSettings
@@ -157,12 +158,12 @@ class Trails:
         self._trails: dict[tuple[object, ...], AuditTrail] = {}
         self._lock = threading.Lock()
 
-    def of(self, settings: MirrorSettings, flow: FlowName, component: str | None = None) -> Trail:
-        """The trail of a flow, into the log on its target. ``component``: another than the process's own."""
+    def of(self, settings: MirrorSettings, flow: FlowName, *, operator: str | None = None) -> Trail:
+        """The trail of a flow, into the log on its target. ``operator``: whose act it is, not the process's own."""
         if not settings.audit.enabled:
             return UNRECORDED
         target = settings.clusters[flow.target]
-        who = Who(system=self.who.system, component=component or self.who.component, operator=self.who.operator)
+        who = replace(self.who, operator=operator or self.who.operator)
         key = (target, flow, settings.audit, who)
         with self._lock:
             if key not in self._trails:

@@ -58,6 +58,11 @@ class Entry:
         """The same, with what came of it."""
         return replace(self, outcome=outcome, error=None if error is None else cut(error))
 
+    def came_to(self, before: str | None, after: str | None) -> Entry:
+        """The same, done, with what was there before and is now."""
+        had, has = (None if each is None else cut(each) for each in (before, after))
+        return replace(self, outcome="done", before=had, after=has)
+
 
 _TEXTS: Final = frozenset(each.name for each in fields(Entry)) - {"time_ms", "version"}
 _OPTIONAL: Final = frozenset({"operator", "before", "after", "error"})

@@ -52,6 +52,8 @@ class Facts:
     growing: frozenset[str] = frozenset()
     #: Flows whose windows have opened, and that are late for that reason.
     catching_up: frozenset[str] = frozenset()
+    #: Why a flow's audit log has not all that was changed.
+    audit: Mapping[str, str] = field(default_factory=dict)
     #: Flows that heartbeats are emitted for.
     heartbeats: frozenset[str] = frozenset()
 
@@ -66,6 +68,7 @@ def judge(facts: Facts, limits: AlertSettings) -> tuple[Problem, ...]:
         *(problem for flow in facts.flows for problem in _late(flow, facts, limits)),
         *_gaps(facts, limits),
         *_drift(facts),
+        *_audit(facts),
     ]
     found.sort(key=lambda each: each.severity != "critical")
     return tuple(found[:MOST_PROBLEMS])
@@ -235,6 +238,19 @@ def duration(seconds: float) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:g} {unit}"
     return f"{seconds:g} s"
+
+
+def _audit(facts: Facts) -> Iterator[Problem]:
+    for flow, why in facts.audit.items():
+        yield Problem(
+            kind="audit_failing",
+            severity="warning",
+            flow=flow,
+            subject=flow,
+            text=_cut(why),
+            remedy="look at the target, and grant our principal WRITE, READ and DESCRIBE on mm2-ray-audit-log.*; what "
+            "waits is written then",
+        )
 
 
 def _cut(text: str) -> str:

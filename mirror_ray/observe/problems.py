@@ -10,7 +10,8 @@ from typing import Literal, get_args
 #: ``heartbeat_stale``, ``checkpoint_stale``: no heartbeat, or no round over consumer groups, for too long.
 #: ``replicator_died``: not long ago. ``crash_loop``: again and again. ``replicator_missing``: it can't be brought up,
 #: or answers with errors. ``drift``: configs or rights differ and can't be brought in step. ``gap_recorded``: a
-#: partition went on without some records. ``coordinator_absent``: nobody answers for the system; the replicators go on
+#: partition went on without some records. ``audit_failing``: what is changed can't be kept in the audit log.
+#: ``coordinator_absent``: nobody answers for the system; the replicators go on
 #: copying.
 ProblemKind = Literal[
     "flow_down",
@@ -24,6 +25,7 @@ ProblemKind = Literal[
     "replicator_missing",
     "drift",
     "gap_recorded",
+    "audit_failing",
     "coordinator_absent",
 ]
 PROBLEM_KINDS: tuple[ProblemKind, ...] = get_args(ProblemKind)

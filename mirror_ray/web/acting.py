@@ -1,4 +1,4 @@
-"""What can be done from the page. Whoever has the token may; what was done, the event log tells."""
+"""What can be done from the page. Whoever has the token may; what was done, the audit log and the events tell."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _guarded(system: System, token: str | None, act: _Act) -> Callable[[web.Requ
         if (refusal := denied(request, token)) is not None:
             return refusal
         try:
-            answer = await act(system, _body(await request.content.read(_LARGEST)))
+            operator = f"page {request.remote or 'unknown'}"
+            answer = await act(system.by(operator), _body(await request.content.read(_LARGEST)))
         except ValueError as error:
             return refuse(400, str(error))
         except MirrorError as error:

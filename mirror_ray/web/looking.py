@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
 from aiohttp import web
 
+from mirror_ray.model.audit import Wanted
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.exposition import CONTENT_TYPE, exposition
 from mirror_ray.observe.picture import Picture
@@ -21,6 +23,7 @@ _View = Callable[[Picture, web.Request], object]
 #: A picture this old is good enough for a question.
 _FRESH_S: Final = 1.0
 _EVENTS: Final = 200
+_DAY_MS: Final = 86_400_000
 #: Rows of one answer, unless it is asked for others.
 _ROWS: Final = 10_000
 
@@ -49,6 +52,14 @@ def routes(watch: Watch, system: System, *, version: str, most_partitions: int) 
         except MirrorError as error:
             return refuse(503, str(error))
 
+    async def audit(request: web.Request) -> web.Response:
+        try:
+            return _json(await system.audit(_wanted(request)))
+        except ValueError as error:
+            return refuse(400, str(error))
+        except MirrorError as error:
+            return refuse(503, str(error))
+
     async def history(request: web.Request) -> web.Response:
         return _json(watch.history.of(request.query.get("flow")))
 
@@ -57,6 +68,7 @@ def routes(watch: Watch, system: System, *, version: str, most_partitions: int) 
         web.get("/healthz", healthz),
         web.get("/readyz", readyz),
         web.get("/api/v1/groups", groups),
+        web.get("/api/v1/audit", audit),
         web.get("/api/v1/history", history),
         *(web.get(f"/api/v1/{name}", _shown(watch, view)) for name, view in _VIEWS.items()),
     ]
@@ -105,6 +117,18 @@ _VIEWS: Final[dict[str, _View]] = {
     "problems": lambda picture, _: picture.problems,
     "replicators": lambda picture, _: picture.system.replicators,
 }
+
+
+def _wanted(request: web.Request) -> Wanted:
+    """By ``since_ms``, ``flow``, ``cluster``, ``kind`` (which may be given again) and ``limit``."""
+    day_ago_ms = int(time.time() * 1000) - _DAY_MS
+    return Wanted(
+        since_ms=_number(request, "since_ms", day_ago_ms),
+        flow=request.query.get("flow"),
+        cluster=request.query.get("cluster"),
+        kinds=frozenset(request.query.getall("kind", ())),
+        limit=min(_ROWS, _number(request, "limit", _EVENTS)),
+    )
 
 
 def _of_flow(request: web.Request, values: Iterable[_T], flow_of: Callable[[_T], str]) -> list[_T]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mirror_ray.coordination.change import Changed
+from mirror_ray.model.audit import Entry, Wanted
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
 
@@ -19,6 +20,14 @@ class System(Protocol):
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
         """Every consumer group, of one flow or of all."""
+        ...
+
+    async def audit(self, wanted: Wanted) -> Sequence[Entry]:
+        """What was changed and done, oldest first."""
+        ...
+
+    def by(self, operator: str) -> System:
+        """The same, for what somebody does: the audit log keeps who it was."""
         ...
 
     async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:

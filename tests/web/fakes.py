@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from mirror_ray.config.operating import GatewaySettings
 from mirror_ray.coordination.change import Changed, FlowChange, KeyChange
+from mirror_ray.model.audit import Entry, Wanted, newest
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
@@ -31,6 +32,9 @@ class FakeSystem:
     asked: int = 0
     told: list[tuple[Any, ...]] = field(default_factory=list)
     carried: tuple[GroupStatus, ...] = ()
+    kept: tuple[Entry, ...] = ()
+    wanted: Wanted | None = None
+    operators: list[str] = field(default_factory=list)
 
     async def picture(self) -> Picture:
         self.asked += 1
@@ -40,6 +44,14 @@ class FakeSystem:
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
         return self.carried
+
+    async def audit(self, wanted: Wanted) -> Sequence[Entry]:
+        self.wanted = wanted
+        return newest(self.kept, wanted)
+
+    def by(self, operator: str) -> FakeSystem:
+        self.operators.append(operator)
+        return self
 
     async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:
         self.told.append(("pause", flow, topic, partition))

@@ -1,13 +1,14 @@
 // Which view is shown, what feeds it, and what the buttons do.
 
 import { act, follow, keep, token } from "./api.js";
+import { audit } from "./audit.js";
 import { change } from "./change.js";
 import { h } from "./dom.js";
 import { seconds } from "./format.js";
 import { groups, history, topic, topics } from "./lists.js";
 import { events, overview, replicators } from "./views.js";
 
-const VIEWS = [["overview", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["replicators", "Replicators"], ["history", "History"], ["events", "Events"], ["change", "Change"]];
+const VIEWS = [["overview", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["replicators", "Replicators"], ["history", "History"], ["events", "Events"], ["audit", "Audit"], ["change", "Change"]];
 const OLD_S = 10;
 const KEPT = 2000;
 
@@ -66,7 +67,7 @@ function lock() {
 function open() {
   const [, name = "overview", ...rest] = location.hash.split("/");
   const parts = rest.map(decodeURIComponent);
-  const makers = { overview, topics, groups, history, replicators, change, events: () => events(log), topic: () => topic(actions, parts[0] ?? "", parts[1] ?? "") };
+  const makers = { overview, topics, groups, history, replicators, change, audit, events: () => events(log), topic: () => topic(actions, parts[0] ?? "", parts[1] ?? "") };
   view = (makers[name] ?? overview)(actions);
   for (const link of by("views").children) {
     if (link.hash === `#/${name === "topic" ? "topics" : name}`) link.setAttribute("aria-current", "page");

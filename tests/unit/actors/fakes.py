@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from actors.coordinator import Coordinator
 from actors.outside import Outside
 from actors.ports import Timing
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.model.audit import Entry, Who, entry_of
+from mirror_ray.model.change import Change
 from mirror_ray.model.names import FlowName, FlowPartition
 from tests.unit.actors.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
 from tests.unit.actors.fake_ray import FakeCheckpoint, FakeGateway, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
@@ -38,6 +40,21 @@ QUICK = Timing(
 
 
 @dataclass
+class FakeTrail:
+    """Keeps what is done in a list."""
+
+    kept: list[Entry]
+    operator: str
+
+    def begin(self, changes: Sequence[Change]) -> list[Entry]:
+        who = Who(system="mirror", component="coordinator", operator=self.operator)
+        return [entry_of(each, who, str(FLOW), time_ms=1, id_="1", outcome="intended") for each in changes]
+
+    def end(self, entries: Iterable[Entry]) -> None:
+        self.kept += entries
+
+
+@dataclass
 class World:
     """Everything around a coordinator."""
 
@@ -48,6 +65,8 @@ class World:
     topics: FakeTopicPort = field(default_factory=FakeTopicPort)
     nodes: FakeNodes = field(default_factory=FakeNodes)
     ray: FakeRay = field(init=False)
+    #: What operators did, as the audit log has it.
+    kept: list[Entry] = field(default_factory=list)
     coordinators: list[Coordinator] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -70,6 +89,8 @@ class World:
                 node="here",
                 nodes=self.nodes,
                 timing=self.timing,
+                trail=lambda settings, flow, operator: FakeTrail(self.kept, operator),
+                audit_problems=dict,
             ),
         )
         self.coordinators.append(made)

@@ -108,6 +108,7 @@ def test_each_kind_has_what_it_is_seen_by() -> None:
         drift={"A->B": ["configs can't be kept in step: denied"]},
         down={"A->B": "cluster B can't be reached"},
         growing=frozenset({"A->B"}),
+        audit={"A->B": "the audit log can't be written"},
     )
     assert sorted(_kinds(facts)) == sorted(set(PROBLEM_KINDS) - {"coordinator_absent"})
 

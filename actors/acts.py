@@ -1,0 +1,172 @@
+"""What operators ask of a running system: each act is kept in the audit log and told as an event, with who asked it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+
+from actors.flow import FlowController
+from actors.ports import Emit, TrailOf
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.change import Changed
+from mirror_ray.coordination.state import Pause
+from mirror_ray.kafka.trail import Trail
+from mirror_ray.kafka.trails import TRAILS
+from mirror_ray.model.audit import Entry, cut
+from mirror_ray.model.change import Change
+from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.model.names import FlowName
+
+#: The coordinator's methods that are acts, with the position of the flow among their arguments; None: they are about
+#: the system as a whole.
+ACTS: Final[Mapping[str, int | None]] = {
+    "apply": None,
+    "backfill": 0,
+    "cancel_backfill": 0,
+    "down": None,
+    "pause": 0,
+    "resolve": 0,
+    "resume": 0,
+    "scale": None,
+    "scale_by_load": None,
+    "set": 0,
+}
+#: Arguments that say that nothing is to be changed, by position.
+_DRY_RUN: Final = {"set": 2, "backfill": 2}
+#: What ``down`` waits for its own entry: nobody is there to write it later.
+_LAST_WORDS_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What of a system acts change, before or after one."""
+
+    settings: MirrorSettings | None
+    replicators: int
+    #: What is paused, by flow.
+    paused: Mapping[str, Sequence[str]]
+
+
+class Actor(Protocol):
+    """What carries acts out: the coordinator."""
+
+    name: str
+
+
+class Acts:
+    """Carries acts out. A system without flows has no log, and its first act is told as an event alone."""
+
+    def __init__(self, actor: Actor, see: Callable[[], Seen], emit: Emit, trail: TrailOf) -> None:
+        """``actor`` has a method for each act; ``see`` is called before and after it."""
+        self._actor, self._see, self._emit, self._trail = actor, see, emit, trail
+
+    async def do(self, operator: str, act: str, args: Sequence[Any]) -> Any:
+        """Do what ``operator`` asks.
+
+        Raises:
+            ConfigError: It is no act.
+            MirrorError: What the act raises; or the record is required, and can't be written.
+        """
+        if act not in ACTS:
+            raise ConfigError(f"{act!r} is no act; there are: {', '.join(ACTS)}")
+        method: Callable[..., Awaitable[Any]] = getattr(self._actor, act)
+        if len(args) > (dry := _DRY_RUN.get(act, len(args))) and args[dry]:
+            return await method(*args)
+        before = self._see()
+        # A first `up` brings the logs with it.
+        settings = before.settings or next((each for each in args if isinstance(each, MirrorSettings)), None)
+        trails = self._trails(settings, act, args, operator)
+        subject, state = _subject(self._actor.name, act, args), _state(act, args, before)
+        told = Change(kind=_kind(act), cluster="", subject=subject, before=state)
+        begun = [(trail, entry) for trail in trails for entry in await asyncio.to_thread(trail.begin, [told])]
+        try:
+            answer = await method(*args)
+        except MirrorError as error:
+            _end(begun, partial(Entry.said, outcome="refused", error=str(error)))
+            self._emit("warning", told.subject, f"{told.kind} by {operator} was refused: {cut(str(error))}")
+            raise
+        except BaseException as error:
+            _end(begun, partial(Entry.said, outcome="unknown", error=str(error) or type(error).__name__))
+            raise
+        had, has = _difference(act, args, before, self._see(), answer)
+        _end(begun, partial(Entry.came_to, before=had, after=has))
+        difference = has if had is None else f"{had} -> {has}"
+        self._emit("info", told.subject, f"{told.kind} by {operator}: {cut(difference or 'done')}")
+        if act == "down":
+            await asyncio.to_thread(TRAILS.flush, _LAST_WORDS_S)
+        return answer
+
+    def _trails(self, settings: MirrorSettings | None, act: str, args: Sequence[Any], operator: str) -> list[Trail]:
+        if settings is None:
+            return []
+        flow = _flow(act, args)
+        logs = {
+            (each.name.source, each.name.target): each.name.live
+            for each in settings.flows
+            if each.enabled and flow in (None, str(each.name), str(each.name.live))
+        }
+        return [self._trail(settings, name, operator) for name in logs.values()]
+
+
+def paused_of(flows: Mapping[FlowName, FlowController]) -> dict[str, list[str]]:
+    """What operators have paused, by flow."""
+    return {str(name): sorted(map(_scope, flow.ledger.pauses)) for name, flow in flows.items()}
+
+
+def _scope(pause: Pause) -> str:
+    if pause.topic is None:
+        return "the whole flow"
+    return pause.topic if pause.partition is None else f"{pause.topic}-{pause.partition}"
+
+
+def _end(begun: Sequence[tuple[Trail, Entry]], said: Callable[[Entry], Entry]) -> None:
+    for trail, entry in begun:
+        trail.end([said(entry)])
+
+
+def _kind(act: str) -> str:
+    return "up" if act == "apply" else act
+
+
+def _flow(act: str, args: Sequence[Any]) -> str | None:
+    at = ACTS[act]
+    return None if at is None else args[at]
+
+
+def _subject(name: str, act: str, args: Sequence[Any]) -> str:
+    flow = _flow(act, args)
+    return f"system {name}" if flow is None else f"flow {flow}"
+
+
+def _state(act: str, args: Sequence[Any], seen: Seen) -> str | None:
+    """What an act changes, as it is now; None where only what comes of it tells."""
+    if act in ("pause", "resume"):
+        return f"paused: {', '.join(seen.paused.get(args[0], ())) or 'nothing'}"
+    if act == "scale":
+        return f"{seen.replicators} replicators"
+    if act == "scale_by_load" and seen.settings is not None:
+        bounds = seen.settings.elastic
+        return f"{seen.replicators} replicators, by load {bounds.min_replicators} to {bounds.max_replicators}"
+    if act in ("apply", "down"):
+        flows = seen.settings.flows if seen.settings else ()
+        names = ", ".join(str(each.name) for each in flows if each.enabled and each.name.is_live)
+        return f"runs {names}, {seen.replicators} replicators" if names else "does not run"
+    return None
+
+
+def _difference(act: str, args: Sequence[Any], before: Seen, after: Seen, answer: Any) -> tuple[str | None, str | None]:
+    """Before and after, as texts without secrets."""
+    had, has = _state(act, args, before), _state(act, args, after)
+    if isinstance(answer, Changed) and (keys := answer.keys):
+        return (
+            "; ".join(f"{key}={'-' if each.before is None else each.before}" for key, each in keys),
+            "; ".join(f"{key}={'-' if each.after is None else each.after}" for key, each in keys),
+        )
+    if act == "down":
+        return had, "stopped, all drained" if answer else "stopped, not all drained"
+    if act == "resolve":
+        return None, f"{args[-1]} for {', '.join(answer)}"
+    return had, has if has is not None else str(answer)
