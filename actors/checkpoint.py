@@ -36,6 +36,8 @@ _HISTORY_S = 30.0
 #: Until the last acknowledgements are in the segments topic.
 _TOLD_S = 1.5
 _LOOK_S = 0.05
+#: For the last entries of the audit log.
+_FLUSH_S = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +94,7 @@ class Checkpoint:
         events = tuple(self._events)
         self._events.clear()
         flows = {str(name): _summary(flow) for name, flow in self._flows.items()}
-        return CheckpointReport(events=events, flows=flows)
+        return CheckpointReport(events=events, flows=flows, audit=TRAILS.problems())
 
     async def groups(self, flow: str | None = None) -> tuple[GroupStatus, ...]:
         """Every group of this share, by flow and name."""
@@ -137,6 +139,7 @@ class Checkpoint:
         """Stop everything. A round that is cut off is made up for by the next life."""
         async with self._configuring:
             await asyncio.gather(*(self._end(name) for name in list(self._flows)))
+        await asyncio.to_thread(TRAILS.flush, _FLUSH_S)
 
     def _mine(self, group: str) -> bool:
         return zlib.crc32(group.encode()) % self._of == self._number

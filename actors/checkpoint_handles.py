@@ -37,7 +37,8 @@ class RayCheckpoint:
         reports: list[CheckpointReport] = await self._ask_all("report")
         events = sorted(event for each in reports for event in each.events)
         flows = {name: _sum([each.flows[name] for each in reports if name in each.flows]) for name in reports[0].flows}
-        return CheckpointReport(events=tuple(events), flows=flows)
+        audit = {name: why for each in reports for name, why in each.audit.items()}
+        return CheckpointReport(events=tuple(events), flows=flows, audit=audit)
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
         """See ``CheckpointPort``."""

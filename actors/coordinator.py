@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from actors.acts import Acts, Seen, paused_of
+from actors.audit_watch import AuditWatch
 from actors.backfills import Backfills
 from actors.fingerprint import fingerprint
 from actors.flow import FlowController
@@ -121,13 +122,14 @@ class Coordinator:
             wake=self._wake.set,
             until_settled=self._until_settled,
         )
+        self._audit = AuditWatch(outside.audit_problems, self._groups, self._emit)
         self._problems = ProblemWatch(
             self._flows,
             self._running.syncs,
             self._pool,
             self._observed,
             catching_up=self._limiting.catching_up,
-            audit=outside.audit_problems,
+            audit=self._audit.problems,
         )
         self._acts = Acts(self, self._see, self._emit, outside.trail)
         self._scaling = Scaling(

@@ -24,6 +24,8 @@ class GroupWatch:
         self, port: Callable[[MirrorSettings], CheckpointPort], emit: Callable[[str, str, str, int], None]
     ) -> None:
         self.flows: Mapping[str, FlowGroups] = {}
+        #: Why a flow's audit log has not all that they have committed.
+        self.audit: Mapping[str, str] = {}
         self._make_port = port
         self._emit = emit
         self._port: CheckpointPort | None = None
@@ -49,7 +51,7 @@ class GroupWatch:
                 self._told = str(error)
                 continue
             self._told = None
-            self.flows = report.flows
+            self.flows, self.audit = report.flows, report.audit
             for time_ms, level, subject, text in report.events:
                 self._emit(level, subject, text, time_ms)
 

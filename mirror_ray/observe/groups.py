@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 #: synced: the group stands on the target where it stands on the source.
@@ -74,3 +74,5 @@ class CheckpointReport:
     #: (time in ms, level, subject, text), oldest first.
     events: tuple[tuple[int, str, str, str], ...]
     flows: dict[str, FlowGroups]
+    #: Why a flow's audit log has not all that was committed for its groups.
+    audit: dict[str, str] = field(default_factory=dict)
