@@ -28,7 +28,7 @@ from mirror_ray.cli.app import app
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.devcluster.security import DevSecurity
-from mirror_ray.model.internal_topics import audit_topic
+from mirror_ray.model.internal_topics import audit_log_topic
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import cluster_settings
 from tests.support.kafka import alter_topic, create_topic, exists, produce, read_all, sample_messages
@@ -99,12 +99,14 @@ async def _becomes(system: LocalSystem, cluster: DevCluster, topic: str, configs
         raise AssertionError(f"{error}; they are {found}") from None
 
 
-def _audited(cluster: DevCluster, subject: str) -> list[tuple[str, str | None, str | None]]:
-    """What was changed of it, from what to what."""
+def _audited(cluster: DevCluster, subject: str) -> list[tuple[str | None, str | None]]:
+    """From what to what its configs were altered."""
     config = cluster.confluent_config()
-    records = read_all(config, audit_topic("A"))[0] if exists(config, audit_topic("A")) else []
+    log = audit_log_topic("A")
+    records = read_all(config, log)[0] if exists(config, log) else []
     found = [json.loads(record.value or b"") for record in records]
-    return [(each["what"], each["before"], each["after"]) for each in found if each.get("subject") == subject]
+    altered = [each for each in found if each["subject"] == subject and each["kind"] == "alter_config"]
+    return [(each["before"], each["after"]) for each in altered]
 
 
 async def _rounds(counted: Counter[str]) -> Counter[str]:
@@ -135,12 +137,14 @@ async def test_sync_topic_configs(clusters: Clusters, make_topic: TopicMaker, ch
 
         async def audited() -> bool:
             return await aside(lambda: _audited(clusters.b, f"topic {remote}")) == [
-                ("retention.bytes", "2000", "1000"),
-                ("retention.bytes", "1000", None),
-                ("segment.bytes", None, "2000000"),
+                ("retention.bytes=2000", "retention.bytes=1000"),
+                (
+                    "retention.bytes=1000, segment.bytes=(the broker's default)",
+                    "retention.bytes=(the broker's default), segment.bytes=2000000",
+                ),
             ]
 
-        await system.wait(audited, "the changes are in the audit topic")
+        await system.wait(audited, "the changes are in the audit log")
 
 
 async def test_source_defaults_and_policies(clusters: Clusters, make_topic: TopicMaker) -> None:

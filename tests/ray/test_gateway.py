@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mirror_ray.config.operating import CostSettings
 from mirror_ray.mirror import Mirror
+from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import produce, sample_messages
 from tests.support.systems import run, settings_of
@@ -46,6 +47,14 @@ def _gateway_pid(url: str) -> int:
     return next(each.pid for each in listening if tuple(each.laddr)[1:] == (port,) and each.pid is not None)
 
 
+def _audited(url: str, topic: str) -> bool:
+    """Whether the log has the creation by the coordinator, and this user's acts."""
+    found = json.loads(_get(url, "/api/v1/audit?limit=1000"))
+    made = [(each["system"], each["component"]) for each in found if each["subject"] == f"topic A.{topic}"]
+    acts = [each for each in found if topic in f"{each['before']} {each['after']}" and each["operator"] == whoami()]
+    return len(set(made)) == 1 and made[0][1] == "coordinator" and [e["kind"] for e in acts] == ["pause", "resume"]
+
+
 def _serves(mirror: Mirror) -> bool:
     url = mirror.status().gateway
     try:
@@ -70,6 +79,9 @@ def test_it_shows_a_system_and_outlives_its_coordinator(
     assert (shown["topic"], shown["cost_per_hour"] is None) == (topic, False)
     assert shown["compression"] == _metric(url, "mirror_ray_flow_compression_ratio")[0] > 1
     assert _metric(url, "mirror_ray_price_per_gigabyte") == [0.5]
+    mirror.pause("A->B", topic)
+    mirror.resume("A->B", topic)
+    wait_until(lambda: _audited(url, topic), 20, "what was changed and done is kept, with who did it")
     coordinator = psutil.Process(mirror.status().coordinator_pid)
     coordinator.suspend()
     wait_until(lambda: _metric(url, "mirror_ray_coordinator_up") == [0.0], 30, "its absence is seen")

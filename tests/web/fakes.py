@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -12,7 +13,8 @@ from pydantic import SecretStr
 
 from mirror_ray.config.operating import GatewaySettings
 from mirror_ray.coordination.change import Changed, FlowChange, KeyChange
-from mirror_ray.model.audit import Entry, Wanted, newest
+from mirror_ray.model.audit import Entry, Wanted, Who, entry_of, newest
+from mirror_ray.model.change import Change
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
@@ -21,6 +23,13 @@ from mirror_ray.web.watch import Watch
 from tests.unit.observe.values import picture
 
 TOKEN = "s3cret"
+
+
+def kept(**changed: Any) -> Entry:
+    """An entry of the audit log, of now; ``changed``: fields of it."""
+    change = Change(kind="create_topic", cluster="B", subject="topic A.orders", after="3 partitions")
+    who, now_ms = Who(system="mirror", component="coordinator"), int(time.time() * 1000)
+    return replace(entry_of(change, who, "A->B", time_ms=now_ms, id_="x", outcome="done"), **changed)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from mirror_ray.observe.picture import Picture
 from mirror_ray.observe.status import ElasticStatus
 from tests.support.browser import Page, browser
 from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
-from tests.web.fakes import TOKEN, FakeSystem, Site, site
+from tests.web.fakes import TOKEN, FakeSystem, Site, kept, site
 
 _HOSTILE = "<img src=x onerror=\"document.body.append('broken')\">"
 
@@ -184,20 +184,44 @@ async def test_names_of_others_are_text(there: Site, page: Page) -> None:
     system = replace(seen.system, flows=(flow,))
     later_ms = seen.time_ms + 60_000
     there.system.seen = replace(seen, topics=topics, events=events, system=system, time_ms=later_ms)
+    there.system.kept = (kept(subject=_HOSTILE, after=_HOSTILE, operator=_HOSTILE, error=_HOSTILE),)
     there.clock.now_s += 2
-    for view in ("overview", "topics", "events", "history"):
+    for view in ("overview", "topics", "events", "history", "audit"):
         await page.look(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view').innerText.includes('onerror=')")
         assert await page.look("document.querySelectorAll('#view img').length") == 0
     assert "broken" not in await page.look("document.body.innerText.replaceAll(\"append('broken')\", '')")
 
 
+async def test_who_changed_what_is_found(there: Site, page: Page) -> None:
+    """By keyboard: chosen by what was done, searched by who did it; the newest first."""
+    there.system.kept = (
+        kept(id="1", operator=None),
+        kept(id="2", kind="pause", cluster="", subject="flow A->B", operator="ann@desk", after="paused: orders"),
+        kept(id="3", kind="scale", cluster="", subject="system mirror", operator="page 10.0.0.7"),
+    )
+    await page.look("location.hash = '#/audit'")
+    await page.wait("document.querySelectorAll('#view tbody tr').length === 3")
+    assert "page 10.0.0.7" in await page.look("document.querySelector('#view tbody tr').textContent")
+    assert "mirror coordinator" in await page.look("document.querySelector('#view tbody tr:last-child').textContent")
+    chosen = "document.getElementById('kind')"
+    await page.look(f"{chosen}.value = 'pause'; {chosen}.dispatchEvent(new Event('change'))")
+    await page.wait("document.querySelectorAll('#view tbody tr').length === 1")
+    assert "paused: orders" in await page.look("document.querySelector('#view tbody tr').textContent")
+    await page.look(f"{chosen}.value = ''; {chosen}.dispatchEvent(new Event('change'))")
+    await page.wait("document.querySelectorAll('#view tbody tr').length === 3")
+    search = "document.getElementById('who')"
+    await page.look(f"{search}.value = 'ANN@'; {search}.dispatchEvent(new Event('input'))")
+    await page.wait("document.querySelectorAll('#view tbody tr').length === 1")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 async def test_a_phone_shows_every_view_without_scrolling_sideways(there: Site, page: Page, *, dark: bool) -> None:
     """At 390 pixels, and with contrast that can be read: text against its background at least 4.5 to 1."""
     there.system.seen = _laggard(there.system)
+    there.system.kept = (kept(after="a-long-name.of-something." * 20, operator="ann@a-machine-with-a-long-name"),)
     await page.size(390, 844, dark=dark)
-    for view in ("overview", "topics", "topic/A-%3EB/orders", "groups", "replicators", "history", "events"):
+    for view in ("overview", "topics", "topic/A-%3EB/orders", "groups", "replicators", "history", "events", "audit"):
         await page.look(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view .card')")
         assert await page.look("document.documentElement.scrollWidth") <= 390, view

@@ -12,7 +12,7 @@ from mirror_ray.config.operating import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.web.server import application, serving
 from tests.unit.observe.values import picture
-from tests.web.fakes import FakeSystem, site
+from tests.web.fakes import FakeSystem, kept, site
 
 
 async def test_everything_that_is_seen_is_json() -> None:
@@ -91,6 +91,18 @@ async def test_acts_reach_the_system() -> None:
             ("resume", "A->B", "orders", 3),
             ("scale", 3),
         ]
+        assert set(there.system.operators) == {"page 127.0.0.1"}
+
+
+async def test_the_audit_log_is_asked_by_what_is_wanted() -> None:
+    """By time, flow, cluster, kinds and number; nonsense is refused."""
+    async with site() as there:
+        there.system.kept = (kept(id="1", time_ms=5), kept(id="2", time_ms=7), kept(id="3", time_ms=9, kind="pause"))
+        status, found = await there.get("/api/v1/audit?since_ms=6&kind=create_topic&kind=set&cluster=B&limit=5")
+        assert (status, [each["id"] for each in found]) == (200, ["2"])
+        assert found[0]["after"] == "3 partitions"
+        assert (await there.get("/api/v1/audit?since_ms=yesterday"))[0] == 400
+        assert (await there.get("/api/v1/audit"))[1] == []
 
 
 async def test_acts_need_the_token() -> None:
