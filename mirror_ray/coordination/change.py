@@ -36,8 +36,8 @@ _EXCEPTIONS: Final[Mapping[str, Effect]] = {
 }
 #: They change with other flows. What they change for this one is a matter of which topics it copies.
 _DERIVED: Final = {"all_names", "all_provenance"}
-#: Of a system, what every flow is written under.
-_EVERY_FLOW: Final = {"lease_ms"}
+#: Of a system, what every flow is written under, and kept by.
+_EVERY_FLOW: Final = {"lease_ms", "audit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def data_path(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | 
     if name.configured not in flows or name.live not in flows:
         return None
     clusters = (settings.clusters[name.source], settings.clusters[name.target])
-    return _copying(flows[name.live]), _copying(flows[name.configured]), settings.lease_ms, *clusters
+    return _copying(flows[name.live]), _copying(flows[name.configured]), settings.lease_ms, settings.audit, *clusters
 
 
 def _copying(flow: FlowSettings) -> FlowSettings:
@@ -150,7 +150,7 @@ def _flow_change(name: FlowName, before: MirrorSettings | None, after: MirrorSet
 def _system(before: MirrorSettings, after: MirrorSettings) -> Iterator[KeyChange]:
     own: dict[str, object] = {"flows": (), "clusters": {}}
     for key, old, new in _differences(before.model_copy(update=own), after.model_copy(update=own)):
-        effect: Effect = "restart" if key in _EVERY_FLOW else "system"
+        effect: Effect = "restart" if key.partition(".")[0] in _EVERY_FLOW else "system"
         yield KeyChange(key=key, before=old, after=new, effect=effect)
 
 

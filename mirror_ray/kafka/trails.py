@@ -65,8 +65,7 @@ class AuditTrail:
             for each in changes
         ]
         if self._settings.required and entries:
-            self._append(entries)
-            self._wait(self._put, self._writer.timeout_s, entries)
+            self._keep_first(entries)
         return entries
 
     def end(self, entries: Iterable[Entry]) -> None:
@@ -93,6 +92,26 @@ class AuditTrail:
         self._refusals[key] = entry.error, entry.time_ms
         return True
 
+    def _keep_first(self, entries: Sequence[Entry]) -> None:
+        """Write what is intended, and wait until it is there; what is under way at the end may still come."""
+        with self._changed:
+            fits = len(self._waiting) + len(entries) <= _MOST_WAITING
+            if fits:
+                self._append(entries)
+                if self._changed.wait_for(lambda: self._waiting_none_of(entries), self._writer.timeout_s):
+                    return
+                for each in entries:
+                    if each in self._waiting:
+                        self._waiting.remove(each)
+                        self._done += 1
+        raise MirrorError(
+            f"flow {self._flow}: nothing was changed, for audit.required is set and the audit log can't be written: "
+            f"{self._problem or 'its cluster does not answer'}"
+        )
+
+    def _waiting_none_of(self, entries: Sequence[Entry]) -> bool:
+        return not self._waiting or not any(each is waiting for waiting in self._waiting for each in entries)
+
     def _append(self, entries: Sequence[Entry]) -> None:
         with self._changed:
             room = _MOST_WAITING - len(self._waiting)
@@ -106,19 +125,6 @@ class AuditTrail:
                 self._thread = threading.Thread(target=self._run, name=f"audit {self._flow}", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
-
-    def _wait(self, number: int, timeout_s: float, entries: Sequence[Entry]) -> None:
-        with self._changed:
-            if self._changed.wait_for(lambda: self._done >= number, timeout_s):
-                return
-            for each in entries:
-                if each in self._waiting:
-                    self._waiting.remove(each)
-                    self._done += 1
-        raise MirrorError(
-            f"flow {self._flow}: nothing was changed, for audit.required is set and the audit log can't be written: "
-            f"{self._problem or 'its cluster does not answer'}"
-        )
 
     def _run(self) -> None:
         pause_s = _FIRST_PAUSE_S

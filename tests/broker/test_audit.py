@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+from typer.testing import CliRunner
 
+from mirror_ray.cli.app import app
 from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
 from mirror_ray.kafka.admin import ClusterAdmin
@@ -107,7 +111,7 @@ async def test_every_change_and_every_act_is_kept(clusters: Clusters, make_topic
 
 
 async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
-    clusters: Clusters, unique_topic: str
+    clusters: Clusters, unique_topic: str, tmp_path: Path
 ) -> None:
     """A refusal that comes again and again is told once. The command shows the same."""
     settings = _settings(clusters, unique_topic, "none")
@@ -135,6 +139,13 @@ async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
         ("create_partitions", "refused", None, "2 partitions"),
         ("delete_topic", "done", "1 partitions", None),
     ]
+    config = tmp_path / "mm2.properties"
+    servers = f"A.bootstrap.servers = {clusters.a.bootstrap}\nB.bootstrap.servers = {clusters.b.bootstrap}\n"
+    config.write_text(f"clusters = A, B\n{servers}A->B.enabled = true\n")
+    asked = ["audit", "A->B", "--config", str(config), "--since", "1h", "--kind", "delete_topic", "-o", "json"]
+    result = await aside(lambda: CliRunner().invoke(app, asked))
+    shown = [each for each in json.loads(result.stdout) if unique_topic in each["subject"]]
+    assert [(each["id"], each["before"]) for each in shown] == [(found[-1].id, "1 partitions")]
 
 
 def test_the_log_is_kept_for_its_time_and_never_copied(clusters: Clusters) -> None:

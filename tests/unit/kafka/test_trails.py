@@ -105,6 +105,16 @@ def test_required_and_down_changes_nothing() -> None:
     assert not writer.written
 
 
+def test_required_and_full_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no room is not waited for in vain."""
+    monkeypatch.setattr(trails, "_MOST_WAITING", 1)
+    writer = _Writer()
+    trail = _trail(writer, required=True)
+    with pytest.raises(MirrorError, match=r"nothing was changed"):
+        recorded(trail, {1: _change(1), 2: _change(2)}, lambda: pytest.fail("it was changed"))
+    assert trail.lost == 0
+
+
 def test_what_waits_is_bounded_and_what_is_lost_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the log can be written again, the rest is; what was lost stays a problem."""
     monkeypatch.setattr(trails, "_MOST_WAITING", 3)
