@@ -14,8 +14,8 @@ from typing import Literal, Protocol
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document
-from mirror_ray.model.allowance import Allowance
 from mirror_ray.kafka.trail import Trail
+from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
