@@ -187,6 +187,10 @@ class GroupBook:
     def compare(self, entry: Entry, on_target: int | None, *, both_sides_write: bool = False) -> Write | None:
         """What to commit on the target, where the group stands at ``on_target`` and is not active."""
         entry.stands = on_target
+        if on_target is not None and entry.written and on_target not in entry.written:
+            # Somebody else has replaced what we had written: put back there, it would not be ours either.
+            entry.written = ()
+            self.unsaid.add(entry)
         if entry.translation is None or entry.translation.offset is None:
             return None
         act = decide(

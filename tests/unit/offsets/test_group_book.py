@@ -164,5 +164,21 @@ def test_what_was_seen_to_be_written_is_all_that_is_ours() -> None:
     assert carrying.target == 108
 
 
+def test_what_others_have_replaced_is_not_ours_any_more() -> None:
+    """They put the group where it should stand, and then back to where we had put it: it stays there."""
+    carrying = Carrying()
+    carrying.copies(10)
+    carrying.commits_on_source(7)
+    carrying.settles()
+    carrying.commits_on_source(0)
+    carrying.commits_on_target(100)
+    carrying.settles()
+    carrying.commits_on_target(107)
+    carrying.settles()
+    carrying.commits_on_source(8)
+    carrying.settles()
+    assert carrying.target == 107
+
+
 TestCarrying = Carrying.TestCase
 TestCarrying.settings = settings(max_examples=100, stateful_step_count=40)
