@@ -139,6 +139,20 @@ _FLOWS: Final = Row(
             queries=(_quantile(0.5), _quantile(0.99)),
         ),
         Panel(
+            title="Held back",
+            says="Share of the time in which limits or a quota of the brokers held it; of all replicators together.",
+            unit="percentunit",
+            queries=(
+                _rate("mirror_ray_flow_limited_seconds_total", "source, target", _OF, f"{_FLOW} limits"),
+                _rate(
+                    "mirror_ray_flow_throttled_seconds_total",
+                    "source, target, side",
+                    _OF,
+                    f"{_FLOW} quota of the {{{{side}}}}",
+                ),
+            ),
+        ),
+        Panel(
             title="Age of the last heartbeat",
             says="Since the target acknowledged one.",
             unit="s",
