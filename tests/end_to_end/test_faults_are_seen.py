@@ -76,7 +76,7 @@ class Scene:
         problem: Problem | None = None
         missing: list[str] = []
         while time.monotonic() - since_s < _WITHIN_S:
-            problem = problem or await self.problem(kind, subject)
+            problem = await self.problem(kind, subject)
             missing = await self._missing(problem) if problem is not None else ["status"]
             if not missing:
                 return
