@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T", bound=type)
 
+#: A coordinator that can't take up its work in this time answers all the same.
+_BEGIN_S = 10.0
+
 if global_worker.mode == WORKER_MODE:
     spare_arrow()
 
@@ -29,6 +32,7 @@ def _passes_on(*methods: str) -> Callable[[_T], _T]:
 
     def method(name: str) -> Callable[..., Any]:
         async def call(self: Any, *args: Any, **options: Any) -> Any:
+            await self._ready()
             return await getattr(self._actor, name)(*args, **options)
 
         call.__name__ = name
@@ -46,6 +50,9 @@ class _Actor:
     """What all of them have in common."""
 
     _actor: Any = None
+
+    async def _ready(self) -> None:
+        """Called before each method is."""
 
     def __repr__(self) -> str:
         """For Ray's log lines."""
@@ -85,6 +92,10 @@ class Coordinator(_Actor):
         )
         self._actor = Coordinator(name, outside)
         self._beginning = asyncio.create_task(self._actor.begin())
+
+    async def _ready(self) -> None:
+        """Wait until an earlier one's work is taken up again: before that it would say that no flow runs."""
+        await asyncio.wait([self._beginning], timeout=_BEGIN_S)
 
 
 @_passes_on("configure", "exchange", "health", "release", "stop")
