@@ -18,8 +18,9 @@ from tests.support.kafka import Message, assert_equal_copies, produce
 from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until
 
-#: What a limit may be missed by in the seconds that are measured.
-_EXACT = 0.05
+#: What a limit may be exceeded by in the seconds that are measured. A machine that has no time for us for longer than half
+#: a second reads less; how exactly a limit is used is `make bench-limits`' business.
+_MOST, _LEAST = 1.05, 0.85
 _SECONDS = 5.0
 #: Until limits that were changed are shared, and what waits before them is through.
 _SETTLED_S = 2.5
@@ -37,6 +38,10 @@ def _rates(cluster: DevCluster, *topics: str) -> list[float]:
     time.sleep(_SECONDS)
     grown, took_s = [cluster.log_bytes(each) for each in topics], time.monotonic() - began_s
     return [(after - earlier) / took_s for earlier, after in zip(before, grown, strict=True)]
+
+
+def _check_kept(rate: float) -> None:
+    assert _LEAST * _LIMIT <= rate <= _MOST * _LIMIT
 
 
 def _set(mirror: Mirror, **limits: str | None) -> None:
@@ -68,17 +73,17 @@ def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMa
     wait_until(lambda: mirror.flows and _flow(mirror).copying == 8, 30, "all copies")
     assigned = _assigned(mirror)
     time.sleep(_SETTLED_S)
-    assert sum(_rates(clusters.b, *copies)) == pytest.approx(_LIMIT, rel=_EXACT)
+    _check_kept(sum(_rates(clusters.b, *copies)))
     assert _flow(mirror).why == f"held back by its limits ({_LIMIT:,} bytes/s)"
 
     _set(mirror, priorities=f"{second}=1")
     late, early = _rates(clusters.b, *copies)
-    assert late + early == pytest.approx(_LIMIT, rel=_EXACT)
+    _check_kept(late + early)
     assert late == pytest.approx(_LIMIT / 10, rel=0.3)
 
     _set(mirror, bytes_per_second=None, topics=f"{first}={_LIMIT}")
     wait_until(lambda: _lag(mirror, second) == 0, 20, "what has no limit is copied")
-    assert _rates(clusters.b, copies[0]) == [pytest.approx(_LIMIT, rel=_EXACT)]
+    _check_kept(*_rates(clusters.b, copies[0]))
     assert _assigned(mirror) == assigned
 
     later = datetime.now(UTC) + timedelta(hours=2)
