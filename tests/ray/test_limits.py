@@ -18,8 +18,8 @@ from tests.support.kafka import Message, assert_equal_copies, produce
 from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until
 
-#: What a limit may be exceeded by in the seconds that are measured. A machine that has no time for us for longer than half
-#: a second reads less; how exactly a limit is used is `make bench-limits`' business.
+#: What a limit may be exceeded by in the seconds that are measured. A machine that has no time for us for longer than
+#: half a second reads less; how exactly a limit is used is `make bench-limits`' business.
 _MOST, _LEAST = 1.05, 0.85
 _SECONDS = 5.0
 #: Until limits that were changed are shared, and what waits before them is through.
