@@ -37,6 +37,7 @@ from mirror_ray.config.changing import with_changes
 from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.change import Changed, changed
+from mirror_ray.coordination.held_lately import HeldLately
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
@@ -112,7 +113,10 @@ class Coordinator:
             listener=self._placement,
             allowances=self._limiting.allowances,
         )
-        self._view = SystemView(name, self._flows, self._placement, self._pool, self._observed, limiting=self._limiting)
+        self._held = HeldLately()
+        self._view = SystemView(
+            name, self._flows, self._placement, self._pool, self._observed, limiting=self._limiting, held=self._held
+        )
         self._running = RunningFlows(
             self._flows,
             outside,
@@ -242,7 +246,7 @@ class Coordinator:
         self._observed.sample(now_s, self._flows)
         self._problems.sample(now_s, self.settings)
         self._limiting.step(now_s)
-        self._pool.held.sample(now_s)
+        self._held.sample(now_s, self._pool.held.by_flow())
         loads = {}
         if now_s - self._looked_s >= self._outside.timing.rebalance_load_s:
             self._looked_s = now_s

@@ -60,9 +60,9 @@ class Limiting:
     def step(self, now_s: float) -> None:
         """Open and close windows; share limits anew where it is time."""
         now = self._now()
+        closed = {name: limits.closed(now) for name, limits in self._limits.items()}
         for name, flow in self._flows.items():
-            limits = self._limits.get(name.live)
-            self._close(flow, None if limits is None else limits.closed(now))
+            self._close(flow, closed.get(name.live))
         for gone in self.catching_up - self._limits.keys():
             self.catching_up.discard(gone)
         elapsed_s = now_s - self._shared_s

@@ -95,7 +95,8 @@ class Coordinator(_Actor):
 
     async def _ready(self) -> None:
         """Wait until an earlier one's work is taken up again: before that it would say that no flow runs."""
-        await asyncio.wait([self._beginning], timeout=_BEGIN_S)
+        if not self._beginning.done():
+            await asyncio.wait([self._beginning], timeout=_BEGIN_S)
 
 
 @_passes_on("configure", "exchange", "health", "release", "stop")

@@ -20,13 +20,13 @@ from actors.ports import (
     Timing,
 )
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordination.held_totals import HeldTotals
-from mirror_ray.coordination.latency_totals import LatencyTotals
+from mirror_ray.coordination.flow_totals import FlowTotals
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.coordination.rates import RateMeter
-from mirror_ray.model.allowance import Allowance
+from mirror_ray.model.allowance import Allowance, Held
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.latency import Latencies
 from mirror_ray.model.names import FlowPartition
 from mirror_ray.observe.judging import Death
 from mirror_ray.observe.status import ReplicatorState, ReplicatorStatus
@@ -100,8 +100,8 @@ class ReplicatorPool:
     ) -> None:
         """``clock``: monotonic seconds; ``wall_ms``: ms since the epoch; ``allowances``: the limits of a replicator."""
         self.slots: dict[int, Slot] = {}
-        self.latencies = LatencyTotals()
-        self.held = HeldTotals()
+        self.latencies = FlowTotals(lambda report: report.latencies, Latencies())
+        self.held = FlowTotals(lambda report: report.held, Held())
         #: The newest ones, and how many there were of all.
         self.deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
         self.died = 0

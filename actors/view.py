@@ -14,6 +14,7 @@ from actors.topics import TopicView
 from mirror_ray.config.operating import CostSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination import snapshot
+from mirror_ray.coordination.held_lately import HeldLately
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
@@ -37,6 +38,7 @@ class SystemView:
         observed: Observed,
         *,
         limiting: Limiting,
+        held: HeldLately,
     ) -> None:
         """``flows`` is looked at anew in each call."""
         self._name = name
@@ -44,7 +46,7 @@ class SystemView:
         self._placement = placement
         self._pool = pool
         self._observed = observed
-        self._limiting = limiting
+        self._limiting, self._held = limiting, held
 
     def system(
         self,
@@ -187,8 +189,8 @@ class SystemView:
             copying=copying,
             expected=copying + sum(each.state in _COMING for each in partitions),
         )
-        rate, held = self._limiting.rate(settings.name), self._pool.held
-        slowed = snapshot.slowed_by(settings.name, held.recent(settings.name), rate)
+        rate = self._limiting.rate(settings.name)
+        slowed = snapshot.slowed_by(settings.name, self._held.of(settings.name), rate)
         stopped = [each for each in partitions if each.state == "stopped"]
         return snapshot.flow_status(
             str(settings.name),
@@ -199,7 +201,7 @@ class SystemView:
             totals=self._observed.flow_totals(settings.name),
             why=(flow.closed if flow else None) or slowed,
             limit_bytes_per_s=rate,
-            held=held.of(settings.name),
+            held=self._pool.held.of(settings.name),
             price_per_gb=price_per_gb,
             heartbeat_age_s=heartbeat_age_s,
             discovered=flow is not None and flow.discovered,

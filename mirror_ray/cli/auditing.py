@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mirror_ray.attach import attach
+from mirror_ray.cli.columns import date
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
     AddressOption,
@@ -36,16 +36,12 @@ _FLUSH_S = 10.0
 _DAY_MS = 86_400_000
 
 
-def _when(row: Row) -> str:
-    return datetime.fromtimestamp(row["time_ms"] / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
 def _what_came(row: Row) -> str:
     return row["outcome"] if row["error"] is None else f"{row['outcome']}: {row['error']}"
 
 
 _COLUMNS: Columns = (
-    ("TIME", _when),
+    ("TIME", lambda row: date(row["time_ms"])),
     ("WHO", lambda row: row["operator"] or f"{row['system']} {row['component']}"),
     ("FLOW", lambda row: row["flow"]),
     ("KIND", lambda row: row["kind"]),

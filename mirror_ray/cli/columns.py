@@ -82,7 +82,7 @@ EVENTS: Columns = (
 )
 
 GAPS: Columns = (
-    ("TIME", lambda row: _date(row["time_ms"])),
+    ("TIME", lambda row: date(row["time_ms"])),
     ("FLOW", lambda row: row["flow"]),
     ("TOPIC", lambda row: row["topic"]),
     ("PARTITION", lambda row: str(row["partition"])),
@@ -142,7 +142,8 @@ def offset(value: int | None) -> str:
     return "-" if value is None or value < 0 else str(value)
 
 
-def _date(time_ms: int) -> str:
+def date(time_ms: int) -> str:
+    """Day and time of day, local."""
     return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -6,10 +6,10 @@ import time
 
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
-from mirror_ray.model.names import FlowName
+from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.systems import settings_of
 from tests.support.traffic import Arrivals, Production
 from tests.support.waiting import wait_until
 
@@ -18,21 +18,8 @@ _STANDSTILL_S = 1.0
 
 
 def _settings(clusters: Clusters, *topics: str) -> MirrorSettings:
-    return MirrorSettings(
-        clusters={
-            alias: ClusterSettings(alias=alias, bootstrap_servers=(cluster.bootstrap,))
-            for alias, cluster in zip("AB", clusters, strict=True)
-        },
-        flows=(
-            FlowSettings(
-                name=FlowName("A", "B"),
-                enabled=True,
-                topics=TopicSettings(include=topics, refresh_interval_s=60.0),
-                heartbeats=HeartbeatSettings(replication_enabled=False),
-            ),
-        ),
-        replicator_cpus=0.5,
-    )
+    selected = TopicSettings(include=topics, refresh_interval_s=60.0)
+    return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=selected)
 
 
 def _copied(mirror: Mirror, topic: str) -> int:

@@ -13,34 +13,20 @@ import ray
 
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
+from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.coordination.naming import NAMESPACE, checkpoint_name
 from mirror_ray.model.errors import NotRunningError
-from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit, committed
 from tests.support.kafka import assert_equal_copies, produce, sample_messages
 from tests.support.processes import wait_ended
+from tests.support.systems import settings_of
 from tests.support.waiting import wait_until
 
 
 def _settings(clusters: Clusters, *topics: str, replicators: int = 1) -> MirrorSettings:
-    return MirrorSettings(
-        clusters={
-            alias: ClusterSettings(alias=alias, bootstrap_servers=(cluster.bootstrap,))
-            for alias, cluster in zip("AB", clusters, strict=True)
-        },
-        flows=(
-            FlowSettings(
-                name=FlowName("A", "B"),
-                enabled=True,
-                topics=TopicSettings(include=topics, refresh_interval_s=1.0),
-                heartbeats=HeartbeatSettings(replication_enabled=False),
-            ),
-        ),
-        replicators=replicators,
-        replicator_cpus=0.5,
-    )
+    selected = TopicSettings(include=topics, refresh_interval_s=1.0)
+    return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=selected, replicators=replicators)
 
 
 def _wait_for(mirror: Mirror, topic: str, records: int, timeout_s: float = 20.0) -> None:

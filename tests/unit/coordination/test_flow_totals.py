@@ -1,8 +1,10 @@
-"""Latencies of processes that come and go."""
+"""What processes that come and go have counted."""
 
 from __future__ import annotations
 
-from mirror_ray.coordination.latency_totals import LatencyTotals
+from mirror_ray.coordination.flow_totals import FlowTotals
+from mirror_ray.coordination.held_lately import HeldLately
+from mirror_ray.model.allowance import Held
 from mirror_ray.model.assignment import ReplicatorReport
 from mirror_ray.model.latency import Latencies, LatencyCounter
 from mirror_ray.model.names import FlowName
@@ -32,9 +34,13 @@ def _report(pid: int, records: int) -> ReplicatorReport:
     )
 
 
+def _latencies() -> FlowTotals[Latencies]:
+    return FlowTotals(lambda report: report.latencies, Latencies())
+
+
 def test_a_process_that_ends_takes_nothing_with_it() -> None:
     """Its replacement begins at zero; the sums go on."""
-    totals = LatencyTotals()
+    totals = _latencies()
     totals.take(None, _report(1, 10), adopted=False)
     totals.take(_report(1, 10), _report(1, 25), adopted=False)
     totals.take(_report(1, 25), _report(2, 5), adopted=False)
@@ -43,8 +49,20 @@ def test_a_process_that_ends_takes_nothing_with_it() -> None:
 
 def test_what_was_counted_before_us_is_not_ours() -> None:
     """Of a replicator that an earlier coordinator left, only growth counts."""
-    totals = LatencyTotals()
+    totals = _latencies()
     totals.take(None, _report(1, 1000), adopted=True)
     assert totals.by_flow() == {_FLOW: Latencies()}
     totals.take(_report(1, 1000), _report(1, 1007), adopted=False)
     assert totals.by_flow() == {_FLOW: _counted(7)}
+
+
+def test_what_was_long_ago_is_not_lately() -> None:
+    """Seconds of each second, of the last ten; nothing before there are two looks."""
+    lately = HeldLately()
+    lately.sample(0.0, {_FLOW: Held(0.0)})
+    assert lately.of(_FLOW) == Held()
+    lately.sample(5.0, {_FLOW: Held(5.0, 0.0, 2.5)})
+    assert lately.of(_FLOW) == Held(1.0, 0.0, 0.5)
+    for now_s in (10.0, 15.0, 20.0):
+        lately.sample(now_s, {_FLOW: Held(5.0, 0.0, 2.5)})
+    assert lately.of(_FLOW) == Held()
