@@ -61,7 +61,7 @@ def recorded(
     try:
         outcomes = dict(act())
     except BaseException as error:
-        trail.end(each.said("unknown", str(error)) for each in entries.values())
+        _end_unknown(trail, entries.values(), error)
         raise
     trail.end(_with_outcomes(entries, outcomes, unchanged))
     return outcomes
@@ -76,10 +76,14 @@ async def recorded_async(
     try:
         outcomes = dict(await act())
     except BaseException as error:
-        trail.end(each.said("unknown", str(error) or type(error).__name__) for each in entries.values())
+        _end_unknown(trail, entries.values(), error)
         raise
     trail.end(_with_outcomes(entries, outcomes, lambda _: False))
     return outcomes
+
+
+def _end_unknown(trail: Trail, entries: Iterable[Entry], error: BaseException) -> None:
+    trail.end(each.said("unknown", str(error) or type(error).__name__) for each in entries)
 
 
 def _with_outcomes(
