@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,19 @@ from typer.testing import CliRunner
 
 from mirror_ray.cli import acting, changing, groups, launch, looking, systems, translating, up
 from mirror_ray.cli.app import app
+from mirror_ray.kafka.audit_writer import AuditWriter
+from mirror_ray.kafka.trails import TRAILS
+from mirror_ray.model.audit import Entry
 from tests.unit.cli.fakes import FakeCoordinator
+
+
+@pytest.fixture(autouse=True)
+def audit_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
+    """What commands keep in the audit log; its cluster would be waited for, and there is none."""
+    written: list[Entry] = []
+    monkeypatch.setattr(AuditWriter, "write", lambda _, entries: written.extend(entries))
+    yield written
+    assert TRAILS.flush(1.0)
 
 
 @pytest.fixture
