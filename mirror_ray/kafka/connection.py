@@ -38,7 +38,7 @@ from mirror_ray.kafka.wire_control import (
 from mirror_ray.model.errors import KafkaProtocolError
 
 _MAX_PARTS = 1024
-_LOOK_BENEATH_S = 0.001
+_LOOK_BENEATH_S = 0.001  # asyncio tells nobody when what lies beneath TLS has gone
 #: Requests below this are copied into one piece.
 _JOINED_BYTES = 64 << 10
 _CORRELATION_ID = struct.Struct(">i")
@@ -273,20 +273,21 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionError(str(self._lost)) from error
 
     async def drain(self) -> None:
-        """Wait until the kernel has all that was sent, so that the next request goes to it at once.
+        """Wait until nothing waits in this process: what is sent next, with nothing awaited before, leaves at once.
 
         Raises:
             ConnectionError: The connection was lost.
         """
-        if self._held is not None and self._reauthentication is not None:
-            await asyncio.wait({self._reauthentication})
-        if self._writable is not None:
-            await asyncio.shield(self._writable)
-        # asyncio tells nobody when what lies beneath TLS has gone.
-        while self._beneath.get_write_buffer_size():  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_BENEATH_S)
-        if self._lost is not None:
-            raise ConnectionError(str(self._lost))
+        while self._lost is None:
+            if self._held is not None and self._reauthentication is not None:
+                await asyncio.wait({self._reauthentication})
+            elif self._writable is not None:
+                await asyncio.shield(self._writable)
+            elif self._beneath.get_write_buffer_size():
+                await asyncio.sleep(_LOOK_BENEATH_S)
+            else:
+                return
+        raise ConnectionError(str(self._lost))
 
     def _transmit(self, requests: Sequence[_Request]) -> None:
         pieces: list[Buffer] = []

@@ -19,6 +19,10 @@ from mirror_ray.devcluster.certificates import CertificateAuthority, StoreType
 from mirror_ray.kafka.cluster import CONTROL, Cluster
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.errors import ClusterUnreachableError
+from mirror_ray.model.names import TopicPartition
+from tests.support.clusters import TopicMaker
+from tests.support.engine import Replicated
+from tests.support.kafka import assert_equal_copies, produce, sample_messages
 
 STORE_TYPES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")
 
@@ -162,6 +166,22 @@ async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevClu
     assert answers > 1000
     assert not connection.closed
     await cluster.close()
+
+
+async def test_copying_goes_on_while_sessions_are_renewed(plain_cluster: DevCluster, make_topic: TopicMaker) -> None:
+    """Requests that a re-authentication keeps waiting are neither lost nor doubled, and wait for a moment only."""
+    topic, config, copied = make_topic(plain_cluster), plain_cluster.confluent_config(), 0
+    async with Replicated(plain_cluster, plain_cluster) as flow:
+        remote, engine = flow.remote(topic), await flow.engine()
+        engine.assign(await flow.assignments([topic]))
+        until = asyncio.get_running_loop().time() + 7
+        while asyncio.get_running_loop().time() < until:
+            await asyncio.to_thread(produce, config, topic, sample_messages(500, first=copied))
+            copied += 500
+            await engine.reached({TopicPartition(topic, 0): copied}, 5)
+        await engine.stop()
+        assert engine.events == []
+    assert_equal_copies(config, config, topic, remote)
 
 
 async def test_unsecured_tokens_let_us_in(oauth_cluster: DevCluster) -> None:
