@@ -31,8 +31,11 @@ _LOG = logging.getLogger(__name__)
 Document = dict[str, Any]
 _T = TypeVar("_T")
 
-#: Names the coordinator that writes; kept from callers.
+#: Names the coordinator that writes: it has read all that was written before it. Kept from callers.
 _OWNER_KEY: Final = "owner"
+#: Written by a coordinator that begins a new producer and has to look who owns the state. Kept from callers.
+_RECONNECTED_KEY: Final = "reconnected"
+_OWN_KEYS: Final = (_OWNER_KEY, _RECONNECTED_KEY)
 
 #: Written every second while records flow, and read whole at each start: ten seconds of thousands of partitions.
 _SEGMENT_BYTES: Final = 4 << 20
@@ -74,7 +77,8 @@ class StateStore:
 
     Guarantees: a write is in the topic whole or not at all, and is there when ``write`` returns, whatever the brokers
     did meanwhile. Once a second store has been opened with the same transactional id, the first one's writes fail with
-    StateFencedError and change nothing.
+    StateFencedError and change nothing. The producer's epoch keeps two transactions apart; who may go on is said by the
+    owner's key: a store that was fenced by one that does not own the state takes it back.
     """
 
     def __init__(
@@ -113,10 +117,9 @@ class StateStore:
             self._until_done("open", self._connect)
             # First: its commit also ends what a broker that was frozen left open of our predecessor's last transaction,
             # although it had told it that it was committed.
-            self._commit({_OWNER_KEY: {"session": self._owner}})
+            self._commit({_OWNER_KEY: {"session": self._owner}}, self._connect)
         documents = read_state(self.cluster, self.topic)
-        documents.pop(_OWNER_KEY, None)
-        return documents
+        return {key: document for key, document in documents.items() if key not in _OWN_KEYS}
 
     def write(self, changes: Mapping[str, Document | None]) -> int:
         """Write all of ``changes`` in one transaction; None deletes a key.
@@ -131,10 +134,10 @@ class StateStore:
         """
         if not changes:
             return -1
-        if _OWNER_KEY in changes:
-            raise ValueError(f"the key {_OWNER_KEY!r} is the store's own")
+        if own := changes.keys() & _OWN_KEYS:
+            raise ValueError(f"keys {own} are the store's own")
         with self._call:
-            return self._commit(changes)
+            return self._commit(changes, self._reconnect)
 
     def close(self) -> None:
         """Let go of the producer. A store can be opened again."""
@@ -143,12 +146,13 @@ class StateStore:
             if producer is not None:
                 producer.close()
 
-    def _commit(self, changes: Mapping[str, Document | None]) -> int:
+    def _commit(self, changes: Mapping[str, Document | None], begin: Callable[[], Producer]) -> int:
+        """``begin`` makes a producer where there is none."""
         records = [(key.encode(), _encode(document)) for key, document in changes.items()]
-        return self._until_done("write", lambda: self._transaction(records))
+        return self._until_done("write", lambda: self._transaction(self._producer or begin(), records))
 
     def _until_done(self, what: str, act: Callable[[], _T]) -> _T:
-        """Do ``act`` until it succeeds, another coordinator is seen, or the deadline has passed."""
+        """Do ``act`` until it succeeds, another coordinator owns the state, or the deadline has passed."""
         if self._fenced:
             raise self._fenced_error()
         deadline = time.monotonic() + _DEADLINE_S
@@ -157,14 +161,14 @@ class StateStore:
                 return act()
             except KafkaException as failure:
                 error = kafka_error(failure)
-                if error is not None and error.code() in _FENCED:
-                    self._fenced, self._producer = True, None
-                    raise self._fenced_error() from failure
                 if error is None or error.code() in _HOPELESS or time.monotonic() > deadline:
                     self._producer = None
                     raise mirror_error(self.cluster, f"{what} state topic {self.topic}", failure) from failure
                 _LOG.info("state topic %s: %s, trying again after %s", self.topic, what, error.str())
-                if what == "write":
+                if error.code() in _FENCED:
+                    # By whom, the owner's key says: it may be one that had to give up by then.
+                    self._producer = None
+                elif what == "write":
                     self._recover(error)
                 time.sleep(0.05)
 
@@ -198,9 +202,8 @@ class StateStore:
         for _ in range(2):
             producer.list_topics(self.topic, _CALL_S)
 
-    def _transaction(self, records: Iterable[tuple[bytes, bytes | None]]) -> int:
+    def _transaction(self, producer: Producer, records: Iterable[tuple[bytes, bytes | None]]) -> int:
         """Write the records; returns the first one's offset, -1 where the broker did not say it."""
-        producer = self._producer or self._reconnect()
         producer.begin_transaction()
         offsets: list[int] = []
         for index, (key, value) in enumerate(records):
@@ -212,25 +215,35 @@ class StateStore:
     def _recover(self, error: KafkaError) -> None:
         """Bring the producer back to where a transaction can begin; otherwise drop it."""
         producer = self._producer
-        if producer is None:
+        if producer is None or error.fatal():
+            self._producer = None
             return
-        if not error.fatal():
-            try:
-                until_answered(producer.abort_transaction, _DEADLINE_S)
-                return
-            except KafkaException as failure:
-                aborting = kafka_error(failure)
-                if aborting is not None and aborting.code() in _FENCED:
-                    self._fenced, self._producer = True, None
-                    raise self._fenced_error() from failure
-        self._producer = None
+        try:
+            until_answered(producer.abort_transaction, _DEADLINE_S)
+        except KafkaException:
+            self._producer = None
 
     def _reconnect(self) -> Producer:
-        """Begin a new producer, unless another coordinator has opened the store meanwhile: it must not be fenced."""
+        """Begin a new producer, if no other coordinator owns the state.
+
+        Whoever opened the state while the producer began is fenced by it, but has read more than we know: only after
+        that can the owner be told for sure. The write in between ends what is left open, as ``open`` does.
+        """
+        self._check_owner()
+        try:
+            producer = self._connect()
+            self._transaction(producer, [(_RECONNECTED_KEY.encode(), _encode({"session": self._owner}))])
+            self._check_owner()
+        except BaseException:
+            self._producer = None
+            raise
+        return producer
+
+    def _check_owner(self) -> None:
         owner = read_state(self.cluster, self.topic).get(_OWNER_KEY, {})
         if owner.get("session") not in (self._owner, None):
-            raise KafkaException(KafkaError(KafkaError._FENCED, "another coordinator has opened the state"))
-        return self._connect()
+            self._fenced = True
+            raise self._fenced_error()
 
 
 def read_state(cluster: ClusterSettings, topic: str) -> dict[str, Document]:

@@ -106,6 +106,25 @@ def test_a_store_that_lost_its_producer_does_not_fence_its_successor(store: Open
     second.write({"k": {"by": "second"}})
 
 
+def test_a_store_that_is_opened_while_an_older_one_reconnects(store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The older one has seen that it owns the state, and fences the newer one: it gives up, and that one goes on."""
+    first, second = store(), store()
+    first.open()
+    first.close()
+    connect = first._connect
+
+    def connect_later() -> Producer:
+        assert second.open() == {}
+        second.write({"k": {"by": "second"}})
+        return connect()
+
+    monkeypatch.setattr(first, "_connect", connect_later)
+    with pytest.raises(StateFencedError, match="another coordinator"):
+        first.write({"k": {"by": "nobody"}})
+    second.write({"more": {"by": "second"}})
+    assert store().open() == {"k": {"by": "second"}, "more": {"by": "second"}}
+
+
 def test_a_transaction_that_nobody_ended_leaves_nothing(store: Opener, settings: ClusterSettings) -> None:
     """A coordinator that dies in a write does not hold up the next one, which sees none of it."""
     first = store()
