@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -41,6 +42,8 @@ class FlowLedger:
         self.fenced = False
         self._port = port
         self._lease_ms = lease_ms
+        #: In whose name epochs are raised, since the state was read last.
+        self._owner = ""
         self._memory = FlowMemory()
         self._moved: dict[TopicPartition, Anchor] = {}
         self._given_back: set[TopicPartition] = set()
@@ -53,6 +56,7 @@ class FlowLedger:
             MirrorError: A cluster can't be reached, or refuses.
         """
         self._memory = state.decode(await self._port.open())
+        self._owner = uuid.uuid4().hex
 
     @property
     def flow(self) -> FlowRecord | None:
@@ -251,10 +255,7 @@ class FlowLedger:
         self._memory.partitions |= records
         documents = {state.partition_key(each): state.encode(record) for each, record in records.items()}
         epochs = {each: self.epoch(each.source) + 1 for each in granted}
-        offset = await self._raise_epochs(
-            {each.source: GrantRecord(epoch=epoch, lease_ms=self._lease_ms) for each, epoch in epochs.items()},
-            documents,
-        )
+        offset = await self._raise_epochs(dict.fromkeys(records, self._lease_ms), documents)
         return [
             Assignment(
                 partition=partition,
@@ -265,6 +266,7 @@ class FlowLedger:
                 producer_epoch=own[1],
                 anchor=record.anchor,
                 epoch=epochs[partition],
+                owner=self._owner,
                 state_offset=offset,
                 max_message_bytes=limits[partition].max_message_bytes,
                 compress_with=codec or limits[partition].compress_with,
@@ -285,14 +287,18 @@ class FlowLedger:
         Raises:
             MirrorError: The state could not be written; the leases have not begun to run out.
         """
-        held = {each: self._memory.grants[each] for each in partitions}
-        await self._raise_epochs({each: replace(grant, epoch=grant.epoch + 1) for each, grant in held.items()}, {})
-        return max(grant.lease_ms for grant in held.values())
+        leases_ms = {each: self._memory.grants[each].lease_ms for each in partitions}
+        await self._raise_epochs(leases_ms, {})
+        return max(leases_ms.values())
 
     async def _raise_epochs(
-        self, grants: Mapping[TopicPartition, GrantRecord], documents: Mapping[str, Document | None]
+        self, leases_ms: Mapping[TopicPartition, int], documents: Mapping[str, Document | None]
     ) -> int:
-        before = {each: self.lease_ms(each) for each in grants}
+        before = {each: self.lease_ms(each) for each in leases_ms}
+        grants = {
+            each: GrantRecord(epoch=self.epoch(each) + 1, lease_ms=lease_ms, owner=self._owner)
+            for each, lease_ms in leases_ms.items()
+        }
         self._memory.grants |= grants
         self._given_back -= grants.keys()
         try:

@@ -9,7 +9,8 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
                                   transforms, transforms_source_offset, transforms_target_offset
     repair/<topic>/<n>            trouble, policy, time_ms: decided on, and not done yet
     gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: what a partition went on without
-    grant/<topic>/<n>             epoch, lease_ms: the partition's last assignment; lease_ms is 0 once it was given back
+    grant/<topic>/<n>             epoch, lease_ms, owner: the partition's last assignment, and the coordinator that
+                                  made it (older versions did not tell); lease_ms is 0 once it was given back
     acl/<hash>                    an ACL that the flow gave on the target, as its fields
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     handed-back                   time_ms: MM2 copies the flow now, and its remote topics are not ours until `takeover`
@@ -23,7 +24,8 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
 A topic's name has no slash, so keys parse without doubt. Keys and fields that are not known are kept and ignored, so
 that a newer version's state can be read. ``partition`` is written before the partition's first assignment and about
 every second while it moves; its pair is an anchor (DESIGN: exactly once). ``grant`` is written before each assignment
-is handed out, and is what the replicators watch: one that sees a higher epoch than its own gives the partition up.
+is handed out, and is what the replicators watch: one that sees a higher epoch than its own, or the same of another
+owner, gives the partition up.
 """
 
 from __future__ import annotations
@@ -147,10 +149,14 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRecord:
-    """The last assignment of a partition. ``lease_ms``: its holder's lease, 0 when nobody can hold it any more."""
+    """The last assignment of a partition. ``lease_ms``: its holder's lease, 0 when nobody can hold it any more.
+
+    ``owner``: a name that the coordinator which raised the epoch shares with no other; empty where it was not told.
+    """
 
     epoch: int = 0
     lease_ms: int = 0
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +260,8 @@ def read_grant(key: str, document: Document) -> tuple[TopicPartition, GrantRecor
     """
     match key.split("/"):
         case ["grant", topic, number]:
-            grant = GrantRecord(epoch=document["epoch"], lease_ms=document["lease_ms"])
+            owner = document.get("owner", "")
+            grant = GrantRecord(epoch=document["epoch"], lease_ms=document["lease_ms"], owner=owner)
             return TopicPartition(topic, int(number)), grant
     return None
 

@@ -172,10 +172,10 @@ class CopyEngine:
         self._counted.pop(copy, None)
         self._changed.discard(copy)
 
-    def _outdated(self, copy: PartitionCopy, epoch: int) -> None:
+    def _outdated(self, copy: PartitionCopy, why: str) -> None:
         """Nothing is drained: whoever has the partition now reads the target's end first."""
         self._forget(copy)
-        self._give_up(copy.assignment, f"it was handed out with epoch {epoch}, ours is {copy.assignment.epoch}")
+        self._give_up(copy.assignment, why)
 
     def _give_up(self, assignment: Assignment, why: str) -> None:
         self._given_up.append((assignment.partition, assignment.epoch))

@@ -64,10 +64,10 @@ class FlowCopier:
         replicator: str,
         latencies: LatencyCounter,
         on_changed: Callable[[PartitionCopy], None],
-        on_outdated: Callable[[PartitionCopy, int], None],
+        on_outdated: Callable[[PartitionCopy, str], None],
         on_event: Callable[[str, str], None],
     ) -> None:
-        """``on_outdated(copy, epoch)``: somebody else has the partition, with that epoch; remove it.
+        """``on_outdated(copy, why)``: somebody else has the partition, or may have; remove it.
 
         ``latencies`` counts what is acknowledged. ``on_event(level, text)`` is for the event log.
         """
@@ -112,7 +112,7 @@ class FlowCopier:
         """Take over a partition that is not assigned here. Its copy begins where the target's log end says.
 
         Returns:
-            False when a higher epoch is known: somebody else has it by now.
+            False when somebody else has it by now, as the state topic says.
         """
         if not self._lease.assign(assignment):
             return False
@@ -193,10 +193,10 @@ class FlowCopier:
 
     # ---- called by the reader of the state topic
 
-    def _outdated(self, source: TopicPartition, epoch: int) -> None:
+    def _outdated(self, source: TopicPartition, why: str) -> None:
         copy = self._life.copies.get(FlowPartition(self._settings.name, source.topic, source.partition))
         if copy is not None:
-            self._on_outdated(copy, epoch)
+            self._on_outdated(copy, why)
 
     def _lease_changed(self, problem: str | None) -> None:
         """Nothing may be sent, or everything again.

@@ -10,22 +10,19 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mirror_ray.coordination.state import GRANT_PREFIX, read_grant
 from mirror_ray.copying.backoff import backoff_s
-from mirror_ray.copying.lease import LeaseBook
-from mirror_ray.kafka import fetch
+from mirror_ray.copying.lease import GivenUp, LeaseBook, Tenure
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, protocol_error
-from mirror_ray.kafka.metadata import topic_id_bytes
-from mirror_ray.kafka.offsets import EARLIEST
+from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, protocol_error
+from mirror_ray.kafka.log_follower import LogFollower
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease import LeaseTerms
-from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
-from mirror_ray.records.batch import Batch, iter_batches, verify
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.records.batch import Batch
 from mirror_ray.records.decode import records_of
 
 log = logging.getLogger(__name__)
@@ -33,9 +30,6 @@ log = logging.getLogger(__name__)
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.05, 0.5
 #: How long nothing may be sent before the partitions' status tells why.
 _UNNOTICED_S = 2.0
-#: Session id 0 and epoch -1: a fetch outside any session (KIP-227).
-_NO_SESSION = (0, -1)
-_MAX_BYTES = 4 << 20
 _GRANT_PREFIX = GRANT_PREFIX.encode()
 #: A clock that runs while the machine is suspended and the process is stopped; on macOS the monotonic one does.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -44,7 +38,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class StateReader:
     """Keeps the leases of one flow's partitions from the first ``assign`` until ``close``.
 
-    ``on_outdated(partition, epoch)``: somebody else has the partition now; it is dropped already.
+    ``on_outdated(partition, why)``: somebody else has the partition now, or may have; it is dropped already.
     ``on_lease(problem)``: why nothing may be sent, once that lasts; None: what could not be sent can be now.
     """
 
@@ -54,18 +48,15 @@ class StateReader:
         topic: str,
         terms: LeaseTerms,
         *,
-        on_outdated: Callable[[TopicPartition, int], None],
+        on_outdated: Callable[[TopicPartition, str], None],
         on_lease: Callable[[str | None], None],
     ) -> None:
         self._cluster = cluster
-        self._partition = TopicPartition(topic, 0)
         self._terms = terms
         self._on_outdated, self._on_lease = on_outdated, on_lease
         self._book = LeaseBook(terms)
-        #: Where the log is read on, of the topic with this id; None: to be found.
-        self._position: int | None = None
-        self._topic_id: TopicId | None = None
-        #: What the book wanted to be read when ``_position`` was chosen.
+        self._log = LogFollower(cluster, TopicPartition(topic, 0), "lease", self._start, _grants)
+        #: What the book wanted to be read when the place to read at was chosen.
         self._read_from: int | None = None
         #: Since when reading has failed with no lease left.
         self._lapsed_s: float | None = None
@@ -75,7 +66,8 @@ class StateReader:
     def assign(self, assignment: Assignment) -> bool:
         """Watch over a partition; False when somebody else has had it since."""
         self._needed.set()
-        return self._book.assign(assignment.partition.source, assignment.epoch, assignment.state_offset)
+        tenure = Tenure(assignment.epoch, assignment.owner)
+        return self._book.assign(assignment.partition.source, tenure, assignment.state_offset, _now_s())
 
     def drop(self, partition: TopicPartition) -> None:
         """The partition is not copied here any more."""
@@ -99,86 +91,41 @@ class StateReader:
         attempts = 0
         while True:
             try:
-                connection, version = await self._connect()
-                while True:
-                    await self._look(connection, version)
-                    attempts = 0
+                await self._look()
+                attempts = 0
             except Exception as error:
                 attempts += 1
                 unforeseen = not isinstance(error, OSError | MirrorError)
-                log.info("%s: %s", self._partition.topic, error, exc_info=unforeseen)
+                log.info("%s: %s", self._log.partition.topic, error, exc_info=unforeseen)
                 self._failed(str(error) or type(error).__name__)
                 await asyncio.sleep(backoff_s(attempts, _FIRST_RETRY_S, _LAST_RETRY_S))
 
-    async def _connect(self) -> tuple[Connection, int]:
-        topic = (await self._cluster.refresh([self._partition.topic])).topics[self._partition.topic]
-        if topic.error_code:
-            raise protocol_error(topic.error_code, f"find topic {self._partition.topic}")
-        if topic.topic_id != self._topic_id:
-            self._topic_id, self._read_from = topic.topic_id, None
-        leader = self._cluster.metadata.leader(self._partition)
-        if leader < 0:
-            raise ConnectionError(f"no leader is known for {self._partition}")
-        connection = await self._cluster.connect(leader, "lease")
-        return connection, connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
-
-    async def _look(self, connection: Connection, version: int) -> None:
+    async def _look(self) -> None:
         """One fetch; the book learns what it showed, and when it began if it reached the end."""
         if self._read_from != self._book.read_from:
             self._read_from = self._book.read_from
-            self._position = self._read_from if self._read_from != -1 else None
-        if self._position is None:
-            self._position = await self._log_start()
-        began_s, position, read_from = _now_s(), self._position, self._read_from
-        try:
-            async with asyncio.timeout((self._terms.look_ms + self._terms.lease_ms) / 1000):
-                fetched = await self._fetch(connection, version, position)
-        except TimeoutError:
-            connection.abort("no answer for longer than the lease")
-            raise
-        if fetched.error_code == OFFSET_OUT_OF_RANGE:
-            self._position = None
-            return
-        if fetched.error_code:
-            raise protocol_error(fetched.error_code, f"read {self._partition} from {position}")
-        epochs: dict[TopicPartition, int] = {}
-        for batch in iter_batches(fetched.records) if len(fetched.records) else ():
-            verify(batch)
-            epochs |= _epochs(batch)
-            position = max(position, batch.next_offset)
-        self._position = position
-        for partition in self._book.shown(epochs):
-            self._on_outdated(partition, epochs[partition])
-        complete = position >= fetched.high_watermark and self._book.read_from == read_from
-        if complete and self._book.looked(began_s, _now_s()):
-            self._lapsed_s = None
-            self._on_lease(None)
+            self._log.seek()
+        began_s, read_from = _now_s(), self._read_from
+        piece = await self._log.look(self._terms.look_ms, (self._terms.look_ms + self._terms.lease_ms) / 1000)
+        if piece.anew:
+            log.warning("topic %s was created anew, or has lost its end: read again", self._log.partition.topic)
+            self._book.begin_anew(_now_s())
+        if piece.missing:
+            raise protocol_error(UNKNOWN_TOPIC_OR_PARTITION, f"find topic {self._log.partition.topic}")
+        self._give_up(self._book.shown(piece.found))
+        if piece.complete and self._book.read_from == read_from:
+            renewed = self._book.looked(began_s, _now_s())
+            self._give_up(self._book.ungranted(began_s))
+            if renewed:
+                self._lapsed_s = None
+                self._on_lease(None)
 
-    async def _log_start(self) -> int:
-        answers = await self._cluster.list_offsets({self._partition: EARLIEST}, "read_uncommitted")
-        answer = answers[self._partition]
-        if answer.error_code:
-            raise protocol_error(answer.error_code, f"find the start of {self._partition}")
-        return answer.offset
+    def _give_up(self, given_up: Iterable[GivenUp]) -> None:
+        for partition, why in given_up:
+            self._on_outdated(partition, why)
 
-    async def _fetch(self, connection: Connection, version: int, position: int) -> fetch.FetchedPartition:
-        by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
-        topic = topic_id_bytes(self._topic_id or NO_TOPIC_ID) if by_id else self._partition.topic.encode()
-        parameters = fetch.FetchParameters(
-            max_wait_ms=self._terms.look_ms,
-            min_bytes=1,
-            max_bytes=_MAX_BYTES,
-            max_partition_bytes=_MAX_BYTES,
-            read_committed=False,
-            rack="",
-        )
-        wanted = {fetch.PartitionKey(topic, self._partition.partition): fetch.FetchPosition(position)}
-        body = fetch.encode_fetch(version, parameters, _NO_SESSION, wanted, [])
-        answer = await connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
-        response = fetch.decode_fetch(version, answer)
-        if response.error_code or not response.partitions:
-            raise protocol_error(response.error_code, f"read {self._partition} from {position}")
-        return response.partitions[0]
+    async def _start(self) -> int | None:
+        return self._read_from if self._read_from != -1 else None
 
     def _failed(self, why: str) -> None:
         now_s = _now_s()
@@ -186,22 +133,20 @@ class StateReader:
             return
         self._lapsed_s = now_s if self._lapsed_s is None else self._lapsed_s
         if now_s - self._lapsed_s > _UNNOTICED_S:
-            alias, topic = self._cluster.settings.alias, self._partition.topic
+            alias, topic = self._cluster.settings.alias, self._log.partition.topic
             self._on_lease(f"no lease, so nothing is sent: state topic {topic} on {alias} can't be read: {why}")
 
 
-def _epochs(batch: Batch) -> dict[TopicPartition, int]:
+def _grants(batch: Batch, _: int) -> Iterable[tuple[TopicPartition, Tenure]]:
     """The grants in a batch. Most batches are positions, by the thousand, and are not decoded at all."""
     if batch.is_control or (batch.codec == "none" and _GRANT_PREFIX not in bytes(batch.view)):
-        return {}
-    epochs: dict[TopicPartition, int] = {}
+        return
     for record in records_of(batch):
         key, value = record.key or b"", record.value
         if key.startswith(_GRANT_PREFIX) and value is not None:
             grant = read_grant(key.decode(), json.loads(value))
             if grant is not None:
-                epochs[grant[0]] = max(grant[1].epoch, epochs.get(grant[0], 0))
-    return epochs
+                yield grant[0], Tenure(grant[1].epoch, grant[1].owner)
 
 
 def _now_s() -> float:

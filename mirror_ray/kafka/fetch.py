@@ -69,6 +69,8 @@ class FetchPosition(NamedTuple):
 
     offset: int
     last_epoch: int = -1
+    #: The epoch of which the broker must be the leader, or it answers with an error (KIP-320); -1: any.
+    leader_epoch: int = -1
 
 
 @dataclass(slots=True)
@@ -132,14 +134,14 @@ def encode_fetch(
     topics: dict[bytes, bytearray] = {}
     counts: dict[bytes, int] = {}
     usual = parameters.max_partition_bytes
-    for key, (offset, last_epoch) in wanted.items():
+    for key, (offset, last_epoch, leader_epoch) in wanted.items():
         limit = min(usual, limits.get(key, usual))
         entries = topics.setdefault(key.topic, bytearray())
         counts[key.topic] = counts.get(key.topic, 0) + 1
         if flexible:
-            entries += _PARTITION_FLEXIBLE.pack(key.partition, -1, offset, last_epoch, -1, limit, 0)
+            entries += _PARTITION_FLEXIBLE.pack(key.partition, leader_epoch, offset, last_epoch, -1, limit, 0)
         else:
-            entries += _PARTITION.pack(key.partition, -1, offset, -1, limit)
+            entries += _PARTITION.pack(key.partition, leader_epoch, offset, -1, limit)
     out += array_length(flexible, len(topics))
     for topic, entries in topics.items():
         out += topic_key(by_id, flexible, topic) + array_length(flexible, counts[topic]) + entries

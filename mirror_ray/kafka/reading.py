@@ -82,7 +82,7 @@ def batches_before(end: int, batches: Sequence[Batch]) -> list[Batch]:
 async def fetch_at(
     connection: Connection,
     ids: Mapping[TopicPartition, TopicId],
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[TopicPartition, int] | Mapping[TopicPartition, fetch.FetchPosition],
     parameters: fetch.FetchParameters = _PARAMETERS,
 ) -> list[tuple[TopicPartition, fetch.FetchedPartition]]:
     """Fetch once from these offsets; over a quota, when the broker allows it.
@@ -94,7 +94,7 @@ async def fetch_at(
     version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
     by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
     keys = {fetch.PartitionKey(topic_id_bytes(ids[p]) if by_id else p.topic.encode(), p.partition): p for p in offsets}
-    wanted = {key: fetch.FetchPosition(offsets[partition]) for key, partition in keys.items()}
+    wanted = {key: _position(offsets[partition]) for key, partition in keys.items()}
     body = fetch.encode_fetch(version, parameters, _NO_SESSION, wanted, [])
     while True:
         answer = await connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
@@ -106,3 +106,7 @@ async def fetch_at(
         # Over a quota a broker answers at once without any partition, and is silent for so long (KIP-219).
         connection.expect_silence(response.throttle_ms / 1000)
         await asyncio.sleep(response.throttle_ms / 1000)
+
+
+def _position(offset: int | fetch.FetchPosition) -> fetch.FetchPosition:
+    return offset if isinstance(offset, fetch.FetchPosition) else fetch.FetchPosition(offset)

@@ -34,6 +34,8 @@ class Assignment:
     anchor: Anchor
     #: Grows each time the partition is handed out; reports carry it back.
     epoch: int
+    #: Which coordinator raised the epoch to that, as the grant in the state topic says.
+    owner: str = ""
     #: Where in the flow's state topic to begin to look for higher epochs: nothing before it is newer than this
     #: assignment. -1: at its start.
     state_offset: int = -1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 DEFAULT_LEASE_MS = 4000
 
-#: Differences between clocks, the kernel's timers, a new leader that does not know its high watermark yet.
+#: Differences between clocks, the kernel's timers.
 _MARGIN_S = 0.3
 
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Iterator
 
 import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
+from mirror_ray.coordination.state import state_topic
 from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.devcluster.clusters import start_all
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.model.errors import MirrorError
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import Record, delete_records, end_offsets, produce, read_all, sample_messages
+from tests.support.engine import Replicated, cluster_settings
+from tests.support.kafka import (
+    Message,
+    Record,
+    append,
+    delete_records,
+    end_offsets,
+    produce,
+    read_all,
+    sample_messages,
+)
+from tests.support.lease_gate import LeaseGate
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
 
@@ -44,20 +60,26 @@ def fill(cluster: DevCluster, topic: str, first: int, last: int) -> None:
         produce(cluster.confluent_config(), topic, sample_messages(min(10, last - start), first=start))
 
 
-def cut(cluster: DevCluster, topic: str, end: int) -> None:
-    """Kill the broker, cut partition 0 off at ``end`` (a batch begins there), and start the broker again."""
+def cut(cluster: DevCluster, topic: str, end: int, **more: int) -> None:
+    """Kill the broker, cut partition 0 off at ``end`` (a batch begins there), and start the broker again.
+
+    ``more``: ends of other topics that are cut off, too.
+    """
     (broker,) = cluster.brokers
     broker.kill()
-    path = broker.directory / "data" / f"{topic}-0" / "00000000000000000000.log"
-    data, at = path.read_bytes(), 0
-    while at < len(data):
-        base, length = _HEAD.unpack_from(data, at)
-        if base >= end:
-            break
-        at += _HEAD.size + length
-    path.write_bytes(data[:at])
+    ends = {topic: end, **more}
+    for name, last in ends.items():
+        path = broker.directory / "data" / f"{name}-0" / "00000000000000000000.log"
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            base, length = _HEAD.unpack_from(data, at)
+            if base >= last:
+                break
+            at += _HEAD.size + length
+        path.write_bytes(data[:at])
     broker.start()
-    assert end_offsets(cluster.confluent_config(), topic) == {0: end}
+    for name, last in ends.items():
+        assert end_offsets(cluster.confluent_config(), name) == {0: last}
 
 
 def held(cluster: DevCluster, topic: str) -> list[Record]:
@@ -135,3 +157,49 @@ async def test_recount_after_a_crash(mortal: Clusters, make_topic: TopicMaker) -
         assert set(await system.answers(topic, 2)) == {("target_truncated", "resync")}
         assert not any("emptied" in event.text for event in await system.coordinator.events())
     assert await aside(lambda: held(mortal.b, f"A.{topic}")) == await aside(lambda: held(mortal.a, topic))
+
+
+async def test_topics_of_our_own_that_were_cut_and_filled_again(mortal: Clusters, make_topic: TopicMaker) -> None:
+    """A grant in the place of a lost record is seen, and a map forgets what its topic has lost."""
+    topic, remote_config = make_topic(mortal.a), mortal.b.confluent_config()
+    own = make_topic(mortal.b, topic_config={"cleanup.policy": "compact"})
+    state, position = state_topic("A"), Message(b"{}", b"partition/other/0")
+    append(remote_config, own, [Message(b"kept", b"a")])
+    append(remote_config, own, [Message(b"lost", b"b")])
+    connected = Cluster(cluster_settings("B", mortal.b), "test")
+    async with Replicated(mortal.a, mortal.b) as flow:
+        flow.remote(topic)
+        fill(mortal.a, topic, 0, 100)
+        (assignment,) = await flow.assignments([topic])
+        end = append(remote_config, state, [position])
+        append(remote_config, state, [position] * 2)
+        reader, engine = InternalReader(connected, own), await flow.engine()
+        assert [record.value for record in (await reader.read()).records] == [b"kept", b"lost"]
+        engine.assign([assignment])
+        await engine.caught_up()
+        gate = LeaseGate(engine)
+        gate.shut()
+        await aside(lambda: cut(mortal.b, state, end, **{own: 1}))
+        await flow.assignments([topic])
+        append(remote_config, state, [position] * 5)
+        append(remote_config, own, [Message(b"new", b"c"), Message(b"new", b"d")])
+        gate.open()
+        await engine.until(lambda: engine.given_up, 20, "given up")
+        assert engine.given_up == [(assignment.partition, assignment.epoch)]
+        assert (await _read_anew(reader)) == [b"kept", b"new", b"new"]
+    await connected.close()
+
+
+async def _read_anew(reader: InternalReader) -> list[bytes | None]:
+    """What counts, of a log that was read before."""
+    values, anew, complete = list[bytes | None](), False, False
+    while not complete:
+        try:
+            piece = await reader.read()
+        except (OSError, MirrorError):
+            await asyncio.sleep(0.1)
+            continue
+        anew, complete = anew or piece.anew, piece.complete
+        values += [record.value for record in piece.records]
+    assert anew
+    return values

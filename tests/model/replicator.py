@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mirror_ray.copying.lease import LeaseBook
+from mirror_ray.copying.lease import LeaseBook, Tenure
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.recovery import Contents, TargetLog
@@ -80,13 +80,13 @@ class Replicator:
         if state_id != self.state_id:
             self.book, self.state_id = LeaseBook(self.terms), state_id
             for held, copy in self.copies.items():
-                self.book.assign(TopicPartition("t", held), copy.assignment.epoch, -1)
-        if not self.book.assign(source, assignment.epoch, assignment.state_offset):
+                self.book.assign(TopicPartition("t", held), _tenure(copy.assignment), -1, self.around.now_s)
+        if not self.book.assign(source, _tenure(assignment), assignment.state_offset, self.around.now_s):
             self.given_up.append((number, assignment.epoch))
             return
         self.look = None
         self.drop(number)
-        self.book.assign(source, assignment.epoch, assignment.state_offset)
+        self.book.assign(source, _tenure(assignment), assignment.state_offset, self.around.now_s)
         self.copies[number] = PartitionCopy(assignment, Budget(1 << 30), 1 << 30)
 
     def drop(self, number: int) -> None:
@@ -110,11 +110,12 @@ class Replicator:
         if self.around.state.identity != identity:
             return
         shown = self.around.state.grants(max(self.book.read_from or 0, 0), upto)
-        for partition in self.book.shown(shown):
+        given_up = self.book.shown(shown)
+        self.book.looked(began_s, self.around.now_s)
+        for partition, _ in [*given_up, *self.book.ungranted(began_s)]:
             copy = self.copies[partition.partition]
             self.given_up.append((partition.partition, copy.assignment.epoch))
             self.drop(partition.partition)
-        self.book.looked(began_s, self.around.now_s)
 
     # ---- finding the place
 
@@ -296,3 +297,7 @@ class Replicator:
     def report(self) -> list[PartitionReport]:
         """What the coordinator is told of every partition."""
         return [copy.report() for copy in self.copies.values()]
+
+
+def _tenure(assignment: Assignment) -> Tenure:
+    return Tenure(assignment.epoch, assignment.owner)

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from mirror_ray.coordination.state import Document, read_grant
+from mirror_ray.copying.lease import Tenure
 from mirror_ray.model.errors import StateFencedError
 from mirror_ray.model.names import TopicPartition
 
@@ -36,14 +37,10 @@ class StateTopic:
         """Next offset to be written."""
         return len(self.entries)
 
-    def grants(self, start: int, end: int) -> dict[TopicPartition, int]:
-        """The epochs that a read from ``start`` to ``end`` shows, the highest of each partition."""
-        epochs: dict[TopicPartition, int] = {}
-        for key, document in self.entries[start:end]:
-            grant = read_grant(key, document) if document is not None else None
-            if grant is not None:
-                epochs[grant[0]] = max(grant[1].epoch, epochs.get(grant[0], 0))
-        return epochs
+    def grants(self, start: int, end: int) -> list[tuple[TopicPartition, Tenure]]:
+        """What a read from ``start`` to ``end`` shows."""
+        read = [read_grant(key, document) for key, document in self.entries[start:end] if document is not None]
+        return [(grant[0], Tenure(grant[1].epoch, grant[1].owner)) for grant in read if grant is not None]
 
     def lose(self) -> None:
         """Deleted, with all that was in it."""

@@ -227,23 +227,28 @@ def test_recreated_target_topic(naive: bool) -> None:
         assert world.targets[0].end == 0
 
 
-@naive
-def test_two_coordinators(naive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The older one is fenced before it hands anything out; else two replicators would have the same epoch."""
+@pytest.mark.parametrize("kind", ["ours", "unfenced", "unfenced and nameless"])
+def test_two_coordinators(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The older one is fenced before it hands anything out, and grants name who made them.
+
+    Else two replicators would have the same epoch.
+    """
     world = World(Nature(partitions=1, replicators=2))
     world.start_coordinator()
     older, newer = world.coordinators
     older.open()
     newer.open()
-    if naive:
+    if kind != "ours":
         monkeypatch.setattr(StatePort, "write_state", _unfenced)
+    if kind == "unfenced and nameless":
+        older.ledger._owner = newer.ledger._owner
     orders = [order for order in (newer.grant(0, 1), older.grant(0, 2)) if order is not None]
-    assert older.fenced != naive
+    assert older.fenced == (kind == "ours")
     for order in orders:
         world.replicators[order.replicator].assign(order.assignment, order.state_id)
     each_once(world.looks)
     each_once(world.looks)
-    assert len(world.holders(0)) == (2 if naive else 1)
+    assert len(world.holders(0)) == (2 if kind == "unfenced and nameless" else 1)
 
 
 async def _unfenced(port: StatePort, documents: dict[str, object]) -> int:

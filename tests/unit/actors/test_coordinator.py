@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from unittest.mock import ANY
 
 import pytest
 
@@ -26,7 +27,7 @@ async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> 
     assigned = next(index for index, each in enumerate(log) if each.startswith("assign"))
     assert all(log.index(step) < assigned for step in steps)
     state = world.kafka.states[FLOW]
-    assert state["grant/orders/0"] == {"epoch": 1, "lease_ms": LEASE_MS}
+    assert state["grant/orders/0"] == {"epoch": 1, "lease_ms": LEASE_MS, "owner": ANY}
     assert state["flow"]["producer_id"] == 4242
 
 

@@ -76,6 +76,14 @@ def test_documents_survive_json() -> None:
     assert memory.paused == pauses
 
 
+def test_grants_of_older_versions_are_read() -> None:
+    """They do not say which coordinator made them; who reads them with an older version does not ask."""
+    where = TopicPartition("t", 0)
+    assert state.read_grant("grant/t/0", {"epoch": 2, "lease_ms": 1}) == (where, GrantRecord(epoch=2, lease_ms=1))
+    grant = GrantRecord(epoch=2, lease_ms=1, owner="a")
+    assert state.read_grant(state.grant_key(where), state.encode(grant)) == (where, grant)
+
+
 def test_unknown_keys_and_fields_are_ignored() -> None:
     """A newer version's state can be read."""
     memory = state.decode({"segments/t/0": {"x": 1}, state.FLOW_KEY: {**state.encode(FLOW_RECORD), "new": 1}})

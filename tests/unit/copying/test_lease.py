@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mirror_ray.copying.lease import LeaseBook
+from mirror_ray.copying.lease import LeaseBook, Tenure
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import TopicPartition
 
@@ -15,8 +16,10 @@ P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def _book(epoch: int = 1, offset: int = 10) -> LeaseBook:
+    """That holds P, and has been shown its grant."""
     book = LeaseBook(TERMS)
-    assert book.assign(P, epoch, offset)
+    assert book.assign(P, Tenure(epoch, "a"), offset, 0.0)
+    book.shown([(P, Tenure(epoch, "a"))])
     return book
 
 
@@ -41,23 +44,111 @@ def test_a_lease_counts_from_the_begin_of_the_read() -> None:
 def test_a_higher_epoch_ends_it_at_once() -> None:
     """The other partition goes on; what is handed out again with the highest epoch is held again."""
     book = _book()
-    book.assign(Q, 1, 10)
+    book.assign(Q, Tenure(1, "a"), 10, 0.0)
+    book.shown([(Q, Tenure(1, "a"))])
     book.looked(0.0, 0.0)
-    assert book.shown({P: 2, Q: 1}) == [P]
+    (given_up,) = book.shown([(P, Tenure(2, "a")), (Q, Tenure(1, "a"))])
+    assert given_up == (P, "it was handed out with epoch 2, ours is 1")
     assert not book.holds(P, 0.1)
     assert book.holds(Q, 0.1)
-    assert not book.assign(P, 1, 12)
-    assert book.assign(P, 3, 14)
+    assert not book.assign(P, Tenure(1, "a"), 12, 0.1)
+    book.shown([(P, Tenure(3, "a"))])
+    assert book.assign(P, Tenure(3, "a"), 14, 0.1)
     assert book.holds(P, 0.1)
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_two_coordinators_with_one_epoch_have_both_lost(first: str) -> None:
+    """Whose grant is read first says nothing; the next epoch, of either, is good."""
+    book = _book()
+    book.looked(0.0, 0.0)
+    (given_up,) = book.shown([(P, Tenure(2, first)), (P, Tenure(2, "b" if first == "a" else "a"))])
+    assert given_up.partition == P
+    assert not book.assign(P, Tenure(2, "a"), 12, 0.1)
+    assert not book.assign(P, Tenure(2, "b"), 12, 0.1)
+    book.shown([(P, Tenure(3, "b"))])
+    assert book.assign(P, Tenure(3, "b"), 14, 0.1)
+
+
+def test_the_same_epoch_of_another_coordinator_ends_it() -> None:
+    """One that raised the epoch from an older state than ours was raised from."""
+    book = _book()
+    book.looked(0.0, 0.0)
+    assert book.shown([(P, Tenure(1, "b"))]) == [(P, "another coordinator has handed it out, too, with epoch 1")]
+    assert not book.holds(P, 0.1)
+    assert not book.assign(P, Tenure(1, "a"), 12, 0.1)
+
+
+def test_an_assignment_that_was_read_of_is_held_at_once() -> None:
+    """The grant is in the topic before the assignment comes, and was read already."""
+    book = _book()
+    book.looked(0.0, 0.0)
+    book.shown([(Q, Tenure(1, "a"))])
+    book.assign(Q, Tenure(1, "a"), 12, 0.1)
+    assert book.holds(Q, 0.1)
+
+
+def test_an_assignment_whose_grant_was_not_read_yet_waits_for_it() -> None:
+    """A whole read that began before the assignment came may have missed it; one that began later has not."""
+    book = _book()
+    book.looked(0.0, 0.0)
+    book.assign(Q, Tenure(1, "a"), 12, 0.2)
+    assert not book.holds(Q, 0.2)
+    book.looked(0.1, 0.3)
+    assert book.ungranted(0.1) == []
+    assert not book.holds(Q, 0.3)
+    book.shown([(Q, Tenure(1, "a"))])
+    assert book.looked(0.2, 0.4)
+    assert book.ungranted(0.2) == []
+    assert book.holds(Q, 0.4)
+
+
+def test_a_grant_that_the_topic_has_lost_is_none() -> None:
+    """Whoever reads the state now does not know of it, and may hand out the same epoch."""
+    book = _book()
+    book.assign(Q, Tenure(7, "a"), 12, 0.2)
+    book.looked(0.2, 0.3)
+    assert book.ungranted(0.2) == [(Q, "the state topic does not hold its grant any more")]
+    assert book.holds(P, 0.3)
+    assert not book.holds(Q, 0.3)
+
+
+def test_a_log_that_lost_its_end_is_read_again() -> None:
+    """Nothing is held until then; afterwards what it still shows, and what it showed before counts no more."""
+    book = _book()
+    book.assign(Q, Tenure(1, "a"), 10, 0.0)
+    book.shown([(Q, Tenure(1, "a"))])
+    book.looked(0.0, 0.0)
+    book.begin_anew(0.1)
+    assert book.read_from == -1
+    assert not book.lasts(0.1)
+    assert not book.holds(P, 0.1)
+    book.shown([(P, Tenure(1, "a"))])
+    assert book.looked(0.2, 0.3)
+    assert [given_up.partition for given_up in book.ungranted(0.2)] == [Q]
+    assert book.holds(P, 0.3)
+    assert book.assign(Q, Tenure(1, "b"), 30, 0.4)
 
 
 def test_an_earlier_offset_needs_a_read_from_there() -> None:
     """What lies before the place that was read from so far may show a higher epoch."""
     book = _book(offset=10)
     book.looked(0.0, 0.0)
-    assert book.assign(Q, 1, 5)
+    assert book.assign(Q, Tenure(1, "a"), 5, 0.1)
     assert book.read_from == 5
+    book.shown([(Q, Tenure(1, "a"))])
     assert book.holds(P, 0.1)
+    assert not book.holds(Q, 0.1)
+    assert book.looked(0.1, 0.2)
+    assert book.holds(Q, 0.2)
+
+
+def test_an_earlier_offset_needs_a_read_from_there_though_the_grant_was_seen() -> None:
+    """As above: it is not the newest one for sure."""
+    book = _book(offset=10)
+    book.looked(0.0, 0.0)
+    book.shown([(Q, Tenure(1, "a"))])
+    assert book.assign(Q, Tenure(1, "a"), 5, 0.1)
     assert not book.holds(Q, 0.1)
     assert book.looked(0.1, 0.2)
     assert book.holds(Q, 0.2)
@@ -88,7 +179,7 @@ class Takeovers(RuleBasedStateMachine):
         offset = len(self.log)
         self.log.append(len(self.log) + 1)
         book = LeaseBook(TERMS)
-        book.assign(P, self.log[-1], offset)
+        book.assign(P, Tenure(self.log[-1]), offset, self.now_s)
         self.holders.append(book)
         self.epochs.append(self.log[-1])
         self.fenced_s = None
@@ -124,8 +215,9 @@ class Takeovers(RuleBasedStateMachine):
             holder = data.draw(st.sampled_from(sorted(self.reading)))
             began_s, end = self.reading.pop(holder)
             book = self.holders[holder]
-            book.shown({P: max(self.log[book.read_from or 0 : end], default=0)})
+            book.shown((P, Tenure(epoch)) for epoch in self.log[book.read_from or 0 : end])
             book.looked(began_s, self.now_s)
+            assert book.ungranted(began_s) == []
 
     @rule(data=st.data())
     def send(self, data: st.DataObject) -> None:
