@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, Self
+
+import psutil
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.assignment import Assignment
@@ -21,11 +24,12 @@ _REPORT_S = 0.05
 class EngineProcess:
     """Copies until it is killed at the end of the ``with`` block; what it reports is kept."""
 
-    def __init__(self, settings: MirrorSettings, assignments: Sequence[Assignment]) -> None:
+    def __init__(self, settings: MirrorSettings, assignments: Sequence[Assignment], *, stop_after: int = 0) -> None:
+        """``stop_after``: as by SIGSTOP, when so many Produce requests are composed, and the last one is not sent."""
         self.records = 0
         self.events: list[str] = []
         self.given_up = 0
-        self._order = pickle.dumps((settings, list(assignments)))
+        self._order = pickle.dumps((settings, list(assignments), stop_after))
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "tests.support.engine_process"]
@@ -46,6 +50,11 @@ class EngineProcess:
         """SIGSTOP."""
         self._process.send_signal(signal.SIGSTOP)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it stands still."""
+        return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
+
     def go_on(self) -> None:
         """SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
@@ -59,10 +68,29 @@ class EngineProcess:
             self.events += said["events"]
 
 
+def _stop_after_composing(requests: int) -> None:
+    from mirror_ray.copying.sender import Sender
+
+    compose, composed = Sender._compose_some, 0
+
+    def compose_and_stop(sender: Sender, version: int) -> list[Any]:
+        nonlocal composed
+        made = compose(sender, version)
+        composed += len(made)
+        if composed >= requests:
+            Sender._compose_some = compose  # type: ignore[method-assign]
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return made
+
+    Sender._compose_some = compose_and_stop  # type: ignore[method-assign,assignment]
+
+
 async def _run() -> None:
     from mirror_ray.copying.engine import CopyEngine
 
-    settings, assignments = pickle.load(sys.stdin.buffer)
+    settings, assignments, stop_after = pickle.load(sys.stdin.buffer)
+    if stop_after:
+        _stop_after_composing(stop_after)
     engine = CopyEngine(settings, "replicator-1", "node")
     await engine.start()
     engine.assign(assignments)

@@ -7,40 +7,74 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from mirror_ray.kafka.connection import Connection
+from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import TopicPartition
-from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
-from tests.support.clusters import TopicMaker
-from tests.support.engine import Engine, Replicated
+from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import Replicated
 from tests.support.engine_process import EngineProcess
-from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.kafka import assert_equal_copies, end_offsets, produce, sample_messages
+from tests.support.lease_gate import LeaseGate
 from tests.support.waiting import wait_until_async
 
 _TERMS = LeaseTerms()
+#: Some of the looks of ``fragile`` for producers to forget.
+_FORGOTTEN_S = 1.0
 
 
-async def test_frozen_writer_gives_up_by_itself(flow: Replicated, make_topic: TopicMaker) -> None:
-    """Stopped for longer than its lease in full flight, it wakes up behind its successor and writes nothing more."""
-    topic = make_topic(flow.source, PARTITIONS, KEEP)
-    fill(flow.source, topic, 40_000, 365)
-    remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
-    with EngineProcess(flow.settings(fetch=SMALL_FETCHES), await flow.assignments([topic])) as frozen:
-        await _until(lambda: frozen.records > 3_000, "the first engine copies")
-        frozen.stop()
-        successors = await flow.assignments([topic])
-        await asyncio.sleep(_TERMS.takeover_s)
-        engine = await flow.engine(fetch=SMALL_FETCHES)
-        engine.assign(successors)
-        await more_copied(engine, 3_000)
-        frozen.go_on()
-        await _until(lambda: frozen.given_up == PARTITIONS, "the first engine gives up")
-        assert "it was handed out with epoch" in frozen.events[0]
-        fill(flow.source, topic, 2_000, first=40_000)
-        await engine.caught_up(60)
-        await engine.stop()
-        assert engine.events == []
-    assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
+async def test_frozen_writer_gives_up_by_itself(
+    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
+) -> None:
+    """Stopped between composing a request and sending it, it wakes up behind its successor and writes nothing more.
+
+    The brokers have forgotten the producer by then, and would take whatever it sends.
+    """
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
+    fill(clusters.a, topic, 40_000, 365)
+    async with Replicated(clusters.a, fragile) as flow:
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
+        settings, assignments = flow.settings(fetch=SMALL_FETCHES), await flow.assignments([topic])
+        with EngineProcess(settings, assignments, stop_after=20) as frozen:
+            await _until(lambda: frozen.stopped, "the first engine stands still")
+            assert sum(end_offsets(fragile.confluent_config(), remote).values()) > 0
+            successors = await flow.assignments([topic])
+            await asyncio.sleep(_TERMS.takeover_s)
+            engine = await flow.engine(fetch=SMALL_FETCHES)
+            engine.assign(successors)
+            await engine.caught_up(60)
+            await asyncio.sleep(_FORGOTTEN_S)
+            frozen.go_on()
+            await _until(lambda: frozen.given_up == PARTITIONS, "the first engine gives up")
+            assert "it was handed out with epoch" in frozen.events[0]
+            fill(clusters.a, topic, 2_000, first=40_000)
+            await engine.caught_up(60)
+            await engine.stop()
+            assert engine.events == []
+        assert_equal_copies(clusters.a.confluent_config(), fragile.confluent_config(), topic, remote)
+
+
+async def test_nothing_is_sent_by_a_grant_that_was_not_read(flow: Replicated, make_topic: TopicMaker) -> None:
+    """An order that comes late is not carried out on trust, though a lease lasts: somebody else has the partition."""
+    topics = [make_topic(flow.source), make_topic(flow.source)]
+    remotes = [flow.remote(topic) for topic in topics]
+    for topic in topics:
+        produce(flow.source.confluent_config(), topic, sample_messages(100))
+    engine = await flow.engine()
+    engine.assign(await flow.assignments(topics[:1]))
+    await engine.reached({TopicPartition(topics[0], 0): 100})
+    gate = LeaseGate(engine)
+    gate.shut()
+    (late,) = await flow.assignments(topics[1:])
+    await flow.assignments(topics[1:])
+    engine.assign([late])
+    there = TopicPartition(topics[1], 0)
+    await engine.until(lambda: there in engine.reports and engine.reports[there].state == "copying", 1, "it could copy")
+    await asyncio.sleep(_TERMS.sending_s / 4)
+    assert end_offsets(flow.target.confluent_config(), remotes[1]) == {0: 0}
+    gate.open()
+    await engine.until(lambda: engine.given_up == [(late.partition, late.epoch)], 10, "given up")
+    assert end_offsets(flow.target.confluent_config(), remotes[1]) == {0: 0}
 
 
 async def test_frozen_writer_without_successor_goes_on(flow: Replicated, make_topic: TopicMaker) -> None:
@@ -67,7 +101,7 @@ async def test_without_the_state_topic_nothing_is_sent(flow: Replicated, make_to
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
     await engine.caught_up()
-    gate = _Gate(engine)
+    gate = LeaseGate(engine)
     gate.shut()
     lapsed = time.monotonic() + _TERMS.sending_s
     await asyncio.sleep(max(0.0, lapsed - time.monotonic()) + 0.5)
@@ -101,34 +135,9 @@ async def test_a_higher_epoch_is_seen_at_once(flow: Replicated, make_topic: Topi
     produce(config, topics[1], sample_messages(100))
     await engine.reached({TopicPartition(topics[1], 0): 100})
     # One that knows nothing of the state topic reads it from its start.
-    engine.assign([replace(old[0], epoch=old[1].epoch + 2, state_offset=-1)])
+    engine.assign([replace(each, state_offset=-1) for each in await flow.assignments(topics[:1])])
     produce(config, topics[0], sample_messages(100))
     await engine.reached({TopicPartition(topics[0], 0): 100})
-
-
-class _Gate:
-    """Lets no connection for leases through while it is shut."""
-
-    def __init__(self, engine: Engine) -> None:
-        (copier,) = engine.core._flows.values()
-        self._cluster = copier._target
-        self._connect = self._cluster.connect
-        self._shut = False
-        vars(self._cluster)["connect"] = self._pass
-
-    async def _pass(self, broker_id: int, purpose: str, **options: int) -> Connection:
-        if self._shut and purpose == "lease":
-            raise ConnectionError("shut by the test")
-        return await self._connect(broker_id, purpose, **options)
-
-    def shut(self) -> None:
-        self._shut = True
-        for (_, purpose), opening in self._cluster._connections.items():
-            if purpose == "lease":
-                opening.result().abort("shut by the test")
-
-    def open(self) -> None:
-        self._shut = False
 
 
 async def _until(condition: Callable[[], bool], what: str) -> None:
