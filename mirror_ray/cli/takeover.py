@@ -32,6 +32,13 @@ _FlowsArgument = Annotated[
     typer.Argument(metavar="[FLOW...]", help="For example 'A->B'; all enabled ones without it.", show_default=False),
 ]
 _DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; nothing is written.")]
+_ForceOption = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Go on behind MM2's note also where nothing shows that the topic is the one that MM2 copied.",
+    ),
+]
 _QuietOption = Annotated[
     float, typer.Option("--quiet-for", metavar="SECONDS", min=0, help="How long nothing must be written by MM2.")
 ]
@@ -66,6 +73,7 @@ _TAKEN: Columns = (
     ("TARGET END", lambda row: count(row["target_end"])),
     ("COPIED SINCE", lambda row: count(row["found"])),
     ("MAY BE DOUBLED", lambda row: count(row["doubtful"])),
+    ("MAY BE LOST", lambda row: count(row["lost"])),
     ("REMARK", lambda row: "; ".join(row["remarks"])),
 )
 _HANDED: Columns = (
@@ -83,6 +91,7 @@ def takeover(
     flows: _FlowsArgument = None,
     *,
     dry_run: _DryOption = False,
+    force: _ForceOption = False,
     offsets_topic: _TopicOption = None,
     connector: _ConnectorOption = None,
     connect_group: _GroupOption = None,
@@ -98,7 +107,7 @@ def takeover(
     from mirror_ray.takeover.taking import take_over
 
     mm2 = offsets_topic, connector, connect_group
-    act = partial(take_over, quiet_s=quiet_s, dry=dry_run)
+    act = partial(take_over, quiet_s=quiet_s, dry=dry_run, force=force)
     kept = _nothing if dry_run else partial(audited, name=name, act="takeover")
     done = _of_each(act, _stopped(config, flows, name, address), mm2, kept)
     emit([_plain_taken(each) for each in done], output, lambda: _print_taken(done))
@@ -198,6 +207,7 @@ def _plain_taken(taken: Taken) -> dict[str, Any]:
                 "target_end": row.target_end,
                 "found": row.found,
                 "doubtful": row.doubtful,
+                "lost": row.lost,
                 "remarks": list(row.remarks),
             }
             for row in taken.rows
@@ -229,8 +239,11 @@ def _print_taken(done: list[Taken]) -> None:
     for taken in done:
         plain = _plain_taken(taken)
         _print(plain, plain["partitions"], _TAKEN)
-        found, doubtful = (sum(row[key] for row in plain["partitions"]) for key in ("found", "doubtful"))
+        begun = [row for row in plain["partitions"] if row["outcome"] == "taken"]
+        found, doubtful, lost = (sum(row[key] for row in begun) for key in ("found", "doubtful", "lost"))
         say(f"{found} records that MM2 copied after its last note were found; at most {doubtful} may be doubled")
+        if lost:
+            say(f"--force: at most {lost} records before MM2's notes may be lost", "yellow")
         if taken.others:
             say(f"not selected by {taken.flow}, though MM2 copied them: {', '.join(taken.others)}", "yellow")
         if not taken.dry:

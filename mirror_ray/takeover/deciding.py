@@ -44,12 +44,14 @@ class Row:
     found: int = 0
     #: At most so many records of the source may be doubled, of those that are there now.
     doubtful: int = 0
+    #: At most so many may never be copied if copying goes on behind MM2's note.
+    lost: int = 0
     remarks: tuple[str, ...] = field(default=())
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is doubled, for sure."""
-        return not self.doubtful
+        """Whether nothing is doubled and nothing lost, for sure."""
+        return not self.doubtful and not self.lost
 
 
 def needs_contents(facts: Facts) -> bool:
@@ -69,8 +71,15 @@ def refusal(facts: Facts) -> str | None:
     )
 
 
-def decide(facts: Facts, remote: str) -> Row:
-    """What becomes of a partition that the flow's state does not account for."""
+def decide(facts: Facts, remote: str, *, known: bool = False, force: bool = False) -> Row:
+    """What becomes of a partition that the flow's state does not account for.
+
+    ``known``: another partition shows that MM2 copied this very topic. ``force``: it goes on behind MM2's note also
+    where nothing shows that.
+
+    Guarantees: without ``force`` no record of the source is passed over, unless some record of the topic was found to
+    be on the target.
+    """
     row = Row(
         source=facts.source,
         remote=remote,
@@ -88,8 +97,13 @@ def decide(facts: Facts, remote: str) -> Row:
     if facts.noted is None:
         return _without_note(row, facts)
     following = facts.noted + 1
+    lost = 0 if known else _unaccounted(facts, facts.noted)
+    if lost and not force:
+        return replace(row, outcome="refused", lost=lost, remarks=(_why_unaccounted(facts, remote, lost),))
     behind = max(0, facts.source_end - max(following, facts.source_start))
     remarks = []
+    if lost:
+        remarks.append(f"nothing shows that MirrorMaker 2 copied this topic: up to {lost} records may be lost")
     if facts.source_start > following:
         remarks.append(
             f"source offsets {following} to {facts.source_start - 1} were deleted on the source: unless they are on "
@@ -98,7 +112,8 @@ def decide(facts: Facts, remote: str) -> Row:
     found = facts.match
     if found is None:
         unknown = "the remote partition holds no record to compare with" if behind else None
-        return replace(row, outcome="taken", begin=following, doubtful=behind, remarks=_told(remarks, unknown, behind))
+        told = _told(remarks, unknown, behind)
+        return replace(row, outcome="taken", begin=following, doubtful=behind, lost=lost, remarks=told)
     doubtful = min(found.doubtful, behind)
     return replace(
         row,
@@ -106,7 +121,28 @@ def decide(facts: Facts, remote: str) -> Row:
         begin=_behind(facts, found),
         found=found.copied,
         doubtful=doubtful,
+        lost=lost,
         remarks=_told(remarks, found.reason, doubtful),
+    )
+
+
+def shows_the_topic(facts: Facts) -> bool:
+    """Whether a record that MM2 copied from this partition was found on the target, so that the topic is the same."""
+    return facts.match is not None and facts.match.alike
+
+
+def _unaccounted(facts: Facts, noted: int) -> int:
+    """Records of the source up to MM2's note, if nothing shows that it is this topic that they were copied from."""
+    return 0 if shows_the_topic(facts) else max(0, noted + 1 - facts.source_start)
+
+
+def _why_unaccounted(facts: Facts, remote: str, lost: int) -> str:
+    seen = facts.match.reason if facts.match is not None else "the remote partition holds no record to compare with"
+    topic = facts.source.topic
+    return (
+        f"{seen}: if {topic} was created anew since MirrorMaker 2 noted offset {facts.noted}, up to {lost} records may "
+        f"be lost by going on behind that. Delete the remote topic to copy it anew, or exclude the topic; where you know "
+        f"that it is the same topic ({remote} is changed by transforms, say), --force goes on behind the note"
     )
 
 

@@ -29,6 +29,11 @@ class Match:
         """Whether nothing is lost and nothing doubled if copying goes on behind ``copied``."""
         return self.reason is None
 
+    @property
+    def alike(self) -> bool:
+        """Whether any record of the target is for sure one of the source's around the note."""
+        return self.reason != NOTHING_ALIKE
+
 
 NOTHING_ALIKE = "none of the records at the target's end is for sure one of the source's around MM2's note"
 NOT_ALL_ALIKE = (

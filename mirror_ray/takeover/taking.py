@@ -22,7 +22,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.records.internal import OffsetSync
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.takeover import pairs
-from mirror_ray.takeover.deciding import Facts, Row, all_or_nothing, decide, needs_contents
+from mirror_ray.takeover.deciding import Facts, Row, all_or_nothing, decide, needs_contents, shows_the_topic
 from mirror_ray.takeover.ground import Ground
 from mirror_ray.takeover.reading import Compared, Contents, settled_bounds, source_bounds
 from mirror_ray.takeover.traces import Mm2, read_notes, read_pairs
@@ -48,12 +48,18 @@ class Taken:
 
 
 async def take_over(
-    settings: MirrorSettings, name: FlowName, mm2: Mm2, *, quiet_s: float = 3.0, dry: bool = False
+    settings: MirrorSettings,
+    name: FlowName,
+    mm2: Mm2,
+    *,
+    quiet_s: float = 3.0,
+    dry: bool = False,
+    force: bool = False,
 ) -> Taken:
     """Take over what MM2 has copied of a flow; what the flow's state accounts for already is left as it is.
 
     Each topic is taken over as a whole or not at all. ``quiet_s``: for so long nothing may happen on the target.
-    ``dry``: nothing is written.
+    ``dry``: nothing is written. ``force``: see ``decide``.
 
     Raises:
         NotReadyError: MM2 or mirror-ray still runs, or a transaction is open.
@@ -65,7 +71,7 @@ async def take_over(
         before = await ground.first_look(mm2)
         began_s = time.monotonic()
         job = _Takeover(ground, mm2, _shared_topics(ground))
-        rows = await job.decide()
+        rows = await job.decide(force=force)
         await asyncio.sleep(max(0.0, began_s + quiet_s - time.monotonic()))
         await ground.second_look(mm2, before)
         others = sorted({each.topic for each in job.notes} - ground.selected.keys())
@@ -99,8 +105,8 @@ class _Takeover:
         self.notes: Mapping[TopicPartition, int | None] = {}
         self._pairs: Mapping[TopicPartition, list[OffsetSync]] = {}
 
-    async def decide(self) -> list[Row]:
-        """What becomes of each partition of the selected topics."""
+    async def decide(self, *, force: bool = False) -> list[Row]:
+        """What becomes of each partition of the selected topics. ``force``: see the pure function of this name."""
         ground = self._ground
         self.notes, self._pairs = await asyncio.gather(
             read_notes(ground.target, self._mm2, ground.flow.name),
@@ -111,7 +117,8 @@ class _Takeover:
         facts = await self._facts([each for each in self._partitions() if each not in known])
         looked = await self._compared(facts)
         rows = [Row(source=each, remote=ground.selected[each.topic], outcome="kept") for each in kept]
-        rows += [self._decided(each) for each in looked]
+        shown = {facts.source.topic for facts in looked if shows_the_topic(facts)}
+        rows += [self._decided(facts, known=facts.source.topic in shown, force=force) for facts in looked]
         return sorted(all_or_nothing(rows), key=lambda row: row.source)
 
     @property
@@ -119,12 +126,12 @@ class _Takeover:
         """Whether the flow was handed back, so that its old anchors are void."""
         return self._ground.memory.handed_back_ms is not None
 
-    def _decided(self, facts: Facts) -> Row:
+    def _decided(self, facts: Facts, *, known: bool, force: bool) -> Row:
         remote = self._ground.selected[facts.source.topic]
         reason = self._shared.get(facts.source.topic)
         if reason is not None and facts.target is not None and facts.target[1] > 0:
             return Row(source=facts.source, remote=remote, outcome="refused", noted=facts.noted, remarks=(reason,))
-        return decide(facts, remote)
+        return decide(facts, remote, known=known, force=force)
 
     def _partitions(self) -> list[TopicPartition]:
         sides = {topic: self._ground.side(self._ground.source, topic) for topic in self._ground.selected}

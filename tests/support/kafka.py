@@ -82,6 +82,13 @@ def create_topic(
     return topic
 
 
+def delete_topic(config: ConfluentConfig, topic: str) -> None:
+    """Delete ``topic`` and wait until the brokers don't list it any more."""
+    admin = AdminClient(dict(config))
+    admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
+    wait_until(lambda: not exists(config, topic), _TIMEOUT_S, f"{topic} is gone")
+
+
 def alter_topic(config: ConfluentConfig, topic: str, configs: Mapping[str, str | None]) -> None:
     """Change some of a topic's configs; None takes one away."""
     _alter(config, ResourceType.TOPIC, topic, configs)

@@ -22,7 +22,15 @@ from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Engine, Replicated
-from tests.support.kafka import Message, assert_equal_copies, create_topic, produce, read_all, sample_messages
+from tests.support.kafka import (
+    Message,
+    assert_equal_copies,
+    create_topic,
+    delete_topic,
+    produce,
+    read_all,
+    sample_messages,
+)
 
 
 async def test_record_over_the_limit(flow: Replicated, make_topic: TopicMaker) -> None:
@@ -55,9 +63,9 @@ async def test_topics_that_are_deleted(flow: Replicated, make_topic: TopicMaker)
     engine = await flow.engine()
     engine.assign(await flow.assignments(topics))
     await engine.caught_up()
-    _delete(flow.source, gone)
-    _delete(flow.target, f"A.{remote_gone}")
-    _delete(flow.target, f"A.{recreated}")
+    delete_topic(flow.source.confluent_config(), gone)
+    delete_topic(flow.target.confluent_config(), f"A.{remote_gone}")
+    delete_topic(flow.target.confluent_config(), f"A.{recreated}")
     flow.remote(recreated)
     for topic in (remote_gone, recreated):
         produce(config, topic, sample_messages(20))
@@ -176,14 +184,6 @@ def _topics(flow: Replicated, source: DevCluster) -> tuple[str, str]:
         create_topic(source.confluent_config(), name)
         flow.remote(name)
     return names[0], names[1]
-
-
-def _delete(cluster: DevCluster, topic: str) -> None:
-    admin = AdminClient(cluster.confluent_config())
-    admin.delete_topics([topic])[topic].result(20)
-    deadline = time.monotonic() + 10
-    while topic in admin.list_topics(timeout=10).topics:
-        assert time.monotonic() < deadline
 
 
 def _allow(cluster: DevCluster, topic: str, right: AclOperation) -> None:

@@ -33,6 +33,7 @@ from tests.support.kafka import (
     Message,
     assert_equal_copies,
     create_topic,
+    delete_topic,
     end_offsets,
     produce,
     produce_transactions,
@@ -92,9 +93,9 @@ class Scene:
             ],
         )
 
-    async def take_over(self, *, dry: bool = False) -> Taken:
+    async def take_over(self, *, dry: bool = False, force: bool = False) -> Taken:
         """The command."""
-        return await take_over(self.settings, self.flow, self.which, quiet_s=0.2, dry=dry)
+        return await take_over(self.settings, self.flow, self.which, quiet_s=0.2, dry=dry, force=force)
 
     async def rows(self) -> Mapping[TopicPartition, Row]:
         """What the command would do."""
@@ -126,7 +127,8 @@ async def test_each_topic_by_itself(scene: Scene) -> None:
     mm2.note(alike, {0: 49})
     produce(scene.target, create_topic(scene.target, mm2.remote(strange)), [Message(b"who knows")])
     mm2.note("elsewhere", {0: 5})
-    taken = await scene.take_over()
+    assert (await scene.rows())[TopicPartition(alike, 0)].outcome == "refused"
+    taken = await scene.take_over(force=True)
     rows = {row.source: row for row in taken.rows}
     assert not taken.ok
     assert taken.others == ("elsewhere",)
@@ -134,7 +136,8 @@ async def test_each_topic_by_itself(scene: Scene) -> None:
     assert [(row.begin, row.found, row.doubtful) for row in both] == [(80, 30, 0), (60, 0, 0)]
     assert (rows[TopicPartition(fresh, 0)].outcome, rows[TopicPartition(fresh, 0)].begin) == ("taken", 30)
     assert (rows[TopicPartition(alike, 0)].begin, rows[TopicPartition(alike, 0)].doubtful) == (50, 50)
-    assert NOTHING_ALIKE in rows[TopicPartition(alike, 0)].remarks[0]
+    assert rows[TopicPartition(alike, 0)].lost == 50
+    assert NOTHING_ALIKE in rows[TopicPartition(alike, 0)].remarks[1]
     assert rows[TopicPartition(anew, 0)].outcome == rows[TopicPartition(strange, 0)].outcome == "refused"
     async with LocalSystem(scene.settings) as system:
         for topic, position in ((behind, 100), (fresh, 100), (alike, 100)):
@@ -144,6 +147,26 @@ async def test_each_topic_by_itself(scene: Scene) -> None:
     for topic in (behind, fresh):
         assert_equal_copies(scene.source, scene.target, topic, mm2.remote(topic))
     assert len(read_all(scene.target, mm2.remote(alike))[0]) == 130
+
+
+async def test_a_topic_created_anew_that_outgrew_the_note(scene: Scene) -> None:
+    """MM2's note is of the topic before it: nothing is taken over, and with the remote topic gone all is copied."""
+    topic = scene.topic("anew", 60)
+    scene.mm2.copy(topic, {0: 60})
+    scene.mm2.note(topic, {0: 59})
+    delete_topic(scene.source, topic)
+    create_topic(scene.source, topic, 1)
+    scene.write(topic, range(1000, 1100))
+    taken = await scene.take_over()
+    (row,) = taken.rows
+    assert (taken.ok, row.outcome, row.lost) == (False, "refused", 60)
+    assert "up to 60 records may be lost" in row.remarks[0]
+    delete_topic(scene.target, scene.mm2.remote(topic))
+    (row,) = (await scene.take_over()).rows
+    assert row.outcome == "left"
+    async with LocalSystem(scene.settings) as system:
+        await system.caught_up(topic, 100, str(scene.flow))
+    assert_equal_copies(scene.source, scene.target, topic, scene.mm2.remote(topic))
 
 
 async def test_all_alike_but_for_a_pair(scene: Scene) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Never
 
@@ -50,10 +51,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2]:
     )
     refused = Row(source=TopicPartition("other", 0), remote="A.other", outcome="refused", remarks=("why",))
 
-    async def take_over(_: MirrorSettings, name: FlowName, mm2: Mm2, *, quiet_s: float, dry: bool) -> Taken:
+    async def take_over(
+        _: MirrorSettings, name: FlowName, mm2: Mm2, *, quiet_s: float, dry: bool, force: bool
+    ) -> Taken:
         assert quiet_s == 3.0
         given.append(mm2)
-        return Taken(flow=name, rows=(taken, refused)[: 1 if dry else 2], others=("elsewhere",), dry=dry)
+        rows = (replace(taken, lost=70), refused) if force else (taken, refused)
+        return Taken(flow=name, rows=rows[: 1 if dry else 2], others=("elsewhere",), dry=dry)
 
     async def hand_back(_: MirrorSettings, name: FlowName, mm2: Mm2, *, quiet_s: float, dry: bool) -> HandedBack:
         assert quiet_s == 3.0
@@ -76,9 +80,17 @@ def test_a_refused_topic_is_exit_1(asked: list[Mm2], config: Path, run: Run) -> 
     assert result.exit_code == 1
     heading, row = (line.split() for line in result.stdout.splitlines()[2:4])
     assert heading[:3] == ["TOPIC", "PARTITION", "OUTCOME"]
-    assert row == ["orders", "0", "taken", "99", "130", "1,130", "30", "0"]
+    assert row == ["orders", "0", "taken", "99", "130", "1,130", "30", "0", "0"]
     assert "refused, and left as they are: other" in result.stderr
     assert "not selected by A->B, though MM2 copied them: elsewhere" in result.stderr
+    assert asked == [DEDICATED]
+
+
+def test_force_says_what_may_be_lost(asked: list[Mm2], config: Path, run: Run) -> None:
+    """In the table, and below it."""
+    result = run("takeover", config, "--dry-run", "--force")
+    assert result.stdout.splitlines()[3].split()[-1] == "70"
+    assert "--force: at most 70 records before MM2's notes may be lost" in result.stderr
     assert asked == [DEDICATED]
 
 
@@ -99,6 +111,7 @@ def test_a_dry_run_as_json(asked: list[Mm2], config: Path, run: Run) -> None:
         "target_end": 1130,
         "found": 30,
         "doubtful": 0,
+        "lost": 0,
         "remarks": [],
     }
     assert asked == [which_mm2(FlowName("A", "B"), "connect-offsets", "mirror", None)]

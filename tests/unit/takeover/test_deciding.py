@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover.deciding import Facts, Row, all_or_nothing, decide, needs_contents
-from mirror_ray.takeover.matching import NOT_ALL_ALIKE, Match
+from mirror_ray.takeover.matching import NOT_ALL_ALIKE, NOTHING_ALIKE, Match
 from mirror_ray.takeover.signs import Traces, why_running
 
 FACTS = Facts(source=TopicPartition("t", 0), noted=99, source_start=0, source_end=200, target=(0, 130))
@@ -29,11 +29,40 @@ def test_behind_the_note() -> None:
 
 
 def test_nothing_to_compare_with() -> None:
-    """Retention emptied the remote partition; or the source has nothing behind the note."""
-    emptied = replace(FACTS, target=(130, 130))
+    """Retention emptied the remote partition: MM2's note counts where the source has nothing before it, either."""
+    emptied = replace(FACTS, target=(130, 130), source_start=100)
     assert not needs_contents(emptied)
     assert (decide(emptied, "A.t").begin, decide(emptied, "A.t").doubtful) == (100, 100)
     assert decide(replace(emptied, source_end=100), "A.t").exact
+    assert decide(replace(emptied, source_start=0), "A.t").outcome == "refused"
+
+
+STRANGE = replace(FACTS, match=Match(copied=0, doubtful=100, reason=NOTHING_ALIKE))
+
+
+def test_a_topic_created_anew_that_outgrew_the_note() -> None:
+    """Nothing on the target is the source's: what is before the note may never have been copied."""
+    row = decide(STRANGE, "A.t")
+    assert (row.outcome, row.begin, row.lost) == ("refused", None, 100)
+    for part in ("100 records", "may be lost", "Delete the remote topic", "exclude the topic", "--force"):
+        assert part in row.remarks[0]
+    # What the source has deleted is not lost by going on behind it.
+    assert decide(replace(STRANGE, source_start=40), "A.t").lost == 60
+    row = decide(replace(STRANGE, source_start=150), "A.t")
+    assert (row.outcome, row.begin, row.lost) == ("taken", 100, 0)
+
+
+def test_forced_to_go_on_behind_the_note() -> None:
+    """The operator knows that it is the same topic; what that may cost is said."""
+    row = decide(STRANGE, "A.t", force=True)
+    assert (row.outcome, row.begin, row.lost, row.doubtful, row.exact) == ("taken", 100, 100, 100, False)
+    assert any("up to 100 records may be lost" in remark for remark in row.remarks)
+
+
+def test_another_partition_tells_that_it_is_the_same_topic() -> None:
+    """A topic is created anew as a whole."""
+    row = decide(STRANGE, "A.t", known=True)
+    assert (row.outcome, row.begin, row.lost, row.doubtful) == ("taken", 100, 0, 100)
 
 
 def test_empty_and_missing_remote_partitions() -> None:
