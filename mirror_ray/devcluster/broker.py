@@ -8,13 +8,12 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from mirror_ray.devcluster.guard import guarded
 from mirror_ray.devcluster.jars import kafka_program
 from mirror_ray.model.errors import MirrorError
 
-# BrokerServer says so once the controller has unfenced it and its listeners are open: from then on it serves.
-_STARTED = b"Transition from STARTING to STARTED"
 _POLL_S = 0.02
 
 #: ``jvm_options`` for a broker that starts in half the time and serves more slowly: for tests, not for measuring.
@@ -26,6 +25,9 @@ class Broker:
 
     Ports and data stay the same from one start to the next. The process ends with ours, however ours ends.
     """
+
+    #: BrokerServer says so once the controller has unfenced it and its listeners are open: from then on it serves.
+    started_line: ClassVar[bytes] = b"Transition from STARTING to STARTED"
 
     def __init__(
         self,
@@ -64,6 +66,10 @@ class Broker:
         """Whether the process lives (a suspended one does)."""
         return self.pid is not None
 
+    def program(self, main_class: str, *jvm_options: str) -> list[str]:
+        """The command that runs one of Kafka's classes of this broker's version."""
+        return kafka_program(main_class, *jvm_options)
+
     def format(self, cluster_id: str, scram_credentials: Sequence[str]) -> None:
         """Prepare the data directory, once; later calls do nothing.
 
@@ -72,7 +78,7 @@ class Broker:
         """
         if (self.directory / "data" / "meta.properties").exists():
             return
-        command = kafka_program("kafka.tools.StorageTool", *QUICK_START)
+        command = self.program("kafka.tools.StorageTool", *QUICK_START)
         command += ["format", "--cluster-id", cluster_id, "--config", str(self._properties_path)]
         for credential in scram_credentials:
             command += ["--add-scram", credential]
@@ -93,7 +99,7 @@ class Broker:
         """Start the process and return at once; `wait_started` waits for it. Does nothing when it runs."""
         if self.running:
             return
-        program = kafka_program("kafka.Kafka", *self._jvm_options, "-Djava.awt.headless=true")
+        program = self.program("kafka.Kafka", *self._jvm_options, "-Djava.awt.headless=true")
         command = guarded([*program, str(self._properties_path)])
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
@@ -110,8 +116,8 @@ class Broker:
             seen = b""
             while True:
                 ended = not self.running
-                seen = seen[-len(_STARTED) :] + log.read()
-                if _STARTED in seen:
+                seen = seen[-len(self.started_line) :] + log.read()
+                if self.started_line in seen:
                     return
                 if ended or time.monotonic() > deadline:
                     what = "ended while it started" if ended else f"does not serve after {timeout_s:g} s"

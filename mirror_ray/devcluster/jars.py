@@ -33,10 +33,11 @@ def cache_dir() -> Path:
     return Path(base).expanduser().absolute() / "mirror-ray"
 
 
-def ensure_jars(bundle: str = KAFKA) -> Path:
+def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
     """Directory with the jars of ``poms/{bundle}.xml``; fetched by Maven the first time, at once afterwards.
 
     The directory appears whole or not at all, and two processes that ask at the same time fetch once.
+    ``pom``: what to fetch, where this package has no pom of that name.
 
     Raises:
         MirrorError: Maven is missing, or failed; the text says what to do.
@@ -46,7 +47,7 @@ def ensure_jars(bundle: str = KAFKA) -> Path:
         return target
     with _lock(target.with_name(f".{bundle}.lock")):
         if not target.is_dir():
-            _fetch(bundle, target)
+            _fetch(bundle, target, pom)
     return target
 
 
@@ -73,8 +74,10 @@ def java_command() -> str:
     return java
 
 
-def kafka_program(main_class: str, *jvm_options: str) -> list[str]:
+def kafka_program(main_class: str, *jvm_options: str, jars: Path | None = None) -> list[str]:
     """The command that runs one of Kafka's own classes, with our log4j2 configuration; its arguments go behind.
+
+    ``jars``: another version's than ``ensure_jars`` gives.
 
     Raises:
         MirrorError: As `java_command` and `ensure_jars` do.
@@ -85,12 +88,12 @@ def kafka_program(main_class: str, *jvm_options: str) -> list[str]:
         *jvm_options,
         f"-Dlog4j2.configurationFile={log4j}",
         "-cp",
-        f"{ensure_jars()}/*",
+        f"{jars or ensure_jars()}/*",
         main_class,
     ]
 
 
-def _fetch(bundle: str, target: Path) -> None:
+def _fetch(bundle: str, target: Path, content: bytes | None) -> None:
     mvn = shutil.which("mvn")
     if mvn is None:
         raise MirrorError(f"no mvn in PATH, and the jars of {bundle} are not in {target}: {_remedy('maven', 'maven')}")
@@ -99,7 +102,9 @@ def _fetch(bundle: str, target: Path) -> None:
         jars = Path(scratch) / "jars"
         # Maven writes beside the pom; the package's own directory may be read-only.
         pom = Path(scratch) / "pom.xml"
-        pom.write_bytes(resources.files("mirror_ray.devcluster").joinpath("poms", f"{bundle}.xml").read_bytes())
+        pom.write_bytes(
+            content or resources.files("mirror_ray.devcluster").joinpath("poms", f"{bundle}.xml").read_bytes()
+        )
         command = [mvn, "-q", "-B", "-f", str(pom), _COPY_DEPENDENCIES, f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not any(jars.glob("*.jar")):

@@ -141,8 +141,8 @@ def _why_unaccounted(facts: Facts, remote: str, lost: int) -> str:
     topic = facts.source.topic
     return (
         f"{seen}: if {topic} was created anew since MirrorMaker 2 noted offset {facts.noted}, up to {lost} records may "
-        f"be lost by going on behind that. Delete the remote topic to copy it anew, or exclude the topic; where you know "
-        f"that it is the same topic ({remote} is changed by transforms, say), --force goes on behind the note"
+        f"be lost by going on behind that. Delete the remote topic to copy it anew, or exclude the topic; where you "
+        f"know that it is the same topic ({remote} is changed by transforms, say), --force goes on behind the note"
     )
 
 

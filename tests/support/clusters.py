@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.devcluster import Broker, DevCluster
+
+
+class Reachable(Protocol):
+    """A cluster, of whatever version, as clients see it."""
+
+    @property
+    def bootstrap(self) -> str:
+        """``bootstrap.servers``."""
+        ...
+
+    def confluent_config(self) -> Mapping[str, str | int | float | bool]:
+        """What a confluent-kafka client of it needs."""
+        ...
+
+
+class WithFiles(Reachable, Protocol):
+    """One whose brokers' files can be read."""
+
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """By node id."""
+        ...
 
 
 class Clusters(NamedTuple):

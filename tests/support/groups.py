@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, TopicPartition
 
-from mirror_ray.devcluster import DevCluster
+from tests.support.clusters import Reachable
 
 #: KafkaError.retriable() is false for them: librdkafka says so of a transaction's errors alone.
 _NOT_YET = frozenset(
@@ -16,7 +16,7 @@ _NOT_YET = frozenset(
 )
 
 
-def commit(cluster: DevCluster, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+def commit(cluster: Reachable, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Commit as kafka-consumer-groups --reset-offsets does."""
     consumer = Consumer({**cluster.confluent_config(), "group.id": group})
     try:
@@ -25,7 +25,7 @@ def commit(cluster: DevCluster, group: str, offsets: Mapping[tuple[str, int], in
         consumer.close()
 
 
-def committed(cluster: DevCluster, group: str, topic: str, partitions: int) -> dict[int, int]:
+def committed(cluster: Reachable, group: str, topic: str, partitions: int) -> dict[int, int]:
     """By partition; -1001 for none."""
     consumer = Consumer({**cluster.confluent_config(), "group.id": group})
     try:
@@ -35,7 +35,7 @@ def committed(cluster: DevCluster, group: str, topic: str, partitions: int) -> d
         consumer.close()
 
 
-def process(cluster: DevCluster, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
+def process(cluster: Reachable, group: str, topic: str, most: int = 10_000, partitions: int = 2) -> list[bytes]:
     """As a member-less consumer: read on from what is committed, to the end or ``most`` records, and commit."""
     config = {**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False}
     consumer = Consumer({**config, "auto.offset.reset": "error", "enable.partition.eof": True})

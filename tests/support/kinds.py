@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from mirror_ray.devcluster import DevCluster
+from tests.support.clusters import WithFiles
 from tests.support.engine import logged_batches
 from tests.support.kafka import (
     CODECS,
@@ -91,7 +92,7 @@ def fill_every_kind(cluster: DevCluster, mark: str, first: int = 0) -> None:
     produce(config, f"{mark}-append-time", old, codec="lz4", batch_num_messages=30)
 
 
-def compact(cluster: DevCluster, mark: str) -> None:
+def compact(cluster: WithFiles, mark: str) -> None:
     """Fill ``compacted``, let the broker's cleaner make holes inside its batches, and then rest for good."""
     config, topic = cluster.confluent_config(), f"{mark}-compacted"
     alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})

@@ -14,11 +14,12 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatS
 from mirror_ray.config.transforms import with_routes
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
+from tests.support.clusters import Reachable
 from tests.support.waiting import wait_until
 
 
 def settings_of(
-    clusters: Mapping[str, DevCluster],
+    clusters: Mapping[str, Reachable],
     *flows: str,
     topics: str | TopicSettings,
     replicators: int = 1,
