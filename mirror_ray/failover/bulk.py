@@ -16,6 +16,8 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.bulk import FindPlaces, TranslatedOffset, translate_all
 from mirror_ray.offsets.group_book import ACTIVE
 from mirror_ray.offsets.history_topic import commits_as_of
+from mirror_ray.offsets.subscriptions import NOT_KNOWN, Reads
+from mirror_ray.topics.selection import replication_rules
 
 _FROM_TARGET = "the topic came from the target: its groups are carried there by the flow back"
 
@@ -58,19 +60,40 @@ async def carry_out(settings: MirrorSettings, order: BulkOrder, make_find: MakeF
     async with Sides(settings, order.flow, "failover", follow=False) as sides:
         flow = sides.flow
         commits = await (_live(sides) if order.as_of_ms is None else _as_of(sides, order.as_of_ms))
+        family = settings.family(flow.name)
+        named = any(replication_rules(each).names for each in family)
+        reads = await _reads(sides, commits) if named else NOT_KNOWN
         rows: list[TranslatedOffset] = []
-        for each in settings.family(flow.name):
+        for each in family:
             find_places = make_find(each, sides.source, sides.target)
             rows += await translate_all(
-                each, sides.source, sides.target, commits, find_places, back=sides.back, on_problem=sides.problem
+                each,
+                sides.source,
+                sides.target,
+                commits,
+                find_places,
+                back=sides.back,
+                reads=reads,
+                on_problem=sides.problem,
             )
+        shown = [row for row in rows if row.assumed is None]
         if not order.commit:
-            return [BulkRow(translated=row) for row in rows]
+            return [BulkRow(translated=row) for row in shown]
         places: dict[str, list[Place]] = {}
         for row in rows:
             places.setdefault(row.group, []).append(_place(row))
         result = await commit(sides, places, {}, Options(force=order.force), dry=order.dry)
-        return list(map(_Outcomes(result, dry=order.dry).of, rows))
+        return list(map(_Outcomes(result, dry=order.dry).of, shown))
+
+
+async def _reads(sides: Sides, commits: Commits) -> Reads:
+    """What is known of the topics that groups read."""
+    kinds = {name: each.kind for name, each in (await sides.groups(sides.source)).items() if name in commits}
+    said = await sides.said()
+    unsubscribed = {
+        (group, remote): each.unsubscribed for group, every in said.items() for remote, each in every.items()
+    }
+    return Reads(await sides.subscriptions(kinds), unsubscribed)
 
 
 async def _live(sides: Sides) -> Commits:

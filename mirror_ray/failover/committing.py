@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from mirror_ray.failover.places import Place, decide_failback, decide_failover
 from mirror_ray.failover.plan import Options
-from mirror_ray.failover.sides import WITHOUT_MEMBERS, Said, Sides
+from mirror_ray.failover.said import Said
+from mirror_ray.failover.sides import WITHOUT_MEMBERS, Sides
 from mirror_ray.kafka.errors import ErrorInfo
 from mirror_ray.kafka.group_offsets import ACTIVE
 from mirror_ray.kafka.groups import ListedGroup
@@ -16,7 +17,7 @@ from mirror_ray.kafka.internal_writer import InternalRecord
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import WRITTEN_HEADER, encode_written
 from mirror_ray.offsets.group_sync import Keep, Write
-from mirror_ray.offsets.merged import SOURCES_HEADER, encode_sources, has_gone_back
+from mirror_ray.offsets.merged import SOURCES_HEADER, encode_sources, has_gone_back, unsubscribed_header
 from mirror_ray.records.internal import Checkpoint
 
 Commits = dict[str, dict[TopicPartition, tuple[int, str]]]
@@ -95,7 +96,9 @@ async def commit(
             result.written.append(place)
             if sides.kind == "failover" and place.origin_offset is not None:
                 written = (place.offset,) if stands is None else (place.offset, stands)
-                memory.append(_remembered(place, place.destination, place.origin_offset, written, sources))
+                record = _remembered(place, place.destination, place.origin_offset, written, sources)
+                not_read = unsubscribed_header(last.unsubscribed) if last is not None else ()
+                memory.append(record._replace(headers=(*record.headers, *not_read)))
     if dry:
         result.committed = sum(map(len, commits.values()))
         return result

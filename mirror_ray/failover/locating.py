@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mirror_ray.failover.places import NOT_COPIED, NOT_THERE, Place, final_place, known_place
 from mirror_ray.failover.sides import Sides, answered
+from mirror_ray.failover.unread import unread_places
 from mirror_ray.kafka.groups import ListedGroup
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
@@ -48,7 +49,8 @@ async def with_source(
     committed = await sides.committed(sides.origin, names, stable=final)
     if sides.kind == "failover":
         await _with_silent_partitions(sides, committed)
-    await sides.maps.prepare()
+    for maps in (sides.maps, *sides.routed.values()):
+        await maps.prepare()
     for group, offset in _unread_of_routes(sides, moved, committed):
         committed[group.group][group.partition] = offset
     routes = {each: sides.routes(each) for offsets in committed.values() for each in offsets}
@@ -67,8 +69,9 @@ async def with_source(
         for partition, offset in sorted(offsets.items())
         for route in routes[partition] or (None,)
     ]
+    left = await unread_places(sides, groups, every_place, logs)
     found: Places = {}
-    for place in await _merged(sides, every_place, logs):
+    for place in await _merged(sides, [*every_place, *left], logs, left):
         found.setdefault(place.group, []).append(place)
     # A group of other topics is not this flow's business.
     return {group: places for group, places in found.items() if any(place.destination for place in places)}
@@ -166,8 +169,13 @@ def _unread_of_routes(
     ]
 
 
-async def _merged(sides: Sides, places: Sequence[Place], logs: Mapping[TopicPartition, LogBounds]) -> list[Place]:
-    """The places, where those of one group in one partition of the destination have one offset for all of them."""
+async def _merged(
+    sides: Sides, places: Sequence[Place], logs: Mapping[TopicPartition, LogBounds], left: Mapping[Place, str]
+) -> list[Place]:
+    """The places, where those of one group in one partition of the destination have one offset for all of them.
+
+    ``left``: why some of them count that are not committed.
+    """
     positions = [
         Position(
             group=each.group,
@@ -176,6 +184,7 @@ async def _merged(sides: Sides, places: Sequence[Place], logs: Mapping[TopicPart
             target=each.destination,
             back=sides.is_remote(each.origin),
             place=Translation(offset=each.offset, exact=each.exact, reason=each.reason),
+            assumed=left.get(each),
         )
         for each in places
     ]

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.failover.plan import Kind
+from mirror_ray.failover.said import Said, said_in
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo, error_info
+from mirror_ray.kafka.group_members import describe_members
 from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound, ToCommit, commit_offsets
 from mirror_ray.kafka.groups import ListedGroup, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
@@ -24,7 +25,6 @@ from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
     ConfigError,
-    CorruptRecordError,
     KafkaProtocolError,
     MirrorError,
 )
@@ -32,11 +32,9 @@ from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
-from mirror_ray.offsets.group_book import decode_written
+from mirror_ray.model.subscription import Subscription
 from mirror_ray.offsets.maps import FlowMaps, Route
-from mirror_ray.offsets.merged import decode_sources
 from mirror_ray.offsets.translate import LogBounds
-from mirror_ray.records.internal import Checkpoint
 from mirror_ray.topics.selection import replication_rules
 
 _log = logging.getLogger(__name__)
@@ -55,16 +53,6 @@ WITHOUT_MEMBERS = frozenset({"", "Empty", "Dead"})
 _UNSTABLE = error_info(88)
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """A group's newest checkpoint for one remote partition, and what was committed by it."""
-
-    checkpoint: Checkpoint
-    written: tuple[int, ...]
-    #: Where the remote topic's name does not tell its source: the topics, and the offset in each.
-    sources: Mapping[str, int]
 
 
 class Sides:
@@ -210,6 +198,10 @@ class Sides:
             raise ClusterUnreachableError(f"cluster {on.settings.alias}: not all groups are known: {told}")
         return {name: each for name, each in listing.groups.items() if self.carries(name)}
 
+    async def subscriptions(self, kinds: Mapping[str, str]) -> dict[str, Subscription]:
+        """What the members of groups on the origin read; see ``describe_members``, also for what it raises."""
+        return await answered(self.origin, describe_members(self._there, kinds))
+
     def carries(self, group: str) -> bool:
         """Whether the flow's filter lets a group through."""
         return self._filter.should_replicate_group(group)
@@ -310,19 +302,8 @@ class Sides:
         reader, complete = InternalReader(self.target, self.checkpoints_topic), False
         while not complete:
             _, records, complete = await answered(self.target, reader.read())
-            for record in records:
-                if record.value is None:
-                    continue
-                try:
-                    checkpoint = Checkpoint.decode(record.key, record.value)
-                except CorruptRecordError:
-                    continue
-                said = Said(
-                    checkpoint=checkpoint,
-                    written=decode_written(checkpoint, record.headers),
-                    sources=decode_sources(record.headers),
-                )
-                found.setdefault(checkpoint.group, {})[checkpoint.partition] = said
+            for said in filter(None, map(said_in, records)):
+                found.setdefault(said.checkpoint.group, {})[said.checkpoint.partition] = said
         return {group: each for group, each in found.items() if self.carries(group)}
 
     async def say(self, records: list[InternalRecord]) -> None:

@@ -25,8 +25,10 @@ from mirror_ray.offsets.book import NOTHING_MADE, Made, Page, SegmentBook
 from mirror_ray.offsets.both_maps import Pair, see_ends
 from mirror_ray.offsets.both_sides import Seen, bring_together, is_told, sources_part, targets_part
 from mirror_ray.offsets.made_by import MadeBy
+from mirror_ray.offsets.merged import GroupThere
 from mirror_ray.offsets.merged_groups import Position, merge_positions
 from mirror_ray.offsets.segments import Between, SegmentMap, Tail
+from mirror_ray.offsets.subscriptions import Reads, first_unread
 from mirror_ray.offsets.translate import NOTHING_COPIED, LogBounds, Translation, within
 from mirror_ray.offsets.ways import Way, Ways, log_bounds, made_by, read_gap
 from mirror_ray.records.segment_block import decode_block
@@ -70,6 +72,8 @@ class TranslatedOffset:
     #: Whether the topic came from the target, so that nothing is to be committed there.
     back: bool
     place: Translation
+    #: Why it counts, though the group has committed nothing there; see ``offsets.merged.Part``.
+    assumed: str | None = None
 
 
 def answer_by(page: Page, question: Question) -> Answer:
@@ -127,10 +131,12 @@ async def translate_all(
     find_places: FindPlaces,
     *,
     back: FlowSettings | None,
+    reads: Reads,
     on_problem: Callable[[str], None],
 ) -> list[TranslatedOffset]:
     """Where every committed offset of the topics that a flow copies is on the target, by group and partition.
 
+    Behind them are those that count where several topics are merged, though nothing is committed there (``assumed``).
     ``back``: the flow that comes back, where it is known what its records go through.
 
     Guarantees: what the checkpoint actors say of the same offsets, or exact where they can't be; gaps of the maps are
@@ -149,6 +155,18 @@ async def translate_all(
         for group, offsets in sorted(commits.items())
         for partition, committed in sorted(offsets.items())
         if (way := routed.get(partition)) is not None
+    ]
+    committed_in: dict[GroupThere, set[str]] = defaultdict(set)
+    for group, partition, _, question in rows:
+        way = routed[partition]
+        if not question.back and ways.rules.merges(way.remote.topic):
+            committed_in[group, way.remote].add(partition.topic)
+    left = await first_unread(ways, source, committed_in, reads)
+    routed |= {each.source: way for each in left if (way := ways.find(each.source)) is not None}
+    assumed = {(each.there[0], each.source): each.why for each in left}
+    rows += [
+        (each.there[0], each.source, CommittedOffset(first), Question(False, routed[each.source].key, first))
+        for each, first in left.items()
     ]
     both = {Pair(partition, way.remote) for partition, way in routed.items() if way.both}
     seen = await see_ends(source, target, both, flow.fetch.isolation_level)
@@ -180,11 +198,19 @@ async def translate_all(
                 places[question],
                 logs.get(routed[partition].remote),
             ),
+            assumed=assumed.get((group, partition)),
         )
         for group, partition, committed, question in rows
     ]
     positions = [
-        Position(row.group, row.source, row.committed.offset, None if row.back else row.target, row.place)
+        Position(
+            group=row.group,
+            source=row.source,
+            committed=row.committed.offset,
+            target=None if row.back else row.target,
+            place=row.place,
+            assumed=row.assumed,
+        )
         for row in found
     ]
     merged = await merge_positions(positions, logs, source, flow.fetch.isolation_level)

@@ -21,7 +21,7 @@ from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo
 from mirror_ray.kafka.group_offsets import ACTIVE as GROUP_ACTIVE
 from mirror_ray.kafka.group_offsets import OffsetReader, commit_offsets
-from mirror_ray.kafka.groups import GroupListing, list_groups
+from mirror_ray.kafka.groups import GroupListing, ListedGroup, list_groups
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.kafka.trail import Trail
@@ -147,7 +147,7 @@ class GroupCarrier:
         await self.look()
         self.problems |= self._there.problems
         await self._translate()
-        await self._merged.bring_together()
+        await self._merged.bring_together({name: each.kind for name, each in self._listed().items()})
         now_s = time.monotonic()
         writes: dict[str, dict[TopicPartition, Entry]] = {}
         groups = self._flow.groups
@@ -159,8 +159,6 @@ class GroupCarrier:
 
     def statuses(self) -> Iterator[GroupStatus]:
         """Yield where every group stands, by name."""
-        listing = self._there.listing
-        listed = {} if listing is None else listing.groups | listing.unknown
 
         def remote(partition: TopicPartition) -> tuple[TopicPartition, bool] | None:
             route = self._maps.route(partition)
@@ -170,11 +168,15 @@ class GroupCarrier:
             self._flow.name,
             self.book,
             remote,
-            listed={name: (each.kind, each.state) for name, each in listed.items()},
+            listed={name: (each.kind, each.state) for name, each in self._listed().items()},
             without_offsets=self._there.without_offsets,
             problems=self.problems,
             synced=self._flow.groups.sync_offsets_enabled,
         )
+
+    def _listed(self) -> dict[str, ListedGroup]:
+        listing = self._there.listing
+        return {} if listing is None else listing.groups | listing.unknown
 
     async def _learn(self) -> None:
         """Read what was said in the checkpoints topic: by earlier lives, by MM2, and by whoever else carries groups."""

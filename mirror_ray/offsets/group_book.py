@@ -57,6 +57,9 @@ class Entry:
     merged: TopicPartition | None = None
     sources: dict[str, int] = field(default_factory=dict)
     told_sources: dict[str, int] = field(default_factory=dict)
+    #: Of such an entry: the other topics that are merged there, and that the group does not read; and as it was told.
+    unsubscribed: frozenset[str] = frozenset()
+    told_unsubscribed: frozenset[str] = frozenset()
     #: Of an entry for which such a one stands: what is shown of it.
     shown: Translation | None = None
 
@@ -106,25 +109,43 @@ class GroupBook:
             entry = entries[remote] = Entry(GroupPartition(group, remote), merged=remote)
         return entry
 
-    def remember_merged(self, checkpoint: Checkpoint, written: tuple[int, ...], sources: Mapping[str, int]) -> None:
+    def remember_merged(
+        self,
+        checkpoint: Checkpoint,
+        written: tuple[int, ...],
+        sources: Mapping[str, int],
+        unsubscribed: frozenset[str] = frozenset(),
+    ) -> None:
         """As ``remember``, of a remote partition of several topics."""
         entry = self.merged_entry(checkpoint.group, checkpoint.partition)
         _remember(entry, checkpoint, written)
         entry.sources = entry.told_sources = dict(sources)
+        entry.unsubscribed = entry.told_unsubscribed = unsubscribed
 
     def merge(
-        self, group: str, remote: TopicPartition, lead: Entry, place: Translation, sources: Mapping[str, int]
+        self,
+        group: str,
+        remote: TopicPartition,
+        lead: CommittedOffset,
+        place: Translation,
+        sources: Mapping[str, int],
+        *,
+        unsubscribed: frozenset[str] = frozenset(),
     ) -> None:
         """Take the one place of a group in a remote partition of several topics.
 
-        ``lead``: the entry whose position it is. ``sources``: the positions in all of them.
+        ``lead``: the position whose place it is. ``sources``: the positions in all of them. ``unsubscribed``: see
+        ``Entry``.
         """
         entry = self.merged_entry(group, remote)
+        if entry.unsubscribed != unsubscribed:
+            self.unsaid.add(entry)
         entry.went_back |= has_gone_back(entry.sources, sources)
         moved = entry.translation is None or entry.translation.offset != place.offset
         if entry.sources != sources or moved:
             self.unsaid.add(entry)
-        entry.source, entry.translation, entry.sources = lead.source, place, dict(sources)
+        entry.source, entry.translation, entry.sources = lead, place, dict(sources)
+        entry.unsubscribed = unsubscribed
         entry.reason = entry.reason if entry.reason and not moved else place.reason
         if place.offset is None:
             self.unsynced.discard(entry)
@@ -244,13 +265,14 @@ class GroupBook:
             downstream_offset=entry.translation.offset,
             metadata=entry.source.metadata,
         )
-        known = (entry.checkpoint, entry.told, entry.told_sources)
-        return checkpoint if (checkpoint, entry.written, entry.sources) != known else None
+        known = (entry.checkpoint, entry.told, entry.told_sources, entry.told_unsubscribed)
+        return checkpoint if (checkpoint, entry.written, entry.sources, entry.unsubscribed) != known else None
 
     def said(self, entry: Entry, checkpoint: Checkpoint | None, written: tuple[int, ...]) -> None:
         """It is in the topic, with that header; None: there was none to be emitted."""
         if checkpoint is not None:
             entry.checkpoint, entry.told, entry.told_sources = checkpoint, written, entry.sources
+            entry.told_unsubscribed = entry.unsubscribed
         self.unsaid.discard(entry)
 
     def forget(self, groups: Collection[str]) -> None:

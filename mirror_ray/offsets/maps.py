@@ -173,6 +173,10 @@ class FlowMaps:
             if each.partition == remote.partition
         )
 
+    def merged_from(self, remote: TopicPartition) -> list[TopicPartition]:
+        """See ``Ways.merged_from``."""
+        return self._ways.merged_from(remote)
+
     async def prepare(self) -> None:
         """To be called before routes are asked for; see ``Ways.prepare``."""
         await self._ways.prepare()

@@ -7,18 +7,35 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.offsets import LATEST, IsolationLevel
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import Entry, GroupBook, decode_written
 from mirror_ray.offsets.maps import FlowMaps
-from mirror_ray.offsets.merged import SOURCES_HEADER, Part, decode_sources, encode_sources, merge
-from mirror_ray.offsets.translate import LogBounds, Translation
+from mirror_ray.offsets.merged import (
+    SOURCES_HEADER,
+    GroupThere,
+    Part,
+    Unread,
+    decode_sources,
+    decode_unsubscribed,
+    encode_sources,
+    merge,
+    not_read,
+    unread,
+    unsubscribed_header,
+)
+from mirror_ray.offsets.subscriptions import Subscriptions, first_offsets
+from mirror_ray.offsets.translate import LogBounds, Translation, within
 from mirror_ray.offsets.ways import log_bounds
 from mirror_ray.records.internal import Checkpoint
 
 _UNKNOWN = Translation(offset=None, reason="its place is being looked up")
-#: A group, and a partition on the target.
-_Standing = tuple[str, TopicPartition]
+_NOT_ASKED = "the leader of its partition on the source does not answer"
+#: So long a round waits for the source to be read for the place of one first record.
+_READ_WITHIN_S = 0.2
+_NO_LOG = LogBounds(-1, -1)
 
 
 async def read_to_the_end(
@@ -46,6 +63,8 @@ class Position(NamedTuple):
     place: Translation
     #: Whether its records were copied from the target, so that others there may be in other topics here.
     back: bool = False
+    #: See ``Part``.
+    assumed: str | None = None
 
 
 async def merge_positions(
@@ -61,29 +80,64 @@ async def merge_positions(
     Raises:
         ClusterUnreachableError: The source does not answer.
     """
-    together: dict[_Standing, list[int]] = defaultdict(list)
+    together: dict[GroupThere, list[int]] = defaultdict(list)
     for number, each in enumerate(positions):
         if each.target is not None and each.target in logs:
             together[each.group, each.target].append(number)
-    several = {standing: numbers for standing, numbers in together.items() if len(numbers) > 1}
+    several = {there: numbers for there, numbers in together.items() if len(numbers) > 1}
     # What is at the end of such a topic has read no more of the target than was copied: its place is the place.
     ends = (positions[n] for numbers in several.values() for n in numbers if not positions[n].back)
     asked = {(each.source, each.committed) for each in ends}
     at_end = await read_to_the_end(source, asked, isolation_level)
     places = [each.place for each in positions]
     for (_, remote), numbers in several.items():
-        parts = [
-            Part(
-                topic=each.source.topic,
-                committed=each.committed,
-                place=each.place,
-                at_end=(each.source, each.committed) in at_end,
-            )
-            for each in (positions[n] for n in numbers)
-        ]
+        parts = [_part(positions[n], at_end, logs[remote]) for n in numbers]
         for number, place in zip(numbers, merge(parts, logs[remote].end).places, strict=True):
             places[number] = place
     return places
+
+
+def _part(position: Position, at_end: Collection[tuple[TopicPartition, int]], log: LogBounds) -> Part:
+    return Part(
+        topic=position.source.topic,
+        committed=position.committed,
+        place=position.place if position.assumed is None else within(position.place, log),
+        at_end=(position.source, position.committed) in at_end,
+        assumed=position.assumed,
+    )
+
+
+def _position(there: GroupThere, entry: Entry) -> Position:
+    group, remote = there
+    committed = entry.source.offset if entry.source is not None else 0
+    return Position(group, entry.key.partition, committed, remote, entry.translation or _UNKNOWN)
+
+
+def first_position(left: Unread, first: int, place: Translation) -> Position:
+    """The position of a group that has committed none; ``first``: where the log begins, ``place``: where that is."""
+    group, remote = left.there
+    return Position(group, left.source, first, remote, place, assumed=left.why)
+
+
+async def first_places(
+    partitions: Collection[TopicPartition], maps: FlowMaps, source: Cluster
+) -> dict[TopicPartition, tuple[int, Translation]]:
+    """Where the source's logs begin, and where that is on the target, as the maps say it.
+
+    Raises:
+        ClusterUnreachableError: No broker answers.
+    """
+    starts = await first_offsets(source, partitions)
+    await maps.look(partitions)
+    found: dict[TopicPartition, tuple[int, Translation]] = {}
+    for each in partitions:
+        route = maps.route(each)
+        why = _NOT_ASKED if each not in starts or route is None else route.outdated
+        if route is None or why is not None:
+            found[each] = -1, Translation(offset=None, reason=why)
+        else:
+            found[each] = starts[each], await route.translate(starts[each], _READ_WITHIN_S)
+    return found
 
 
 class MergedGroups:
@@ -94,62 +148,76 @@ class MergedGroups:
     ) -> None:
         self._book, self._maps = book, maps
         self._source, self._target, self._isolation_level = source, target, isolation_level
+        self._members = Subscriptions(Coordinators(source))
 
-    async def bring_together(self) -> None:
-        """After every group's positions were translated.
+    async def bring_together(self, kinds: Mapping[str, str]) -> None:
+        """After every group's positions were translated. ``kinds``: of the groups on the source, see ``ListedGroup``.
 
         Raises:
             OSError, MirrorError: A cluster can't be asked now; what it was for stays as it was.
         """
         if not self._maps.rules.names:
             return
-        found = self._parts()
-        several = {standing: each for standing, each in found.items() if len(each) > 1}
+        found = self._committed()
+        positions = {there: [_position(there, entry) for entry in entries] for there, entries in found.items()}
+        unsubscribed = await self._add_unread(positions, kinds)
+        several = {there: each for there, each in positions.items() if len(each) > 1}
         ends = await log_bounds(self._target, {remote for _, remote in several})
-        positions = {
-            (entry.key.partition, entry.source.offset) for each in several.values() for entry in each if entry.source
-        }
-        at_end = await read_to_the_end(self._source, positions, self._isolation_level)
-        for (group, remote), entries in found.items():
-            log = ends.get(remote)
-            if len(entries) == 1 or log is not None:
-                self._take(group, remote, entries, log, at_end)
+        asked = {(each.source, each.committed) for every in several.values() for each in every}
+        at_end = await read_to_the_end(self._source, asked, self._isolation_level)
+        for there, entries in found.items():
+            log = ends.get(there[1], _NO_LOG)
+            if there not in several or log != _NO_LOG:
+                parts = [_part(each, at_end, log) for each in positions[there]]
+                self._take(there, entries, parts, log.end, unsubscribed[there])
         self._book.drop_merged(found.keys())
 
-    def _parts(self) -> dict[_Standing, list[Entry]]:
-        found: dict[_Standing, list[Entry]] = {}
+    def _committed(self) -> dict[GroupThere, list[Entry]]:
+        found: dict[GroupThere, list[Entry]] = {}
         for group, entries in self._book.groups.items():
-            for partition, entry in entries.items():
+            for partition, entry in sorted(entries.items()):
                 route = self._maps.route(partition) if entry.source is not None else None
                 if route is not None and route.merges:
                     found.setdefault((group, route.remote), []).append(entry)
         return found
 
+    async def _add_unread(
+        self, positions: Mapping[GroupThere, list[Position]], kinds: Mapping[str, str]
+    ) -> dict[GroupThere, frozenset[str]]:
+        """Add what groups may have to read from its first record on; returns the topics that they don't read."""
+        merged_from = {remote: self._maps.merged_from(remote) for _, remote in positions}
+        topics = {there: {each.source.topic for each in every} for there, every in positions.items()}
+        others = {
+            there: [each for each in merged_from[there[1]] if each.topic not in topics[there]] for there in positions
+        }
+        described = {group: kinds.get(group, "") for (group, _), each in others.items() if each}
+        subscriptions = await self._members.look(described)
+        unsubscribed = {
+            there: not_read(subscriptions.get(there[0]), each, self._book.merged_entry(*there).unsubscribed)
+            for there, each in others.items()
+        }
+        left = list(unread(topics, merged_from, subscriptions, unsubscribed))
+        places = await first_places({each.source for each in left}, self._maps, self._source)
+        for each in left:
+            positions[each.there].append(first_position(each, *places[each.source]))
+        return unsubscribed
+
     def _take(
-        self,
-        group: str,
-        remote: TopicPartition,
-        entries: list[Entry],
-        log: LogBounds | None,
-        at_end: Collection[tuple[TopicPartition, int]],
+        self, there: GroupThere, entries: Sequence[Entry], parts: Sequence[Part], end: int, unsubscribed: frozenset[str]
     ) -> None:
-        entries.sort(key=lambda entry: entry.key.partition)
-        parts = [
-            Part(
-                topic=entry.key.partition.topic,
-                committed=entry.source.offset,
-                place=entry.translation or _UNKNOWN,
-                at_end=(entry.key.partition, entry.source.offset) in at_end,
-            )
-            for entry in entries
-            if entry.source is not None
-        ]
-        merged = merge(parts, log.end if log is not None else 0)
-        lead = entries[parts.index(merged.lead)]
-        for entry, place in zip(entries, merged.places, strict=True):
+        merged = merge(parts, end)
+        # What stands behind the entries are positions that the group has not committed.
+        for entry, place in zip(entries, merged.places, strict=False):
             entry.shown = place
-        place = merged.places[parts.index(merged.lead)]
-        self._book.merge(group, remote, lead, place, {part.topic: part.committed for part in parts})
+        number = parts.index(merged.lead)
+        lead = entries[number].source if number < len(entries) else None
+        self._book.merge(
+            *there,
+            lead or CommittedOffset(merged.lead.committed),
+            merged.places[number],
+            {part.topic: part.committed for part in parts},
+            unsubscribed=unsubscribed,
+        )
 
     def remember(self, checkpoint: Checkpoint, headers: tuple[tuple[bytes, bytes | None], ...]) -> None:
         """Take a checkpoint that somebody else emitted, by what it says or its topic's name says of its source."""
@@ -159,7 +227,7 @@ class MergedGroups:
             # Of the same group, by the flow itself or by another route of it.
             return
         if rules.merges(remote.topic):
-            self._book.remember_merged(checkpoint, written, sources)
+            self._book.remember_merged(checkpoint, written, sources, decode_unsubscribed(headers))
             return
         named = next(iter(sources), None)
         partition = TopicPartition(named, remote.partition) if named else self._maps.source_of(remote)
@@ -174,9 +242,10 @@ class MergedGroups:
         return entry.merged
 
     def sources_of(self, entry: Entry) -> tuple[tuple[bytes, bytes], ...]:
-        """The header that says where a checkpoint's remote topic came from, where its name does not tell."""
+        """The headers that say where a checkpoint's remote topic came from, where its name does not tell."""
         sources: Mapping[str, int] = entry.sources
         if entry.merged is None and entry.source is not None:
             route = self._maps.route(entry.key.partition)
             sources = {entry.key.partition.topic: entry.source.offset} if route is not None and route.named else {}
-        return ((SOURCES_HEADER, encode_sources(sources)),) if sources else ()
+        told = ((SOURCES_HEADER, encode_sources(sources)),) if sources else ()
+        return (*told, *unsubscribed_header(entry.unsubscribed))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.reading import read_between
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.offsets.both_sides import why_not_carried
 from mirror_ray.offsets.gap import Copied, GapReader, others_wrote
 from mirror_ray.offsets.made_by import MadeBy
@@ -79,16 +81,28 @@ class Ways:
         self._source, self._target = source, target
         self._flow = flow
         self._seen_s = float("-inf")
+        #: The topics that are copied into each remote one of several topics.
+        self._merged: dict[str, list[str]] = {}
 
     async def prepare(self) -> None:
-        """See what there is on the target, where topics from there can be told by that alone.
+        """See what there is on the target, where topics from there can be told by that alone, and what is merged.
 
         Raises:
             ClusterUnreachableError: No broker answers.
         """
-        if self.rules.names_back.renames and time.monotonic() - self._seen_s > _SEEN_AGAIN_S:
+        if time.monotonic() - self._seen_s <= _SEEN_AGAIN_S:
+            return
+        if self.rules.names_back.renames:
             await self._target.refresh(None)
-            self._seen_s = time.monotonic()
+        if _may_merge(self.rules):
+            await self._source.refresh(None)
+            self._merged = _merged(self._source.metadata.topics, self.rules)
+        self._seen_s = time.monotonic()
+
+    def merged_from(self, remote: TopicPartition) -> list[TopicPartition]:
+        """The source's partitions that are copied into a remote partition of several topics, as they were last seen."""
+        found = (TopicPartition(topic, remote.partition) for topic in self._merged.get(remote.topic, ()))
+        return [each for each in found if self._source.metadata.partition(each) is not None]
 
     def find(self, partition: TopicPartition) -> Way | None:
         """The way of a source partition; None: the flow does not copy it, or it came from several topics."""
@@ -123,6 +137,20 @@ class Ways:
         here, there = NamedTopic(self._source, partition.topic), NamedTopic(self._target, way.remote.topic)
         own = Told(way.back, way.key, there, here) if way.back else Told(way.back, way.key, here, there)
         return (own, Told(True, way.remote, there, here)) if way.both else (own,)
+
+
+def _may_merge(rules: ReplicationRules) -> bool:
+    """Whether several topics may be copied into one, by what the configuration says."""
+    names = rules.names
+    return bool(names) and (rules.shared_remote is not None or any(map(rules.merges, names.mapped.values())))
+
+
+def _merged(topics: Iterable[str], rules: ReplicationRules) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for topic in sorted(topics):
+        if rules.should_replicate_topic(topic) and rules.merges(remote := rules.remote_topic(topic)):
+            found[remote].append(topic)
+    return dict(found)
 
 
 def made_by(flow: FlowSettings | None, source: Cluster, target: Cluster, on_problem: Callable[[str], None]) -> MadeBy:

@@ -15,7 +15,7 @@ import pytest
 
 from mirror_ray.config.settings import FetchSettings, GroupSettings, MirrorSettings, TopicSettings
 from mirror_ray.model.names import TopicPartition
-from tests.support.clusters import Clusters, Reachable
+from tests.support.clusters import Clusters, WithFiles
 from tests.support.groups import commit, committed
 from tests.support.kafka import (
     CODECS,
@@ -55,7 +55,7 @@ def old(request: pytest.FixtureRequest) -> Iterator[OldCluster]:
 class Side:
     """One cluster's topics and its group."""
 
-    def __init__(self, alias: str, cluster: Reachable, mark: str) -> None:
+    def __init__(self, alias: str, cluster: WithFiles, mark: str) -> None:
         self.alias, self.cluster, self.config = alias, cluster, cluster.confluent_config()
         self.topics = {kind: f"{mark}-{alias}-{kind}" for kind in KINDS}
         self.group = f"{mark}-{alias}-group"

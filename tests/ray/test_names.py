@@ -9,6 +9,8 @@ import time
 import uuid
 from collections.abc import Mapping
 
+from confluent_kafka import TopicPartition as KafkaPartition
+
 from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import RenamePattern, TopicSettings
 from mirror_ray.devcluster import DevCluster
@@ -18,7 +20,7 @@ from mirror_ray.offsets.bulk import ReadMaps
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters
-from tests.support.groups import commit, committed
+from tests.support.groups import commit, committed, member
 from tests.support.kafka import Message, Record, create_topic, produce, read_all
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
 from tests.support.waiting import wait_until
@@ -160,8 +162,10 @@ def _groups(
         "idle": {scene.orders: 1900, scene.payments: end[scene.payments]},
         "named": {scene.plain: 2011, scene.legacy: 2013},
     }
+    one = f"one-{scene.mark}"
     for group, offsets in positions.items():
-        commit(scene.source, f"{group}-{scene.mark}", {(topic, 0): offset for topic, offset in offsets.items()})
+        if group != "one":
+            commit(scene.source, f"{group}-{scene.mark}", {(topic, 0): offset for topic, offset in offsets.items()})
     wanted: dict[tuple[str, str], int] = {}
     for group, offsets in positions.items():
         for topic, offset in offsets.items():
@@ -169,8 +173,11 @@ def _groups(
             # A topic that was read to its end holds nobody up.
             bound = len(log) if offset == end[topic] else place(topic, offset)
             wanted[key] = min(bound, wanted.get(key, bound))
-    for (group, remote), offset in wanted.items():
-        _wait_for(mirror, scene, f"{group}-{scene.mark}", remote, offset)
+    # That it reads no other topic, its members alone tell.
+    with member(scene.source, one, scene.orders) as consumer:
+        consumer.commit(offsets=[KafkaPartition(scene.orders, 0, positions["one"][scene.orders])], asynchronous=False)
+        for (group, remote), offset in wanted.items():
+            _wait_for(mirror, scene, f"{group}-{scene.mark}", remote, offset)
     shown = {each.group: {p.topic: p.exact for p in each.partitions} for each in mirror.groups("A->B")}
     for group, offsets in positions.items():
         # What the group has read already behind the offset it reads again, and is told so.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, TopicPartition
@@ -21,6 +22,22 @@ def commit(cluster: Reachable, group: str, offsets: Mapping[tuple[str, int], int
     consumer = Consumer({**cluster.confluent_config(), "group.id": group})
     try:
         consumer.commit(offsets=[TopicPartition(*p, offset) for p, offset in offsets.items()], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def member(cluster: Reachable, group: str, *topics: str, protocol: str = "classic") -> Iterator[Consumer]:
+    """A member that has partitions of all these topics, and commits nothing by itself; it leaves at the end."""
+    config = {**cluster.confluent_config(), "group.id": group, "group.protocol": protocol}
+    consumer = Consumer({**config, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe(list(topics))
+        deadline_s = time.monotonic() + 30
+        while {each.topic for each in consumer.assignment()} != set(topics):
+            assert time.monotonic() < deadline_s, f"{group} has {consumer.assignment()}"
+            consumer.poll(0.1)
+        yield consumer
     finally:
         consumer.close()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, RenamePattern, TopicSettings
 from mirror_ray.failover.plan import Kind, Options, Step
@@ -13,8 +17,8 @@ from mirror_ray.failover.run import Order, carry_out
 from mirror_ray.failover.steps import Timing
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters
-from tests.support.groups import commit, committed, process
-from tests.support.kafka import Message, create_topic, produce
+from tests.support.groups import commit, committed, member, process
+from tests.support.kafka import Message, create_topic, end_offsets, produce, read_placed
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
 
@@ -74,6 +78,54 @@ class Scene:
         }
 
 
+class OneOfTwo(Scene):
+    """Groups that have committed in one of the two merged topics alone: in each partition of it."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        super().__init__(clusters)
+        unique = uuid.uuid4().hex[:8]
+        #: By their members they read both, by their members this one, and by nobody's word.
+        self.slow, self.one, self.silent = (f"g-{unique}-{name}" for name in ("slow", "one", "silent"))
+        self.committed = {(self.orders, 0): RECORDS // 2 + 2, (self.orders, 1): RECORDS // 2 + 2}
+        commit(self.a, self.silent, self.committed)
+
+    def write_on(self) -> None:
+        """Records of the topic in which the groups have committed, which come behind all others."""
+        config = self.a.confluent_config()
+        produce(config, self.orders, [Message(b"more %d" % n, partition=p) for n in range(5) for p in range(2)])
+
+    def settings(self) -> MirrorSettings:
+        """With these groups."""
+        settings = super().settings()
+        (flow,) = settings.flows
+        groups = flow.groups.model_copy(update={"include": (self.slow, self.one, self.silent)})
+        return settings.model_copy(update={"flows": (flow.model_copy(update={"groups": groups}),)})
+
+    async def is_copied(self) -> bool:
+        """Whether all records of both topics are there."""
+        ends = await aside(lambda: end_offsets(self.b.confluent_config(), self.merged))
+        return sum(ends.values()) == 2 * RECORDS + 10
+
+    def join(self, stack: ExitStack) -> None:
+        """Members of two of the groups, by the old and by the new protocol, which commit in one topic."""
+        for group, topics, protocol in (
+            (self.slow, (self.orders, self.returns), "consumer"),
+            (self.one, (self.orders,), "classic"),
+        ):
+            consumer = stack.enter_context(member(self.a, group, *topics, protocol=protocol))
+            offsets = [TopicPartition(*each, offset) for each, offset in self.committed.items()]
+            consumer.commit(offsets=offsets, asynchronous=False)
+
+    def places(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Of the first record that the groups have not read of either topic, and of the one that they have read."""
+        own, least = {}, {}
+        for number, placed in read_placed(self.b.confluent_config(), self.merged).items():
+            own[number] = next(at for at, record in placed if record.value == b"more 2")
+            others = [at for at, record in placed if (record.value or b"").startswith(self.returns.encode())]
+            least[number] = min([own[number], *others])
+        return least, own
+
+
 async def caught_up(system: LocalSystem) -> None:
     """All five partitions."""
 
@@ -107,6 +159,40 @@ async def test_there_and_back(clusters: Clusters) -> None:
     # What was read twice was read twice on the target: on the way back each topic has a place of its own.
     assert set(unread[scene.both]) <= set(there[scene.both] + again)
     assert not set(again) & set(there[scene.both])
+
+
+async def test_a_group_that_has_committed_in_one_of_them(clusters: Clusters) -> None:
+    """It is put past records of the other one only if its members were seen not to read that."""
+    scene = await aside(lambda: OneOfTwo(clusters))
+    config = scene.settings()
+    with ExitStack() as members:
+        async with LocalSystem(config, groups=True) as system:
+            await caught_up(system)
+            await aside(scene.write_on)
+            await system.wait(scene.is_copied, "all of the merged topics is copied")
+            least, own = await aside(scene.places)
+            assert least[0] < own[0]
+            await aside(lambda: scene.join(members))
+            wanted = {scene.slow: least, scene.one: own, scene.silent: least}
+
+            async def stand() -> bool:
+                found = [await aside(partial(committed, scene.b, each, scene.merged, 2)) for each in wanted]
+                return found == list(wanted.values())
+
+            await system.wait(stand, f"groups stand at {wanted}")
+            shown = {each.group: each.partitions[0] for each in await system.coordinator.groups(None)}
+            assert [shown[group].exact for group in wanted] == [False, True, False]
+            assert f"it reads {scene.returns}" in (shown[scene.slow].reason or "")
+            assert "no members" in (shown[scene.silent].reason or "")
+            # They stop, and what was seen of them counts, also after a restart.
+            await aside(members.close)
+        async with LocalSystem(config, groups=True) as system:
+            await caught_up(system)
+            await asyncio.sleep(1.0)
+            assert await stand()
+            report = await carry_out(config, scene.order(), system.coordinator)
+            assert report.plan.finished, report.plan.results
+            assert await stand()
 
 
 async def test_the_source_is_gone(clusters: Clusters) -> None:

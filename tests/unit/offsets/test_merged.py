@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from hypothesis import given
@@ -9,9 +10,22 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.subscription import Subscription
 from mirror_ray.offsets.group_book import GroupBook, decode_written, encode_written
 from mirror_ray.offsets.group_sync import Write
-from mirror_ray.offsets.merged import SOURCES_HEADER, Part, decode_sources, encode_sources, has_gone_back, merge
+from mirror_ray.offsets.merged import (
+    SOURCES_HEADER,
+    UNSUBSCRIBED_HEADER,
+    Part,
+    decode_sources,
+    decode_unsubscribed,
+    encode_sources,
+    has_gone_back,
+    merge,
+    not_read,
+    unread,
+    unsubscribed_header,
+)
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.records.internal import Checkpoint
 
@@ -41,6 +55,90 @@ def test_nothing_is_passed_over(log: list[str], data: st.DataObject) -> None:
         assert shown.offset == found.offset
         assert not (shown.exact and any(at >= found.offset for at in again))
         assert shown.exact or (shown.reason is not None and found.lead.topic in shown.reason)
+
+
+SUBSCRIPTIONS = st.none() | st.sets(st.sampled_from("ab"), min_size=1).map(lambda each: Subscription(frozenset(each)))
+THERE = ("g", ALL)
+
+
+@given(
+    st.lists(st.sampled_from("ab"), max_size=30),
+    st.dictionaries(st.sampled_from("ab"), st.integers(0, 30), min_size=1),
+    SUBSCRIPTIONS,
+    SUBSCRIPTIONS,
+)
+def test_never_ahead_of_what_a_group_may_have_to_read(
+    log: list[str], read: dict[str, int], before: Subscription | None, now: Subscription | None
+) -> None:
+    """Any interleaving of two topics; the group has committed in one of them or in both, and has members or not.
+
+    ``before``: what they read when they were seen last.
+    """
+    sources = [TopicPartition(topic, 0) for topic in "ab"]
+    places = {topic: [at for at, of in enumerate(log) if of == topic] for topic in "ab"}
+    read = {topic: min(offset, len(places[topic])) for topic, offset in read.items()}
+
+    def part_of(topic: str, offset: int, why: str | None = None) -> Part:
+        own = places[topic]
+        place = own[offset] if offset < len(own) else (own[-1] + 1 if own else None)
+        return Part(topic, offset, Translation(offset=place), offset == len(own), why)
+
+    others = [each for each in sources if each.topic not in read]
+    seen = not_read(now, others, not_read(before, others, ()))
+    left = unread({THERE: set(read)}, {ALL: sources}, {} if now is None else {"g": now}, {THERE: seen})
+    parts = [part_of(*each) for each in read.items()] + [part_of(each.source.topic, 0, each.why) for each in left]
+    found = merge(parts, len(log))
+    member_of = now or before
+    reads = set(read) | ({topic for topic in "ab" if member_of.covers(topic)} if member_of else {"a", "b"})
+    unread_there = [at for topic in reads for at in places[topic][read.get(topic, 0) :]]
+    if found.offset is None:
+        assert not places[next(iter(reads))]
+        return
+    assert found.offset <= min(unread_there, default=len(log))
+    if len(reads) == 1:
+        # What is known to read one topic alone is put at its very record there.
+        assert found.places[0] == parts[0].place
+    for each, shown in zip(parts, found.places, strict=True):
+        again = places[each.topic][: each.committed]
+        assert not (shown.exact and any(at >= found.offset for at in again))
+        assert shown.exact or shown.reason
+
+
+def test_what_a_group_has_to_read_of_other_topics() -> None:
+    """By its members; without any by what was seen of them; where nobody knows, all of it."""
+
+    def left(*, members: Subscription | None = None, unsubscribed: Collection[str] = ()) -> list[str]:
+        sources = [TopicPartition(topic, 0) for topic in "abc"]
+        subscriptions = {} if members is None else {"g": members}
+        found = unread({THERE: {"a"}}, {ALL: sources}, subscriptions, {THERE: unsubscribed})
+        return [f"{each.source.topic}: {each.why.split(',', maxsplit=1)[0]}" for each in found]
+
+    assert left(members=Subscription(frozenset("ab"))) == ["b: it reads b"]
+    assert left(members=Subscription(frozenset("a"), frozenset({"[bc]"}))) == ["b: it reads b", "c: it reads c"]
+    assert left(members=Subscription(frozenset(), frozenset({"(?broken"}))) == ["b: it reads b", "c: it reads c"]
+    assert left(members=Subscription(frozenset("a"))) == []
+    nobody = "no members were seen that tell whether it reads"
+    assert left() == [f"b: {nobody} b", f"c: {nobody} c"]
+    assert left(unsubscribed="b") == [f"c: {nobody} c"]
+    # What members say now counts.
+    assert left(members=Subscription(frozenset("ab")), unsubscribed="b") == ["b: it reads b"]
+
+
+def test_what_members_do_not_read_is_remembered() -> None:
+    """Until they are seen again; of a topic that was merged later nothing is known."""
+    b, c = TopicPartition("b", 0), TopicPartition("c", 0)
+    seen = not_read(Subscription(frozenset("a")), [b], ())
+    assert seen == {"b"}
+    assert not_read(None, [b, c], seen) == {"b"}
+    assert not_read(Subscription(frozenset("ab")), [b, c], seen) == {"c"}
+
+
+def test_topics_in_a_checkpoint_that_are_not_read() -> None:
+    """They come back; what is no such header says nothing."""
+    assert decode_unsubscribed(unsubscribed_header({"b", "a"})) == {"a", "b"}
+    assert unsubscribed_header(()) == ()
+    for value in (None, b"", b"{", b"{}", b"7"):
+        assert decode_unsubscribed([(UNSUBSCRIBED_HEADER, value)]) == frozenset()
 
 
 def test_a_group_of_one_topic_is_as_if_it_were_alone() -> None:
@@ -95,7 +193,8 @@ class Carried:
         places = {topic: Translation(offset=place) for topic, (_, place) in positions.items()}
         parts = [Part(topic, offset, places[topic], False) for topic, (offset, _) in positions.items()]
         found = merge(parts, end)
-        lead = self.book.entry("g", TopicPartition(found.lead.topic, 0))
+        lead = self.book.entry("g", TopicPartition(found.lead.topic, 0)).source
+        assert lead is not None
         place = found.places[parts.index(found.lead)]
         self.book.merge("g", ALL, lead, place, {topic: offset for topic, (offset, _) in positions.items()})
         self.book.drop_merged([("g", ALL)])
@@ -133,6 +232,26 @@ def test_a_group_moves_by_the_topic_that_is_behind() -> None:
     carried.dies()
     assert carried.round(100, a=(6, 55), b=(2, 10)) == 10
     assert carried.round(100, a=(6, 55), b=(9, 60), c=(0, 3)) == 3
+
+
+def test_what_is_not_read_is_told_by_itself() -> None:
+    """A checkpoint is emitted when that alone has changed, and the next life knows it."""
+    book = GroupBook()
+    source, place = CommittedOffset(5), Translation(offset=50)
+    book.merge("g", ALL, source, place, {"a": 5})
+    entry = book.merged["g"][ALL]
+    book.said(entry, book.checkpoint(entry, ALL), entry.written)
+    book.merge("g", ALL, source, place, {"a": 5})
+    assert entry not in book.unsaid
+    book.merge("g", ALL, source, place, {"a": 5}, unsubscribed=frozenset("b"))
+    assert entry in book.unsaid
+    checkpoint = book.checkpoint(entry, ALL)
+    assert checkpoint is not None
+    book.said(entry, checkpoint, entry.written)
+    assert book.checkpoint(entry, ALL) is None
+    later = GroupBook()
+    later.remember_merged(checkpoint, (), {"a": 5}, frozenset("b"))
+    assert later.merged["g"][ALL].unsubscribed == frozenset("b")
 
 
 def test_a_commit_of_somebody_else_is_kept() -> None:

@@ -25,9 +25,10 @@ class Target:
         assert topics is None
         self.asked += 1
         self.metadata.topics = dict.fromkeys(self._topics)
+        self.metadata.partition = lambda each: each if each.partition < 4 else None
 
 
-def ways(name: str, target: Target) -> Ways:
+def ways(name: str, target: Target, *on_source: str) -> Ways:
     """Of one of the flows A->B, which gives names, and B->A."""
     flows = with_all_names(
         [
@@ -36,7 +37,7 @@ def ways(name: str, target: Target) -> Ways:
         ]
     )
     flow = next(each for each in flows if str(each.name) == name)
-    return Ways(flow, cast("Cluster", Target()), cast("Cluster", target))
+    return Ways(flow, cast("Cluster", Target(*on_source)), cast("Cluster", target))
 
 
 def way(topic: str, *, back: bool, key: str | None = None) -> Way:
@@ -58,6 +59,16 @@ async def test_the_way_there() -> None:
     assert found(there, "x-1") == (way("y-1", back=False, key="x-1"),)
     assert found(there, "d") == (way("A.d", back=False, key="d"),)
     assert found(there, "B.d") == (way("d", back=True),)
+
+
+async def test_what_is_merged() -> None:
+    """As the source's topics were last seen."""
+    there = ways("A->B", Target(), "a", "b", "c", "d", "x-1")
+    merged = TopicPartition("all", 3)
+    assert there.merged_from(merged) == []
+    await there.prepare()
+    assert there.merged_from(merged) == [TopicPartition("a", 3), TopicPartition("b", 3)]
+    assert there.merged_from(TopicPartition("all", 4)) == there.merged_from(TopicPartition("dr-c", 3)) == []
 
 
 async def test_the_way_back() -> None:
