@@ -36,6 +36,8 @@ _NOT_ASKED = "the leader of its partition on the source does not answer"
 #: So long a round waits for the source to be read for the place of one first record.
 _READ_WITHIN_S = 0.2
 _NO_LOG = LogBounds(-1, -1)
+#: Where a log begins whose leader can't be asked.
+_NOT_KNOWN = -1
 
 
 async def read_to_the_end(
@@ -134,7 +136,7 @@ async def first_places(
         route = maps.route(each)
         why = _NOT_ASKED if each not in starts or route is None else route.outdated
         if route is None or why is not None:
-            found[each] = -1, Translation(offset=None, reason=why)
+            found[each] = _NOT_KNOWN, Translation(offset=None, reason=why)
         else:
             found[each] = starts[each], await route.translate(starts[each], _READ_WITHIN_S)
     return found
@@ -210,12 +212,17 @@ class MergedGroups:
         for entry, place in zip(entries, merged.places, strict=False):
             entry.shown = place
         number = parts.index(merged.lead)
+        before = self._book.merged_entry(*there).sources
+        sources = {
+            part.topic: part.committed if part.committed != _NOT_KNOWN else before.get(part.topic, _NOT_KNOWN)
+            for part in parts
+        }
         lead = entries[number].source if number < len(entries) else None
         self._book.merge(
             *there,
             lead or CommittedOffset(merged.lead.committed),
             merged.places[number],
-            {part.topic: part.committed for part in parts},
+            sources,
             unsubscribed=unsubscribed,
         )
 
