@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model jars clean
+.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model versions jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,6 +23,7 @@ help:
 	@echo 'make format   let ruff format the code'
 	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
 	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
+	@echo 'make versions  earlier versions of Kafka on either side, from 2.4.1 on; a broker is killed meanwhile'
 	@echo 'make bench    the race against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
 	@echo 'make bench-engine  processor time and memory of a replicator'"'"'s core, by itself'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
@@ -102,6 +103,9 @@ chaos: $(READY)
 
 model: $(READY)
 	@MODEL_PROFILE=thorough $(BIN)/pytest -q --timeout 3600 tests/model $(ARGS)
+
+versions: $(READY)
+	@KAFKA_VERSIONS='2.4.1 2.8.2 3.5.2 3.9.1' $(BIN)/pytest tests/compat/test_versions.py $(ARGS)
 
 bench: $(READY)
 	@$(BIN)/mirror-ray bench --against mm2 $(ARGS)

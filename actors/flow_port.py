@@ -19,6 +19,7 @@ from mirror_ray.kafka.metadata import ClusterMetadata
 from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.state import StateStore, transactional_id
 from mirror_ray.kafka.trails import TRAILS
+from mirror_ray.kafka.wire_control import UNSUPPORTED_VERSION
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
@@ -38,6 +39,13 @@ _NO_PRODUCER = (
     "the target refuses idempotent writes, without which nothing can be copied exactly once. Grant IDEMPOTENT_WRITE on "
     "the cluster (or WRITE on the remote topics, from Kafka 2.8 on), or set delivery.guarantee = at_least_once, which "
     "copies some records twice after failures"
+)
+#: Of InitProducerId, from Kafka 2.5 on (KIP-360): such a broker takes any sequence of a producer that it has forgotten.
+_FORGIVING_VERSION = 3
+_TOO_OLD = (
+    "the target is older than Kafka 2.5, whose brokers take nothing more from a producer that they have forgotten, so "
+    "that nothing can be copied exactly once. Upgrade it, or set delivery.guarantee = at_least_once, which copies some "
+    "records twice after failures"
 )
 
 
@@ -194,9 +202,10 @@ class KafkaFlowPort:
     async def new_producer(self) -> tuple[int, int]:
         """See ``FlowPort``."""
         try:
-            return await self._target.init_producer_id()
+            return await self._target.init_producer_id(lowest_version=_FORGIVING_VERSION)
         except KafkaProtocolError as error:
-            raise KafkaProtocolError(error.code, error.name, f"{error.what}: {_NO_PRODUCER}") from error
+            why = _TOO_OLD if error.code == UNSUPPORTED_VERSION else _NO_PRODUCER
+            raise KafkaProtocolError(error.code, error.name, f"{error.what}: {why}") from error
 
     async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         """See ``FlowPort``."""

@@ -47,7 +47,7 @@ from mirror_ray.model.names import TopicPartition
 CONTROL = "control"
 
 _METADATA_KEY, _METADATA_VERSIONS = 3, (9, 12)
-_INIT_PRODUCER_ID_KEY, _INIT_PRODUCER_ID_VERSIONS = 22, (2, 4)
+_INIT_PRODUCER_ID_KEY, _LAST_INIT_PRODUCER_ID_VERSION = 22, 4
 
 #: A broker that says nothing for so long, when it is asked what any broker knows, is left for another one.
 _METADATA_PATIENCE_S = 5.0
@@ -182,16 +182,16 @@ class Cluster:
         """
         return await self._ask_leaders(partitions, replica_sizes, lambda code: SizeAnswer(-1, code))
 
-    async def init_producer_id(self) -> tuple[int, int]:
+    async def init_producer_id(self, *, lowest_version: int = 2) -> tuple[int, int]:
         """A new idempotent producer's id and epoch (KIP-98).
 
         Raises:
             ClusterUnreachableError: No broker answers.
-            KafkaProtocolError: The broker refuses.
+            KafkaProtocolError: The broker refuses; UNSUPPORTED_VERSION: it is too old to know ``lowest_version``.
         """
         deadline = asyncio.get_running_loop().time() + self.settings.request_timeout_ms / 1000
         while True:
-            answer = await self._ask_for_producer_id()
+            answer = await self._ask_for_producer_id(lowest_version)
             if not answer.error_code:
                 return answer.producer_id, answer.producer_epoch
             # A broker that needs a new block of ids from its controller says "load in progress" for a moment.
@@ -200,9 +200,9 @@ class Cluster:
                 raise protocol_error(answer.error_code, f"InitProducerId on cluster {self.settings.alias}")
             await asyncio.sleep(_PRODUCER_ID_RETRY_S)
 
-    async def _ask_for_producer_id(self) -> Any:
+    async def _ask_for_producer_id(self, lowest_version: int) -> Any:
         connection = await self.any_connection()
-        version = connection.best_version(_INIT_PRODUCER_ID_KEY, *_INIT_PRODUCER_ID_VERSIONS)
+        version = connection.best_version(_INIT_PRODUCER_ID_KEY, lowest_version, _LAST_INIT_PRODUCER_ID_VERSION)
         schema: Any = load_request_schema(_INIT_PRODUCER_ID_KEY, version)
         timeout = i32Timedelta.parse(dt.timedelta(milliseconds=self.settings.request_timeout_ms))
         return await self._ask(connection, schema(transactional_id=None, transaction_timeout=timeout))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import subprocess
 import tempfile
@@ -54,7 +53,8 @@ class OldCluster:
 
     def __init__(self, version: str) -> None:
         self.version = version
-        self.kraft = tuple(map(int, re.findall(r"\d+", version)))[:2] >= _FIRST_KRAFT
+        self.number = tuple(map(int, version.split(".")))
+        self.kraft = self.number >= _FIRST_KRAFT
         self._temporary = tempfile.TemporaryDirectory(prefix=f"kafka-{version}-", ignore_cleanup_errors=True)
         self.dir, self._jars = Path(self._temporary.name), old_jars(version)
         self._zookeeper: subprocess.Popen[bytes] | None = None
