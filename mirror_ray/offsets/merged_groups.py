@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -33,8 +34,8 @@ from mirror_ray.records.internal import Checkpoint
 
 _UNKNOWN = Translation(offset=None, reason="its place is being looked up")
 _NOT_ASKED = "the leader of its partition on the source does not answer"
-#: So long a round waits for the source to be read for the place of one first record.
-_READ_WITHIN_S = 0.2
+#: So long a round waits for the source to be read for the places of first records; a later one has them.
+_READ_WITHIN_S = 1.0
 _NO_LOG = LogBounds(-1, -1)
 #: Where a log begins whose leader can't be asked.
 _NOT_KNOWN = -1
@@ -132,13 +133,14 @@ async def first_places(
     starts = await first_offsets(source, partitions)
     await maps.look(partitions)
     found: dict[TopicPartition, tuple[int, Translation]] = {}
+    until_s = time.monotonic() + _READ_WITHIN_S
     for each in partitions:
         route = maps.route(each)
         why = _NOT_ASKED if each not in starts or route is None else route.outdated
         if route is None or why is not None:
             found[each] = _NOT_KNOWN, Translation(offset=None, reason=why)
         else:
-            found[each] = starts[each], await route.translate(starts[each], _READ_WITHIN_S)
+            found[each] = starts[each], await route.translate(starts[each], max(0.0, until_s - time.monotonic()))
     return found
 
 
