@@ -42,7 +42,7 @@ KINDS: Final = (*CODECS, "transactional", "compacted", "forgotten")
 _CONFIGS: Final = {"compacted": CLEANED_AT_ONCE, "forgotten": {"retention.ms": "-1"}}
 #: Many small answers, so that there is always something in flight.
 _SMALL: Final = FetchSettings(max_bytes=100_000, max_partition_bytes=25_000)
-_FORGOTTEN: Final = 20_000
+_FORGOTTEN: Final = 40_000
 
 
 #: The first version that a target may have.
@@ -123,7 +123,7 @@ async def test_both_ways_through_a_brokers_death(clusters: Clusters, old: OldClu
     async with LocalSystem(config, groups=True) as system:
 
         async def under_way() -> bool:
-            return await copied(system) > _FORGOTTEN // 4
+            return await copied(system) > _FORGOTTEN // 8
 
         await system.wait(under_way, "some is copied")
         old.kill()
