@@ -1,17 +1,19 @@
-"""The first look, by this process: every record of both sides is read and hashed."""
+"""The first look, by this process: all of both sides is read, batch by batch where every record counts."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from mirror_ray.records.decode import Record
 from mirror_ray.verification.job import Job, Look
 from mirror_ray.verification.keys import LastOfKeys, differing_keys
-from mirror_ray.verification.prints import Sums
 from mirror_ray.verification.ranges import stretches
 from mirror_ray.verification.reading import Log, RemovedError
+from mirror_ray.verification.sections import LogPieces, RangeComparison, ReadPiece, records_in
+
+_T = TypeVar("_T")
 
 #: Partitions that are read at once.
 AT_ONCE = 4
@@ -42,18 +44,20 @@ class PlainLooker:
             return await (self._look_at_keys(job) if job.compacted else self._look_at_ranges(job))
 
     async def _look_at_ranges(self, job: Job) -> Look:
-        spans = [(each.source, each.source_end) for each in job.chosen_ranges]
-        target_spans = [(each.target, each.target_end) for each in job.chosen_ranges]
-        mine, theirs = Sums(spans, timestamps=job.timestamps), Sums(target_spans, timestamps=job.timestamps)
         source, target = self._logs(job)
-        await asyncio.gather(
-            read_spans(source, spans, mine, mine.removed, self._told),
-            read_spans(target, target_spans, theirs, theirs.removed),
+        kept = None if source.copied is None else source.kept
+        comparison = RangeComparison(job.chosen_ranges, timestamps=job.timestamps, kept=kept)
+        sides = (
+            (comparison.source, _read(source, comparison.source, self._told)),
+            (comparison.target, _read(target, comparison.target)),
         )
-        sums = list(zip(job.chosen, mine.finish(), theirs.finish(), strict=True))
-        equal = [here for _, here, there in sums if here is not None and here == there]
-        records = sum(each.records for each in equal)
-        differing = tuple(number for number, here, there in sums if here is None or here != there)
+        comparison.step()
+        while not comparison.done:
+            await asyncio.gather(*(_feed(side, pieces) for side, pieces in sides if side.wants))
+            comparison.step()
+        numbered = list(zip(job.chosen, comparison.found, strict=True))
+        records = sum(found for _, found in numbered if found is not None)
+        differing = tuple(number for number, found in numbered if found is None)
         return Look(records=records, target_records=records, ranges=differing)
 
     async def _look_at_keys(self, job: Job) -> Look:
@@ -66,6 +70,19 @@ class PlainLooker:
             keys=len(mine.found.keys() | theirs.found.keys()),
             differing_keys=frozenset(differing_keys(mine.found, theirs.found)),
         )
+
+
+async def _read(
+    log: Log, to: LogPieces, told: Callable[[int], None] = lambda _: None
+) -> AsyncIterator[Sequence[ReadPiece]]:
+    """What is read of a log's spans; ``told`` of how many records there are."""
+    async for batches in _stretches_of(log.batches, to.spans, to.removed):
+        told(sum(map(records_in, batches)))
+        yield batches
+
+
+async def _feed(side: LogPieces, pieces: AsyncIterator[Sequence[ReadPiece]]) -> None:
+    side.feed(await anext(pieces, None))
 
 
 async def read_both(
@@ -91,13 +108,21 @@ async def read_spans(
         ClusterUnreachableError: The leader does not answer.
         MirrorError: The log can't be read.
     """
+    async for records in _stretches_of(log.records, spans, removed):
+        to.take(records)
+        told(len(records))
+
+
+async def _stretches_of(
+    read: Callable[[int, int], AsyncIterator[_T]], spans: Iterable[tuple[int, int]], removed: Callable[[int], None]
+) -> AsyncIterator[_T]:
+    """What ``read`` gives of ascending spans, without what is removed meanwhile: that is said."""
     for first, end in stretches(spans):
         start = first
         while start < end:
             try:
-                async for records in log.records(start, end):
-                    to.take(records)
-                    told(len(records))
+                async for found in read(start, end):
+                    yield found
                 break
             except RemovedError as error:
                 removed(error.start)

@@ -14,7 +14,7 @@ from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
 from mirror_ray.kafka.reading import batches_before, fetch_at
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.records.batch import iter_batches, verify
+from mirror_ray.records.batch import Batch, iter_batches, verify
 from mirror_ray.records.decode import Record, records_of
 
 _FETCH_BYTES = 4 << 20
@@ -75,7 +75,24 @@ class Log:
             raise ClusterUnreachableError(f"cluster {alias}: the leader of {self.partition} does not answer") from None
 
     async def records(self, start: int, end: int) -> AsyncIterator[list[Record]]:
-        """The records at ``start`` up to ``end``, in order, that consumers see.
+        """The records at ``start`` up to ``end``, in order, that consumers see. Raises as ``batches`` does."""
+        offset = start
+        async for batches in self.batches(start, end):
+            for batch in batches:
+                found = records_of(batch)
+                if batch.base_offset < offset or batch.next_offset > end or batch.magic != 2:
+                    found = [record for record in found if offset <= record.offset < end]
+                offset = max(offset, batch.next_offset)
+                yield self.kept(found)
+
+    def kept(self, records: list[Record]) -> list[Record]:
+        """Those that are copied, as they are copied."""
+        return records if self.copied is None else list(self.copied(records))
+
+    async def batches(self, start: int, end: int) -> AsyncIterator[list[Batch]]:
+        """The batches with records that consumers see, of each answer, in order; their checksums fit.
+
+        The first and the last of all may reach beyond ``start`` and ``end``.
 
         Raises:
             RemovedError: ``start``, or a later offset by the time that it was read, is not there any more.
@@ -96,12 +113,8 @@ class Log:
             batches = batches_before(end, iter_batches(fetched.records))
             for batch in batches:
                 verify(batch)
-                if select.copies(batch):
-                    found = records_of(batch)
-                    if batch.base_offset < offset or batch.next_offset > end or batch.magic != 2:
-                        found = [record for record in found if offset <= record.offset < end]
-                    yield found if self.copied is None else list(self.copied(found))
             offset = max(offset, batches[-1].next_offset) if batches else end
+            yield [batch for batch in batches if select.copies(batch)]
 
     async def _holds_no_more(self, fetched: FetchedPartition, end: int, empty: int) -> bool:
         """Whether an answer without records is all up to ``end``; else the leader does not show yet what it holds.

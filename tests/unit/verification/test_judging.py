@@ -28,6 +28,8 @@ class Held:
     before_read: Callable[[Held, int], None] = lambda _log, _read: None
     reads: int = field(default=0, init=False)
 
+    copied = None
+
     async def start(self) -> int:
         """Where it begins."""
         return self.first
@@ -45,6 +47,11 @@ class Held:
         found = [each for each in self.kept if start <= each.offset < end]
         for at in range(0, len(found), 500):
             yield found[at : at + 500]
+
+    async def batches(self, start: int, end: int) -> AsyncIterator[list[list[Record]]]:
+        """As a log does, of records that are in no batches."""
+        async for found in self.records(start, end):
+            yield [found]
 
     def remove(self, before: int) -> None:
         """As retention does."""
