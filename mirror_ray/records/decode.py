@@ -135,6 +135,12 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
         IndexError: The data ends inside it.
         CorruptBatchError: It is longer than 64 bits.
     """
+    byte, behind = data[position], position + 1
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), behind
+    # Most others have two bytes.
+    if (second := data[behind]) < 0x80:
+        return (byte & 0x7F | second << 7) >> 1 ^ -(byte & 1), behind + 1
     shift = number = 0
     while True:
         byte = data[position]

@@ -2,8 +2,9 @@
 
 A batch that was passed on keeps its record section, all behind its header, byte for byte. Where two batches begin at
 the same record of a range, and their sections and what it takes to read them are equal, so are their records: neither
-is opened. What does not fit together so is opened, and compared record by record, until both sides are at the same
-record again. The number of records since the range began is the only measure: no equal batch is looked for elsewhere.
+is opened. Of batches that were recompressed the unpacked sections are compared. What does not fit together so is
+opened, and compared record by record, until both sides are at the same record again. The number of records since the
+range began is the only measure: no equal batch is looked for elsewhere.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from mirror_ray.records.batch import CODEC_MASK, HEADER_BYTES, TIMESTAMP_TYPE_BIT, Batch
+from mirror_ray.records.codecs import decompress
 from mirror_ray.records.decode import Record, records_of
 from mirror_ray.verification.ranges import Range
 
 #: What is read of a log: a batch whose checksum fits, or records.
 ReadPiece = Batch | list[Record]
 
-_READ_BY = CODEC_MASK | TIMESTAMP_TYPE_BIT
 _OFFSET = attrgetter("offset")
 
 
@@ -29,18 +30,27 @@ def same_records(mine: Batch, theirs: Batch, *, timestamps: bool) -> bool:
 
     Both checksums must have been checked. Offsets, producers, transactions and leader epochs may differ; timestamps
     may where ``timestamps`` is False. Where the answer is False, the records may be the same all the same.
+
+    Raises:
+        CorruptBatchError: One of two that differ in their codec does not unpack.
     """
-    if (
-        mine.length != theirs.length
-        or mine.count != theirs.count
-        or mine.last_offset_delta != theirs.last_offset_delta
-        or (mine.attributes ^ theirs.attributes) & (_READ_BY if timestamps else CODEC_MASK)
+    if mine.count != theirs.count or mine.last_offset_delta != theirs.last_offset_delta:
+        return False
+    other_bits = mine.attributes ^ theirs.attributes
+    if timestamps and (
+        other_bits & TIMESTAMP_TYPE_BIT
+        or mine.base_timestamp != theirs.base_timestamp
+        or mine.max_timestamp != theirs.max_timestamp
     ):
         return False
-    if timestamps and (mine.base_timestamp != theirs.base_timestamp or mine.max_timestamp != theirs.max_timestamp):
-        return False
+    if other_bits & CODEC_MASK:
+        return _unpacked(mine) == _unpacked(theirs)
     # Two memoryviews would be compared item by item; a bytearray is compared with a view by memcmp.
     return bytearray(mine.view[HEADER_BYTES:]) == theirs.view[HEADER_BYTES:]
+
+
+def _unpacked(batch: Batch) -> bytes:
+    return decompress(batch.codec, batch.view[HEADER_BYTES:])
 
 
 def records_in(piece: ReadPiece) -> int:
@@ -49,7 +59,7 @@ def records_in(piece: ReadPiece) -> int:
 
 
 class LogPieces:
-    """What was read of one log and was not compared yet, for one range after the other.
+    """What was read of one log and was not compared yet; of one range after the other, the one *at hand*.
 
     Attributes:
         spans: The offsets of each range; they ascend and do not overlap.
@@ -64,8 +74,10 @@ class LogPieces:
         self._queue: deque[ReadPiece] = deque()
         self._ended = False
         self._removed_before = -1
-        #: All before it was compared. A log that lost its end and grew again may show such offsets once more.
-        self._position = -1
+        self._number = -1
+        #: What was not compared yet of the range at hand, without what was opened. A log that lost its end and grew
+        #: again may show what lies before once more.
+        self._start = self._end = 0
         self._opened: list[Record] = []
         self._at = 0
 
@@ -78,89 +90,83 @@ class LogPieces:
             self._queue.extend(pieces)
 
     def removed(self, before: int) -> None:
-        """Records below an offset are gone: ranges that were not compared yet and begin below it are not known."""
+        """Records below an offset are gone: ranges at hand and to come that begin below it are not known."""
         self._removed_before = max(self._removed_before, before)
 
-    def is_torn(self, number: int) -> bool:
-        """Whether a range's beginning is gone."""
-        return self.spans[number][0] < self._removed_before
+    def next_range(self) -> None:
+        """Go on to the next range, whatever is left of the one at hand."""
+        self._number += 1
+        self._start, self._end = self.spans[self._number]
+        self._opened, self._at = [], 0
 
-    def head(self, number: int) -> ReadPiece | None:
-        """What comes next of a range; None: nothing does, or more is wanted. All before the range is dropped."""
-        start, end = self._left(number)
-        while self._queue and start < end:
-            piece = self._queue[0]
-            if isinstance(piece, Batch) and piece.magic != 2:
-                # Its base offset may be that of the last record inside.
-                self._queue[0] = piece = self._records_of(piece)
-            first, behind = _bounds(piece)
-            if first < behind and first >= end:
-                return None
-            if start < behind:
-                return piece
-            self._queue.popleft()
-        self.wants = start < end and not self._ended
-        return None
-
-    def deltas(self, batch: Batch, number: int) -> tuple[int, int]:
-        """The part of a batch that lies in a range, counted from its base offset; the end is not included."""
-        start, end = self._left(number)
-        base = batch.base_offset
-        return max(start - base, 0), min(end - base, batch.last_offset_delta + 1)
-
-    def pass_over(self, batch: Batch, number: int) -> None:
-        """The batch at the head was compared, as far as it lies in a range."""
-        end = self.spans[number][1]
-        if batch.next_offset <= end:
-            self._queue.popleft()
-        self._position = min(batch.next_offset, end)
-
-    def ready(self, number: int) -> int:
-        """How many opened records of a range come next, once one more was opened if need be; 0: as with ``head``.
-
-        Raises:
-            CorruptBatchError: A batch does not parse.
-        """
-        while self._at == len(self._opened):
-            piece = self.head(number)
-            if piece is None:
-                return 0
-            self._open(piece, number)
-        return len(self._opened) - self._at
+    @property
+    def is_torn(self) -> bool:
+        """Whether the beginning of the range at hand is gone."""
+        return self.spans[self._number][0] < self._removed_before
 
     @property
     def is_open(self) -> bool:
         """Whether opened records are left."""
         return self._at < len(self._opened)
 
+    def head(self) -> ReadPiece | None:
+        """What comes next of the range at hand; None: nothing does, or more is wanted. What lies before is dropped."""
+        while self._queue and self._start < self._end:
+            piece = self._queue[0]
+            if isinstance(piece, Batch) and piece.magic != 2:
+                # Its base offset may be that of the last record inside.
+                self._queue[0] = piece = self._records_of(piece)
+            first, behind = _bounds(piece)
+            if behind > self._start:
+                return piece if first < self._end else None
+            self._queue.popleft()
+        self.wants = self._start < self._end and not self._ended
+        return None
+
+    def deltas(self, batch: Batch) -> tuple[int, int]:
+        """What of a batch lies in the range at hand, counted from its base offset; the end is not included."""
+        base = batch.base_offset
+        return max(self._start - base, 0), min(self._end - base, batch.last_offset_delta + 1)
+
+    def pass_over(self, batch: Batch) -> None:
+        """The batch at the head was compared, as far as it lies in the range at hand."""
+        self._start = batch.next_offset
+        if self._start <= self._end:
+            self._queue.popleft()
+        else:
+            self._start = self._end
+
+    def ready(self) -> int:
+        """How many opened records come next, once a batch was opened if need be; 0: as with ``head``.
+
+        Raises:
+            CorruptBatchError: A batch does not parse.
+        """
+        while self._at == len(self._opened):
+            piece = self.head()
+            if piece is None:
+                return 0
+            self._open(piece)
+        return len(self._opened) - self._at
+
     def take(self, count: int) -> list[Record]:
         """So many of the opened records."""
         self._at += count
         return self._opened[self._at - count : self._at]
 
-    def drop(self) -> None:
-        """No opened record is compared any more."""
-        self._opened, self._at = [], 0
-
-    def _records_of(self, batch: Batch) -> list[Record]:
-        records = records_of(batch)
-        return records if self._kept is None else self._kept(records)
-
-    def _left(self, number: int) -> tuple[int, int]:
-        """The offsets of a range that were not compared yet."""
-        start, end = self.spans[number]
-        return max(start, self._position), end
-
-    def _open(self, piece: ReadPiece, number: int) -> None:
-        start, end = self._left(number)
+    def _open(self, piece: ReadPiece) -> None:
         records = self._records_of(piece) if isinstance(piece, Batch) else piece
-        first, behind = (bisect_left(records, offset, key=_OFFSET) for offset in (start, end))
+        first, behind = (bisect_left(records, offset, key=_OFFSET) for offset in (self._start, self._end))
         self._opened, self._at = records[first:behind], 0
+        self._start = min(_bounds(piece)[1], self._end)
         if behind < len(records):
             self._queue[0] = records[behind:]
         else:
             self._queue.popleft()
-        self._position = min(_bounds(piece)[1], end)
+
+    def _records_of(self, batch: Batch) -> list[Record]:
+        records = records_of(batch)
+        return records if self._kept is None else self._kept(records)
 
 
 class RangeComparison:
@@ -195,7 +201,7 @@ class RangeComparison:
         self._ranges = len(ranges)
         self._timestamps = timestamps
         self._by_bytes = kept is None
-        self._records = 0
+        self._next_range()
 
     @property
     def done(self) -> bool:
@@ -209,24 +215,26 @@ class RangeComparison:
             CorruptBatchError: A batch does not parse.
         """
         while not self.done:
-            number = len(self.found)
-            torn = self.source.is_torn(number) or self.target.is_torn(number)
-            equal = False if torn else self._is_equal(number)
+            equal = False if self.source.is_torn or self.target.is_torn else self._is_equal()
             if equal is None:
                 return
             self.found.append(self._records if equal else None)
-            self._records = 0
-            self.source.drop()
-            self.target.drop()
+            self._next_range()
 
-    def _is_equal(self, number: int) -> bool | None:
-        """Whether a range is; None: more is wanted."""
+    def _next_range(self) -> None:
+        self._records = 0
+        if not self.done:
+            self.source.next_range()
+            self.target.next_range()
+
+    def _is_equal(self) -> bool | None:
+        """Whether the range at hand is; None: more is wanted."""
         source, target = self.source, self.target
         while True:
             if self._by_bytes:
-                self._pass_same_batches(number)
+                self._pass_same_batches()
             # A batch is opened only where the other side's is known, too: they may be the same.
-            counts = (0, 0) if source.wants or target.wants else (source.ready(number), target.ready(number))
+            counts = (0, 0) if source.wants or target.wants else (source.ready(), target.ready())
             if source.wants or target.wants:
                 return None
             count = min(counts)
@@ -236,23 +244,23 @@ class RangeComparison:
                 return False
             self._records += count
 
-    def _pass_same_batches(self, number: int) -> None:
+    def _pass_same_batches(self) -> None:
         """Go on, without opening anything, to where batches are not known to hold the same."""
         source, target = self.source, self.target
         while not (source.is_open or target.is_open):
-            mine, theirs = source.head(number), target.head(number)
+            mine, theirs = source.head(), target.head()
             if not (isinstance(mine, Batch) and isinstance(theirs, Batch)):
                 return
-            first, end = deltas = source.deltas(mine, number)
+            first, end = deltas = source.deltas(mine)
             whole = end - first > mine.last_offset_delta
             # Which records are missing from a batch that was compacted its header does not tell.
-            if deltas != target.deltas(theirs, number) or (mine.is_compacted and not whole):
+            if deltas != target.deltas(theirs) or (mine.is_compacted and not whole):
                 return
             if not same_records(mine, theirs, timestamps=self._timestamps):
                 return
             self._records += mine.count if whole else end - first
-            source.pass_over(mine, number)
-            target.pass_over(theirs, number)
+            source.pass_over(mine)
+            target.pass_over(theirs)
 
     def _are_same(self, mine: list[Record], theirs: list[Record]) -> bool:
         if [tail for _, _, tail in mine] != [tail for _, _, tail in theirs]:
