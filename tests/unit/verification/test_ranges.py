@@ -1,4 +1,4 @@
-"""Ranges lie side by side between exact pairs; samples are spread; what is summed up is what was read."""
+"""Ranges lie side by side between exact pairs; samples are spread."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.segment import Segment
-from mirror_ray.records.decode import Record, record_tail
-from mirror_ray.verification.prints import Sum, Sums
 from mirror_ray.verification.ranges import Pair, Range, cut, cut_shared, gathered, joined, next_pair, sampled, stretches
 
 _RUNS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 5), st.integers(0, 5)), min_size=1, max_size=20)
@@ -106,41 +104,6 @@ def test_a_sample_is_spread(count: int, fraction: float) -> None:
     assert all(0 <= each < count for each in chosen)
     stretch = count / len(chosen) if chosen else 0
     assert all(later - each < 2 * stretch + 1 for each, later in itertools.pairwise(chosen))
-
-
-@given(st.lists(st.integers(0, 60), min_size=2, max_size=8, unique=True), st.integers(1, 9), st.data())
-def test_sums_are_of_the_records_of_each_span(bounds: list[int], piece: int, data: st.DataObject) -> None:
-    """However they come in pieces, holes and records outside included; a changed timestamp shows."""
-    bounds.sort()
-    spans = list(zip(bounds[::2], bounds[1::2], strict=False))
-    offsets = sorted(data.draw(st.sets(st.integers(0, 60))))
-    records = [Record(at, at, record_tail(None, b"%d" % at)) for at in offsets]
-    found = _summed(spans, records, piece)
-    assert [each and each.records for each in found] == [sum(a <= at < b for at in offsets) for a, b in spans]
-    for number, (first, end) in enumerate(spans):
-        changed = [each._replace(timestamp=-1) if first <= each.offset < end else each for each in records]
-        others = _summed(spans, changed, piece + 1)
-        differ = [at for at, (mine, theirs) in enumerate(zip(found, others, strict=True)) if mine != theirs]
-        assert differ == ([number] if any(first <= at < end for at in offsets) else [])
-
-
-def _summed(spans: list[tuple[int, int]], records: list[Record], piece: int) -> list[Sum | None]:
-    sums = Sums(spans, timestamps=True)
-    for at in range(0, len(records), piece):
-        sums.take(records[at : at + piece])
-    return sums.finish()
-
-
-def test_a_span_whose_beginning_was_removed_is_not_known() -> None:
-    """The others are."""
-    sums = Sums([(0, 10), (10, 20), (20, 30)], timestamps=True)
-    sums.take([Record(5, 0, b"a")])
-    sums.removed(15)
-    sums.take([Record(16, 0, b"b"), Record(25, 0, b"c")])
-    found = sums.finish()
-    assert found[:2] == [None, None]
-    assert found[2] is not None
-    assert found[2].records == 1
 
 
 def test_stretches_are_read_at_once() -> None:
