@@ -1,12 +1,14 @@
-"""What `verify` takes for a million records: by the command's own process, and with `--spark` by Spark's executors.
+"""What `verify` takes for a million records: passed on or changed on the way, and with `--spark` by Spark's executors.
 
 ::
 
-    .venv/bin/python -m benchmarks.verify [--records 1000000] [--partitions 4] [--plain-only]
+    .venv/bin/python -m benchmarks.verify [--records 1000000] [--partitions 4] [--rounds 2] [--plain-only]
 
-Records of 1 KB that compress by half, in zstd batches, copied by a replicator of ours; both brokers, the command and
-Spark share this machine. CPU is the comparing process's own, with Spark that of all of its processes, too; both sides'
-records are read, so that twice as many go through.
+Records that compress by half, copied by a replicator of ours; both brokers, the command and Spark share this machine.
+Batches that were *passed on* are compared by their bytes. *Repacked* ones (of a source with LogAppendTime) are opened,
+*recompressed* ones (by the target's broker) unpacked. CPU is what comparing takes in a process that has started, with
+Spark that of all of its processes, too; both sides' records are read, so that twice as many go through. What one record
+takes is connecting and asking: it is part of every other figure. Starting the command takes as much as `--help` does.
 """
 
 from __future__ import annotations
@@ -14,17 +16,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import resource
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
+from typing import NamedTuple
 
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from benchmarks.translate import watched
+from benchmarks.translate import Used, watched
 from mirror_ray.cli.launch import some_ray
 from mirror_ray.config.settings import MirrorSettings, SparkSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.devcluster.clusters import start_all
+from mirror_ray.records.batch import Codec
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkLooker
 from mirror_ray.verification.planning import Wanted
@@ -32,22 +39,47 @@ from mirror_ray.verification.run import MakeLooker, verify_flow
 from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import create_topic
 
-TOPIC = "verified"
-RECORD_BYTES = 1000
+
+class Kind(NamedTuple):
+    """How a topic is filled, and what becomes of its batches on the way."""
+
+    title: str
+    record_bytes: int
+    batch_records: int
+    codec: Codec
+    append_time: bool = False
+    #: The target's topic's.
+    compression_type: str = "producer"
 
 
-def fill(cluster: DevCluster, records: int, partitions: int) -> None:
+SPARK_TOPIC = "passed-on"
+TOPICS = {
+    "passed-on": Kind("passed on, 500 x 1 KB, zstd", 1000, 500, "zstd"),
+    "uncompressed": Kind("passed on, 500 x 1 KB, none", 1000, 500, "none"),
+    "small-batches": Kind("passed on, 10 x 100 B, zstd", 100, 10, "zstd"),
+    "repacked": Kind("changed: repacked, 500 x 1 KB, zstd", 1000, 500, "zstd", append_time=True),
+    "recompressed": Kind("changed: recompressed, zstd to lz4", 1000, 500, "zstd", compression_type="lz4"),
+}
+ONE = "one-record"
+
+
+def fill(cluster: DevCluster, topic: str, kind: Kind, records: int, partitions: int) -> None:
     """Write them; values differ, and half of each is random."""
     config = cluster.confluent_config()
-    create_topic(config, TOPIC, partitions)
-    producer = Producer({**config, "compression.type": "zstd", "linger.ms": 50, "batch.size": 500_000})
+    stamped = {"message.timestamp.type": "LogAppendTime"} if kind.append_time else {}
+    create_topic(config, topic, partitions, topic_config=stamped)
+    batches = {"batch.size": 1000 * kind.batch_records, "batch.num.messages": kind.batch_records, "linger.ms": 50}
+    producer = Producer({**config, **batches, "compression.type": kind.codec})
+    size = kind.record_bytes
     noise = os.urandom(1 << 20)
     for number in range(records):
-        at = number * 509 % (len(noise) - RECORD_BYTES)
-        value = noise[at : at + RECORD_BYTES // 2] + b"%0*d" % (RECORD_BYTES // 2, number)
+        at = number * 509 % (len(noise) - size)
+        value = noise[at : at + size // 2] + b"%0*d" % (size // 2, number)
+        # A whole batch for one partition, and then for the next: so that small ones come out as they should.
+        partition = number // kind.batch_records % partitions
         while True:
             try:
-                producer.produce(TOPIC, value, b"key-%d" % number, number % partitions)
+                producer.produce(topic, value, b"key-%d" % number, partition)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -55,42 +87,67 @@ def fill(cluster: DevCluster, records: int, partitions: int) -> None:
     producer.flush()
 
 
-async def timed(title: str, settings: MirrorSettings, records: int, make_looker: MakeLooker | None) -> None:
+def start_cpu_s() -> float:
+    """What the command takes to start."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "mirror_ray", "verify", "--help"], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+async def timed(
+    title: str, settings: MirrorSettings, topic: str, records: int, make_looker: MakeLooker | None = None
+) -> None:
     """Verify once; print what it took."""
+    used = Used()
     began_s, own_s = time.monotonic(), time.process_time()
-    with watched() as used:
-        report = await verify_flow(settings, FLOW, Wanted(topics=(TOPIC,)), make_looker=make_looker)
+    with ExitStack() as stack:
+        if make_looker is not None:
+            # Watching takes processor time of this very process, so it is done where there is something to watch.
+            used = stack.enter_context(watched())
+        report = await verify_flow(settings, FLOW, Wanted(topics=(topic,)), make_looker=make_looker)
     took_s, own_s = time.monotonic() - began_s, time.process_time() - own_s
     if not report.equal or report.plain()["records"] != records:
         raise SystemExit(f"not what it should be: {report.plain()}")
     spark = f", Spark's processes {used.cpu_s:.1f} s" if make_looker else ""
-    print(f"  {title:<24}{took_s:6.1f} s  {records / took_s:9,.0f} records/s  CPU {own_s:.1f} s{spark}", flush=True)
+    print(f"  {title:<38}{took_s:6.1f} s  {records / took_s:9,.0f} records/s  CPU {own_s:.2f} s{spark}", flush=True)
 
 
 async def measure(pair: tuple[DevCluster, DevCluster], options: argparse.Namespace) -> None:
-    """Copy, and verify in both ways; twice, for the first time Spark compiles."""
+    """Fill and copy each, and verify it in all ways; more than once, for the first time Spark compiles."""
     async with Replicated(*pair) as flow:
-        flow.remote(TOPIC, options.partitions)
-        await flow.copy([TOPIC], timeout_s=300)
+        print(f"{options.records:,} records in {options.partitions} partitions", flush=True)
+        print(f"  {'start of the command':<68}CPU {start_cpu_s():.2f} s", flush=True)
+        for name, kind in {**TOPICS, ONE: Kind("one record", 100, 1, "none")}.items():
+            records = 1 if name == ONE else options.records
+            await asyncio.to_thread(fill, pair[0], name, kind, records, options.partitions)
+            flow.remote(name, options.partitions, compression_type=kind.compression_type)
+        await flow.copy([*TOPICS, ONE], timeout_s=600)
         settings = flow.settings()
-        print(f"{options.records:,} records of {RECORD_BYTES} bytes in {options.partitions} partitions", flush=True)
-        for _ in range(2):
-            await timed("this process", settings, options.records, None)
-        if options.plain_only:
-            return
-        with ExitStack() as stack:
-            began_s = time.monotonic()
-            stack.enter_context(some_ray("benchmark-verify", None))
-            spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings()))
-            print(f"  Ray and Spark start in  {time.monotonic() - began_s:6.1f} s", flush=True)
-            clusters = settings.clusters["A"], settings.clusters["B"]
-            for _ in range(2):
-                await timed(
-                    "Spark, one executor core",
-                    settings,
-                    options.records,
-                    lambda logs, plain: SparkLooker(spark, clusters, logs, plain),
-                )
+        for _ in range(options.rounds):
+            await timed("one record", settings, ONE, 1)
+            for name, kind in TOPICS.items():
+                await timed(kind.title, settings, name, options.records)
+        if not options.plain_only:
+            await measure_spark(settings, options)
+
+
+async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -> None:
+    """The same by Spark, for one of the topics."""
+    with ExitStack() as stack:
+        began_s = time.monotonic()
+        stack.enter_context(some_ray("benchmark-verify", None))
+        spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings()))
+        print(f"  Ray and Spark start in  {time.monotonic() - began_s:6.1f} s", flush=True)
+        clusters = settings.clusters["A"], settings.clusters["B"]
+        for _ in range(options.rounds):
+            await timed(
+                "Spark, one executor core",
+                settings,
+                SPARK_TOPIC,
+                options.records,
+                lambda logs, plain: SparkLooker(spark, clusters, logs, plain),
+            )
 
 
 def main() -> None:
@@ -98,12 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--plain-only", action="store_true", help="without Spark")
     options = parser.parse_args()
     pair = DevCluster("A", heap="1g"), DevCluster("B", heap="1g")
     try:
         start_all(pair)
-        fill(pair[0], options.records, options.partitions)
         asyncio.run(measure(pair, options))
     finally:
         for each in pair:
