@@ -130,11 +130,7 @@ class LogPieces:
 
     def pass_over(self, batch: Batch) -> None:
         """The batch at the head was compared, as far as it lies in the range at hand."""
-        self._start = batch.next_offset
-        if self._start <= self._end:
-            self._queue.popleft()
-        else:
-            self._start = self._end
+        self._start = min(batch.next_offset, self._end)
 
     def ready(self) -> int:
         """How many opened records come next, once a batch was opened if need be; 0: as with ``head``.

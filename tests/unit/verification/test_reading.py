@@ -61,6 +61,11 @@ async def test_a_log_that_was_truncated_ends() -> None:
     assert await offsets(leader, 0, 5) == [0, 1, 2]
 
 
+async def test_a_log_that_grew_again_shows_nothing_twice() -> None:
+    """It lost its end while it was read, and its new batches lie otherwise."""
+    assert await offsets(Leader([Said(batch(0, 3), shown=3), Said(batch(1, 5), shown=6)]), 0, 6) == [0, 1, 2, 3, 4, 5]
+
+
 async def test_what_is_never_shown_is_no_end() -> None:
     """Records that are known to be there must not pass for missing ones."""
     with pytest.raises(ClusterUnreachableError, match="orders-0 shows its records up to 3 and ends at 5"):
