@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.mirror import Mirror
     from mirror_ray.observe.status import PartitionStatus
+    from mirror_ray.verification.ends import Ask
     from mirror_ray.verification.planning import Wanted
     from mirror_ray.verification.run import MakeLooker, Progress
     from mirror_ray.verification.verdict import PartitionVerdict, Report
@@ -37,6 +38,8 @@ _TOPICS: Columns = (
     ("DIFFER", lambda row: str(row["differs"])),
     ("EXPLAINED", lambda row: str(row["explained"])),
     ("NOT CHECKED", lambda row: str(row["not_checked"])),
+    ("STOPPED", lambda row: str(row["halted"])),
+    ("NOT COPIED", lambda row: count(row["not_copied"])),
     ("FIRST DIFFERENCE", lambda row: row["text"]),
 )
 _TELL_EVERY_S = 5.0
@@ -69,7 +72,7 @@ def verify(
     """Compare every record of a flow's topics with its copy: order, key, value, headers, timestamp.
 
     Up to what was copied when it begins; flows, traffic and cleaning may go on. Exit 0: all that was copied is equal;
-    1: something differs, or could not be checked; 3: a cluster does not answer.
+    1: something differs, could not be checked, or a partition is stopped or paused; 3: a cluster does not answer.
     """
     from mirror_ray.verification.planning import Wanted
 
@@ -113,20 +116,24 @@ def _report(
 ) -> Report:
     from mirror_ray.verification.run import Progress, verify_family
 
-    running = _partitions(mirror, flow)
+    running = asking(mirror, flow)
     with _telling(Progress()) as progress:
         return asyncio.run(
             verify_family(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
         )
 
 
-def _partitions(mirror: Mirror | None, flow: FlowName) -> Sequence[PartitionStatus]:
-    """How far the running system is; without its answer the state on the target says so, of a second ago."""
-    try:
-        return mirror.partitions(str(flow)) if mirror is not None else ()
-    except MirrorError as error:
-        say(f"{error}; going on without it, by the state on the target", "yellow")
-        return ()
+def asking(mirror: Mirror | None, flow: FlowName) -> Ask:
+    """Asks the running system how far it is; without its answer the state on the target says so, of a second ago."""
+
+    async def ask() -> Sequence[PartitionStatus]:
+        try:
+            return await asyncio.to_thread(mirror.partitions, str(flow)) if mirror is not None else ()
+        except MirrorError as error:
+            say(f"{error}; going on without it, by the state on the target", "yellow")
+            return ()
+
+    return ask
 
 
 @contextmanager
@@ -153,7 +160,7 @@ def _print(report: Report) -> None:
     for each in report.partitions:
         by_topic.setdefault((each.topic, each.target_topic), []).append(each)
     console.print(table([_row(partitions) for partitions in by_topic.values()], _TOPICS))
-    notes = [f"{each.topic}-{each.partition}: {note}" for each in report.partitions for note in each.checked.notes]
+    notes = [f"{each.topic}-{each.partition}: {note}" for each in report.partitions for note in each.notes]
     if notes:
         console.print()
         for note in notes:
@@ -173,6 +180,8 @@ def _row(partitions: Sequence[PartitionVerdict]) -> Row:
         "ranges": _of(
             sum(each.checked.ranges_checked for each in partitions), sum(each.checked.ranges for each in partitions)
         ),
+        "halted": sum(each.halt is not None for each in partitions),
+        "not_copied": sum(each.account.not_copied for each in partitions),
         **{outcome: outcomes.count(outcome) for outcome in ("equal", "differs", "explained", "not_checked")},
         "text": next(each.text for each in partitions if each.outcome == gravest),
     }

@@ -42,6 +42,10 @@ async def begin_of(
     """
     if starts[0] >= reached.source:
         return Begin(_NOWHERE)
+    origin = _origin(record)
+    if origin is not None and record is not None and not record.shared and starts == origin:
+        # What others wrote in front of the first record that was copied is in front of the map's first pair, too.
+        return Begin(origin)
     if page is None:
         return _without_map(record, starts, reached)
     asking = _Asking(translator, source)

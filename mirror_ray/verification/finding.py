@@ -23,6 +23,8 @@ class Finding:
     fields: tuple[Field, ...] = ()
     #: The recorded gap that accounts for it; None: none does.
     gap: str | None = None
+    #: Of a record that the source does not have there: who wrote it, where that is not the flow.
+    producer_id: int | None = None
 
     def __str__(self) -> str:
         source, target = f"source offset {self.source_offset}", f"target offset {self.target_offset}"
@@ -39,4 +41,6 @@ class Finding:
                 text = f"the record at {source} is out of order on the target, at {target}"
             case "changed":
                 text = f"the record at {source} has another {' and '.join(self.fields)} on the target, at {target}"
+        if self.producer_id is not None:
+            text += f"; producer {self.producer_id} wrote it, which is none of the flow's"
         return f"{text} (known: {self.gap})" if self.gap else text

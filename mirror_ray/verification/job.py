@@ -8,6 +8,7 @@ from typing import Protocol
 
 from mirror_ray.coordination.state import Gap
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
+from mirror_ray.verification.account import Account, Halt, Span, Writers
 from mirror_ray.verification.ranges import Pair, Range
 from mirror_ray.verification.verdict import Checked, PartitionVerdict
 
@@ -44,14 +45,30 @@ class Job:
     left_out: str | None = None
     #: Why it can't be compared.
     reason: str | None = None
+    #: Target offsets that are not compared, and that the map does not account for: read to see who wrote them.
+    beside: tuple[Span, ...] = ()
+    writers: Writers = field(default_factory=Writers)
+    #: The pair up to which it was acknowledged that all was copied when this began.
+    copied: Pair = _NONE
+    #: Target offset before which nothing is the flow's: copying began there.
+    origin: int = 0
+    #: Where the source ends for the flow.
+    source_end: int = -1
+    account: Account = field(default_factory=Account)
+    halt: Halt | None = None
 
     @property
     def chosen_ranges(self) -> list[Range]:
         """The ranges that are looked at, in order."""
         return [self.ranges[number] for number in self.chosen]
 
-    def verdict(self, checked: Checked | None = None) -> PartitionVerdict:
-        """What is said of it, with what was found."""
+    @property
+    def unchecked(self) -> Checked:
+        """What is said of it where nothing was looked at."""
+        return Checked(ranges=len(self.ranges), notes=self.notes, reason=self.reason)
+
+    def verdict(self, checked: Checked | None = None, account: Account | None = None) -> PartitionVerdict:
+        """What is said of it, with what was found; ``account``: the numbers, where more is known of them now."""
         return PartitionVerdict(
             topic=self.source.topic,
             partition=self.source.partition,
@@ -62,7 +79,9 @@ class Job:
             target_from=self.begin.target,
             target_to=self.end.target,
             left_out=self.left_out,
-            checked=checked or Checked(ranges=len(self.ranges), notes=self.notes, reason=self.reason),
+            checked=checked or self.unchecked,
+            account=account or self.account,
+            halt=self.halt,
         )
 
 
@@ -77,6 +96,8 @@ class Look:
     ranges: tuple[int, ...] = ()
     #: Of a compacted partition: how many keys were compared, and which differ.
     keys: int = 0
+    #: Whether both sides of it are the same, record by record.
+    same: bool = False
     differing_keys: frozenset[bytes] = field(default_factory=frozenset)
 
 

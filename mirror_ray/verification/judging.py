@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mirror_ray.records.decode import Record
 from mirror_ray.verification.compare import LOOKAHEAD, Comparison
@@ -13,6 +13,7 @@ from mirror_ray.verification.job import Job, Look
 from mirror_ray.verification.keys import LastPrints, key_findings
 from mirror_ray.verification.known import Known, large_gaps, with_gaps
 from mirror_ray.verification.looking import read_both, read_spans
+from mirror_ray.verification.ordered import Prints, in_order
 from mirror_ray.verification.prints import Printed, printed
 from mirror_ray.verification.ranges import Pair, Range, joined
 from mirror_ray.verification.reading import Log, RemovedError
@@ -22,8 +23,12 @@ from mirror_ray.verification.verdict import Checked
 _ATTEMPTS = 10
 #: Keys of one partition that are looked at again, of those that no newer record leaves undecided.
 MOST_KEYS = 1000
+#: Records of one side of a compacted partition that are held to be compared one by one, in their order.
+MOST_ORDERED = 300_000
 #: Behind a gap of so many offsets comparing begins anew: further on nobody looks for the place.
 _LARGE_GAP = LOOKAHEAD // 2
+
+_LASTS_ALONE = "only the last record of each key was compared, not its order, nor older ones"
 
 #: The first exact pair of a job at or behind both positions; None: none is known.
 BeginAt = Callable[[Job, int, int], Awaitable[Pair | None]]
@@ -145,13 +150,42 @@ class Judge:
             found, late = await self._drill_keys(job, set(left[:MOST_KEYS]))
             superseded |= late
             found.gave_up = len(left) > MOST_KEYS
-        return _checked(
+        checked = _checked(
             job,
             found,
             records=look.records,
             target_records=look.target_records,
             keys=look.keys,
             superseded=len(superseded),
+        )
+        if look.same or found.gave_up or found.reason is not None:
+            return checked
+        return await self._with_order(job, checked, look.differing_keys)
+
+    async def _with_order(self, job: Job, checked: Checked, told: Collection[bytes]) -> Checked:
+        """With what differs of keys that were not ``told`` of by their last records, and in the order of all."""
+        alone = joined(job.ranges) == [Range(job.begin.source, job.end.source, job.begin.target, job.end.target)]
+        if not alone or job.key_fraction < 1 or max(checked.records, checked.target_records) > MOST_ORDERED:
+            return replace(checked, notes=(*checked.notes, _LASTS_ALONE))
+        mine, theirs = Prints(job.timestamps), Prints(job.timestamps)
+        await read_both(self._logs(job), job, mine, theirs)
+        begin = await self._still_there(job, job.begin, job.end)
+        if begin is None:
+            return checked
+        mine.forget_before(begin.source)
+        theirs.forget_before(begin.target)
+        keys = mine.keys | theirs.keys
+        first = in_order(mine.found, theirs.found, begin, job.end)
+        newer = await self._superseded(job, {keys[each] for each in first.keys if each in keys})
+        spared = {hashed for hashed, key in keys.items() if key in newer}
+        found = in_order(mine.found, theirs.found, begin, job.end, spared)
+        others = [each for each, key in found.findings if keys.get(key) not in told]
+        more = with_gaps(others, Known(job.gaps, job.end, compacted=True))
+        return replace(
+            checked,
+            findings=sorted([*checked.findings, *more], key=lambda each: (each.target_offset, each.source_offset)),
+            cleaned_on_source=found.cleaned_on_source,
+            cleaned_on_target=found.cleaned_on_target,
         )
 
     async def _superseded(self, job: Job, keys: Collection[bytes]) -> set[bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple
 from zlib import crc32
 
@@ -30,20 +31,28 @@ class LastOfKeys:
     Attributes:
         found: By key. Records without one are passed over: the cleaner drops them.
         records: How many there were.
+        digest: Over all of them, in their order.
     """
 
     timestamps: bool
     fraction: float = 1.0
     found: dict[bytes, Last] = field(default_factory=dict)
     records: int = 0
+    _all: blake2b = field(default_factory=lambda: blake2b(digest_size=16))
+
+    @property
+    def digest(self) -> bytes:
+        """See above."""
+        return self._all.digest()
 
     def take(self, records: Iterable[Record]) -> None:
         """Take the next records."""
         for record in records:
             key, value, _ = record.fields()
             if key is not None and key_is_sampled(key, self.fraction):
-                digest = b"" if value is None else record_digest(record, timestamps=self.timestamps)
-                self.found[key] = Last(record.offset, digest)
+                digest = record_digest(record, timestamps=self.timestamps)
+                self._all.update(digest)
+                self.found[key] = Last(record.offset, b"" if value is None else digest)
                 self.records += 1
 
 

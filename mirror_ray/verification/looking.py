@@ -68,6 +68,7 @@ class PlainLooker:
             records=mine.records,
             target_records=theirs.records,
             keys=len(mine.found.keys() | theirs.found.keys()),
+            same=mine.digest == theirs.digest,
             differing_keys=frozenset(differing_keys(mine.found, theirs.found)),
         )
 

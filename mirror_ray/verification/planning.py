@@ -10,7 +10,7 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_info
-from mirror_ray.kafka.offsets import OffsetAnswer
+from mirror_ray.kafka.offsets import LATEST, OffsetAnswer
 from mirror_ray.kafka.state import read_state
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import TopicPartition
@@ -20,11 +20,15 @@ from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.topics.selection import replication_rules
 from mirror_ray.transforms.loading import Chains
 from mirror_ray.verification import transformed
+from mirror_ray.verification.account import halted
 from mirror_ray.verification.asking import Logs, Policy, ask_logs, ask_policies
 from mirror_ray.verification.begin import begin_of
 from mirror_ray.verification.between import Begin, Bounds, NotKnown, between, until_of, within
+from mirror_ray.verification.ends import Ask, acknowledged, no_system
 from mirror_ray.verification.job import Job
+from mirror_ray.verification.outside import Outside, with_outside
 from mirror_ray.verification.ranges import RANGE_OFFSETS, Pair, cut, cut_shared, range_offsets, sampled
+from mirror_ray.verification.writing import Writing
 
 #: Where no time was asked for.
 _NO_TIME = OffsetAnswer(0, 0)
@@ -64,13 +68,15 @@ class Planner:
         self._map = own_map
         self._memory = FlowMemory()
         self._since: Mapping[TopicPartition, OffsetAnswer] = {}
+        self._ends: Mapping[TopicPartition, OffsetAnswer] = {}
+        self._writing = Writing(flow, target, own_map.book)
 
-    async def plan(self, wanted: Wanted, running: Sequence[PartitionStatus] = ()) -> list[Job]:
+    async def plan(self, wanted: Wanted, running: Ask = no_system) -> list[Job]:
         """One job for each partition, by topic and number; what can't be compared says why.
 
         Args:
             wanted: What is asked for.
-            running: What a running system says of the flow's partitions.
+            running: Asks the running system, where there is one.
 
         Raises:
             ConfigError: The flow copies no such topic, or none at all.
@@ -80,14 +86,16 @@ class Planner:
         sources = await self._sources(wanted)
         remotes = {each: TopicPartition(self._rules.remote_topic(each.topic), each.partition) for each in sources}
         await self._target.refresh({each.topic for each in remotes.values()})
-        self._memory = await self._read_memory()
+        told = await self._acknowledged(remotes, running)
         policies = await asyncio.gather(
             ask_policies(self._source, {each.topic for each in sources}),
             ask_policies(self._target, {each.topic for each in remotes.values()}),
         )
-        own = str(self._flow.name)
-        told = {TopicPartition(each.topic, each.partition): each for each in running if each.flow == own}
-        jobs = [self._job(each, remotes[each], policies) for each in sources]
+        await self._writing.read(self._memory)
+        jobs = [
+            replace(self._job(each, remotes[each], policies), halt=halted(self._memory, each, told.get(each)))
+            for each in sources
+        ]
         reached = {job.source: self._reached(job, told.get(job.source)) for job in jobs}
         # Later than that: up to there, both logs are as long.
         logs = await self._all_logs(jobs, reached)
@@ -108,6 +116,20 @@ class Planner:
         """The first exact pair at or behind both positions, or the job's end; None: none is known."""
         found = await self._begin_of(job, (source, target), job.reached)
         return None if isinstance(found, NotKnown) else within(found.pair, job.end)
+
+    async def _acknowledged(
+        self, remotes: Mapping[TopicPartition, TopicPartition], running: Ask
+    ) -> Mapping[TopicPartition, PartitionStatus]:
+        """What the running system says, of what the target held when this began; the state is of no later time."""
+        there = [each for each in remotes.values() if self._target.metadata.partition(each) is not None]
+        self._ends = await self._target.list_offsets(dict.fromkeys(there, LATEST), "read_uncommitted")
+        self._memory = await self._read_memory()
+        shared = {each for each, record in self._memory.partitions.items() if record.shared}
+        ends = {each: self._ends[remote].offset for each, remote in remotes.items() if remote in self._ends}
+        told, waited = await acknowledged(running, self._flow.name, ends, shared)
+        if waited:
+            self._memory = await self._read_memory()
+        return told
 
     @property
     def _committed(self) -> bool:
@@ -185,6 +207,22 @@ class Planner:
         if failed:
             return replace(job, reason=f"a leader does not answer: {error_info(failed).name}")
         mine, theirs = logs[0].bounds(job.source), logs[1].bounds(job.target)
+        found = await self._compared(job, reached, (mine, theirs), wanted)
+        seen = Outside(
+            reached=reached,
+            source=mine,
+            target=theirs,
+            target_end=self._ends[job.target].offset,
+            record=self._record(job),
+            writers=self._writing.writers(job, self._record(job)),
+            mapped=self._writing.mapped(job, self._page(job), shared=self._is_shared(job)),
+            since=wanted.since_ms is not None,
+        )
+        return with_outside(found, seen)
+
+    async def _compared(self, job: Job, reached: Pair | None, bounds: tuple[Bounds, Bounds], wanted: Wanted) -> Job:
+        mine, theirs = bounds
+        since = self._since.get(job.source, _NO_TIME)
         if reached is None:
             return job if self._holds_nothing(job, mine, theirs) else replace(job, reason=self._why_nothing(job))
         page = self._page(job)

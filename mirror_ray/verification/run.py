@@ -13,17 +13,18 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.records.decode import Record
 from mirror_ray.topics.selection import replication_rules
 from mirror_ray.transforms.chain import Chain
 from mirror_ray.transforms.of_flow import flow_chains
+from mirror_ray.verification.ends import Ask, no_system
 from mirror_ray.verification.job import Job, Looker
 from mirror_ray.verification.judging import Judge
 from mirror_ray.verification.looking import AT_ONCE, PlainLooker
 from mirror_ray.verification.planning import Planner, Wanted
 from mirror_ray.verification.reading import Log
+from mirror_ray.verification.remainder import Remainder
 from mirror_ray.verification.verdict import PartitionVerdict, Report
 
 _log = logging.getLogger(__name__)
@@ -90,14 +91,14 @@ class Verification:
         self.progress.offsets = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
         plain = PlainLooker(self.logs, self._told)
         looks = iter(await (make_looker(self.logs, plain) if make_looker else plain).look(ready))
-        judge = Judge(self.logs, self.planner.begin_at)
+        judge, remainder = Judge(self.logs, self.planner.begin_at), Remainder(self.logs)
         verdicts: list[PartitionVerdict] = []
         for job in jobs:
-            checked = None
+            checked = job.unchecked
             if _can_be_compared(job):
                 checked = await judge.judge(job, next(looks))
                 self.progress.judged += 1
-            verdicts.append(job.verdict(checked))
+            verdicts.append(job.verdict(*await remainder.account(job, checked)))
         return verdicts
 
     def _told(self, records: int) -> None:
@@ -158,7 +159,7 @@ async def verify_family(
     flow: FlowName,
     wanted: Wanted,
     *,
-    running: Sequence[PartitionStatus] = (),
+    running: Ask = no_system,
     make_looker: MakeLooker | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -179,7 +180,7 @@ async def verify_flow(
     flow: FlowName,
     wanted: Wanted,
     *,
-    running: Sequence[PartitionStatus] = (),
+    running: Ask = no_system,
     make_looker: MakeLooker | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -189,7 +190,7 @@ async def verify_flow(
         settings: Of the flow and its clusters.
         flow: Which one.
         wanted: What of it.
-        running: Its partitions, from the running system, where there is one.
+        running: Asks the running system for its partitions, where there is one.
         make_looker: Takes the first look; None: this process.
         progress: Is kept up to date.
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from mirror_ray.verification.account import Account, Halt
 from mirror_ray.verification.finding import Finding
 
-#: ``explained``: all that differs is accounted for by recorded gaps.
-Outcome = Literal["equal", "explained", "differs", "not_checked"]
-_WORST: tuple[Outcome, ...] = ("differs", "not_checked", "explained", "equal")
+#: ``explained``: all that differs is accounted for by recorded gaps. ``stopped``, ``paused``: nothing else differs, and
+#: the partition does not go on.
+Outcome = Literal["equal", "explained", "differs", "not_checked", "stopped", "paused"]
+_WORST: tuple[Outcome, ...] = ("differs", "not_checked", "stopped", "paused", "explained", "equal")
 
 #: Differences of a partition that are listed one by one.
 _LISTED = 20
@@ -30,6 +32,9 @@ class Checked:
     keys: int = 0
     #: Keys that were left undecided, for a newer record lies behind the end of what was compared.
     superseded: int = 0
+    #: Records of a compacted partition that are on one side alone, cleaned on the source and on the target.
+    cleaned_on_source: int = 0
+    cleaned_on_target: int = 0
     findings: Sequence[Finding] = ()
     #: Whether there was so much that the rest was not looked at.
     gave_up: bool = False
@@ -53,6 +58,9 @@ class PartitionVerdict:
     #: What is not on the target by a recorded gap, and was not compared.
     left_out: str | None = None
     checked: Checked = field(default_factory=Checked)
+    account: Account = field(default_factory=Account)
+    #: That it does not go on; None: it does, or nothing of that is known.
+    halt: Halt | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -61,6 +69,8 @@ class PartitionVerdict:
             return "differs"
         if self.checked.reason is not None or self.checked.gave_up:
             return "not_checked"
+        if self.halt is not None:
+            return self.halt.state
         return "explained" if self.checked.findings or self.left_out else "equal"
 
     @property
@@ -71,11 +81,18 @@ class PartitionVerdict:
 
     @property
     def text(self) -> str:
-        """The first difference, or why it was not checked; empty where it is equal."""
+        """The first difference, or why it was not checked, and why it does not go on; empty where it is equal."""
+        halt = f"{self.halt.state}: {self.halt.reason}" if self.halt is not None else None
         if self.first is not None and self.outcome != "not_checked":
-            return f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
-        why = self.checked.reason or self.left_out
+            text = f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
+            return f"{text}; {halt}" if halt else text
+        why = "; ".join(each for each in (self.checked.reason or self.left_out, halt) if each)
         return f"{self.topic}-{self.partition}: {why}" if why else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth saying of what was compared, and of what was not."""
+        return (*self.checked.notes, *self.account.notes)
 
     def plain(self) -> dict[str, Any]:
         """For JSON and YAML."""
@@ -104,7 +121,10 @@ class PartitionVerdict:
             "more_differences": checked.gave_up,
             "first_difference": _plain(self.first) if self.first else None,
             "listed": [_plain(each) for each in checked.findings[:_LISTED]],
-            "notes": list(checked.notes),
+            "notes": list(self.notes),
+            "halted": self.halt.state if self.halt is not None else None,
+            "halted_reason": self.halt.reason if self.halt is not None else None,
+            **asdict(self.account),
         }
 
 
@@ -133,6 +153,7 @@ class Report:
             "sample": self.sample,
             "outcome": self.outcome,
             "records": sum(each.checked.records for each in self.partitions),
+            "not_copied": sum(each.account.not_copied for each in self.partitions),
             "partitions": [each.plain() for each in self.partitions],
         }
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.devcluster import DevCluster
+from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.verification.ends import Ask, no_system
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.run import verify_flow
 from mirror_ray.verification.verdict import PartitionVerdict
@@ -20,11 +24,20 @@ pytestmark = pytest.mark.timeout(300)
 
 async def verdict(settings: MirrorSettings, topic: str, system: LocalSystem | None = None) -> PartitionVerdict:
     """Of the topic's one partition."""
-    running = await system.coordinator.partitions(str(FLOW)) if system is not None else ()
+    running = asked(system) if system is not None else no_system
     report = await verify_flow(settings, FLOW, Wanted(topics=(topic,), range_offsets=40), running=running)
     (found,) = report.partitions
     assert report.equal == (found.outcome == "equal")
     return found
+
+
+def asked(system: LocalSystem) -> Ask:
+    """Asks this system."""
+
+    async def ask() -> Sequence[PartitionStatus]:
+        return await system.coordinator.partitions(str(FLOW))
+
+    return ask
 
 
 def settings(clusters: Clusters, topic: str, policy: str) -> MirrorSettings:

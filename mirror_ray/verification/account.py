@@ -1,0 +1,227 @@
+"""What of a partition lies outside of what is compared, and whose it is.
+
+Of the target every offset is either compared, or accounted for by the flow's map, or read to see who wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from mirror_ray.coordination.state import FlowMemory, PartitionRecord, Pause
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.segment import Segment
+from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.verification.finding import Finding
+from mirror_ray.verification.prints import Print, Printed
+from mirror_ray.verification.ranges import Pair, stretches
+
+Span = tuple[int, int]
+
+
+class Halt(NamedTuple):
+    """That a partition does not go on."""
+
+    state: Literal["stopped", "paused"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Numbers of one partition, of what is not among the records that were compared."""
+
+    #: Source offsets behind the end of the copy.
+    not_copied: int = 0
+    #: Records of ours on the target behind what was acknowledged when it began.
+    in_flight: int = 0
+    #: Source offsets before the start of the copy, and target offsets that were there before it began.
+    before_copy: int = 0
+    before_copy_target: int = 0
+    #: Target offsets of records that the source has removed since, and source offsets that the target has.
+    removed_on_source: int = 0
+    removed_on_target: int = 0
+    #: Of a compacted partition: records that only one side still has.
+    cleaned_on_source: int = 0
+    cleaned_on_target: int = 0
+    #: Records of producers that are not ours: where the flow writes alone, and where others may.
+    foreign: int = 0
+    not_ours: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for each number that is not 0 and that no other note tells."""
+        said = (
+            (self.not_copied, "source offsets are not copied yet"),
+            (self.in_flight, "records were written and not acknowledged yet when it began: they are the source's next"),
+            (self.before_copy_target, "target offsets are from before copying began, and were not compared"),
+            (self.removed_on_source, "target offsets were not compared: the source has removed their records"),
+            (self.removed_on_target, "source offsets were not compared: the target has removed their records"),
+            (self.cleaned_on_source, "records are on the target alone: the source's cleaner has removed them"),
+            (self.cleaned_on_target, "records are on the source alone: the target's cleaner has removed them"),
+            (self.foreign, "records on the target are by producers that are not this flow's"),
+            (self.not_ours, "records on the target are by producers that no flow's state knows: not ours"),
+        )
+        return tuple(f"{number:,} {what}" for number, what in said if number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writers:
+    """Who may have written a partition of the target."""
+
+    #: Producers of this very partition; empty: they are not known.
+    own: frozenset[int] = frozenset()
+    #: Producers of any flow that copies to the cluster.
+    flows: frozenset[int] = frozenset()
+    #: Whether others' records are a fault there.
+    alone: bool = True
+
+
+class Written(NamedTuple):
+    """A batch of the target that is not compared: by its header, and what its records are if that is wanted."""
+
+    producer_id: int
+    offset: int
+    records: int
+    prints: Sequence[Printed] = ()
+
+
+def halted(memory: FlowMemory, source: TopicPartition, running: PartitionStatus | None) -> Halt | None:
+    """Whether a partition does not go on: as the running system says, else as its state does."""
+    if running is not None:
+        return _halted_now(running)
+    if memory.handed_back_ms is not None:
+        return Halt("stopped", "the flow was handed back to MirrorMaker 2")
+    if source in memory.repairs:
+        repair = memory.repairs[source]
+        return Halt("stopped", f"{repair.trouble.kind}, to be answered by {repair.policy}: {repair.trouble.text}")
+    pause = min((each for each in memory.paused if each.covers(source)), key=_narrowness, default=None)
+    if pause is None:
+        return None
+    what = "the flow" if pause.topic is None else "the topic" if pause.partition is None else "it"
+    return Halt("paused", f"an operator paused {what}")
+
+
+def _halted_now(running: PartitionStatus) -> Halt | None:
+    if running.state == "paused":
+        return Halt("paused", running.reason or "an operator paused it")
+    if running.state in ("stopped", "refused"):
+        return Halt("stopped", running.reason or running.state)
+    return None
+
+
+def _narrowness(pause: Pause) -> int:
+    return (pause.topic is not None) + (pause.partition is not None)
+
+
+def writers_of(
+    memory: FlowMemory, record: PartitionRecord | None, others: Iterable[FlowMemory], *, alone: bool
+) -> Writers:
+    """Who may write the remote partition of ``record``; ``others``: the states of other flows to that cluster."""
+    own: set[int] = set()
+    if record is not None and record.producer_id is not None:
+        own.add(record.producer_id)
+    if memory.flow is not None and record is not None and record.producer_id != -1:
+        own.add(memory.flow.producer_id)
+    flows = set(own)
+    for each in (memory, *others):
+        flows |= {found.producer_id for found in each.partitions.values() if found.producer_id is not None}
+        flows |= {each.flow.producer_id} if each.flow is not None else set()
+    return Writers(own=frozenset(own), flows=frozenset(flows), alone=alone)
+
+
+def mapped(segments: Iterable[Segment]) -> list[Span]:
+    """Target offsets that a map accounts for: its segments, and what lies between two where all of it was copied."""
+    found: list[Span] = []
+    before: Segment | None = None
+    for segment in segments:
+        if before is not None:
+            end = before.target + before.length
+            if segment.target - end == segment.number - before.number - before.length:
+                found.append((end, segment.target))
+        found.append((segment.target, segment.target + segment.length))
+        before = segment
+    return stretches(found)
+
+
+def without(span: Span, covered: Iterable[Span]) -> list[Span]:
+    """A span of offsets less those that are covered."""
+    first, end = span
+    found: list[Span] = []
+    for begin, behind in stretches(covered):
+        if behind <= first:
+            continue
+        if begin >= end:
+            break
+        if begin > first:
+            found.append((first, begin))
+        first = max(first, behind)
+    return [*found, (first, end)] if first < end else found
+
+
+@dataclass(slots=True)
+class Sorter:
+    """Sorts batches that are not compared by whose they are.
+
+    Attributes:
+        foreign: One finding for each record of another's where the flow writes alone, up to ``most``.
+        ours: Prints of our records behind ``reached``, as they lie.
+    """
+
+    writers: Writers
+    reached: Pair
+    #: Before it nothing is ours: copying began there.
+    origin: int
+    most: int
+    foreign: list[Finding]
+    ours: list[Printed]
+    foreign_records: int = 0
+    not_ours: int = 0
+    in_flight: int = 0
+
+    @classmethod
+    def of(cls, writers: Writers, reached: Pair, origin: int, most: int) -> Sorter:
+        """A new one."""
+        return cls(writers, reached, origin, most, [], [])
+
+    def take(self, batch: Written) -> None:
+        """Take the next batch."""
+        if batch.producer_id in self.writers.own:
+            if batch.offset >= self.reached.target:
+                self.in_flight += batch.records
+                self.ours += batch.prints
+        elif batch.offset < self.origin or batch.producer_id in self.writers.flows:
+            return
+        elif not self.writers.alone or not self.writers.own:
+            self.not_ours += batch.records
+        else:
+            self.foreign_records += batch.records
+            room = max(0, self.most - len(self.foreign))
+            for each in batch.prints[:room]:
+                self.foreign.append(
+                    Finding("extra", self._place(each.offset), each.offset, producer_id=batch.producer_id)
+                )
+
+    def _place(self, target: int) -> int:
+        return self.reached.source if target >= self.reached.target else 0
+
+
+def unexpected(ours: Sequence[Printed], following: Sequence[Print], at: int, *, cleaned: bool) -> list[Finding]:
+    """Which of our records behind the acknowledged pair are not the source's next ones.
+
+    Args:
+        ours: On the target, in order.
+        following: The source's records from the acknowledged position on.
+        at: That position.
+        cleaned: Whether records may be gone from the source.
+    """
+    found: list[Finding] = []
+    expected = 0
+    for each in ours:
+        places = range(expected, len(following)) if cleaned else range(expected, min(expected + 1, len(following)))
+        match = next((place for place in places if following[place] == each.print), None)
+        if match is not None:
+            expected = match + 1
+        elif not cleaned or not following:
+            found.append(Finding("extra", at, each.offset))
+    return found

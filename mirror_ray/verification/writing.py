@@ -1,0 +1,72 @@
+"""Who writes a flow's remote partitions, and what of them the flow's map accounts for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.state import read_state
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.book import Page, SegmentBook
+from mirror_ray.topics.selection import replication_rules
+from mirror_ray.verification.account import Span, Writers, mapped, writers_of
+from mirror_ray.verification.job import Job
+
+_STATE, _INTERNAL = "mm2-ray-state.", ".internal"
+
+
+class Writing:
+    """Of one flow; ``read`` comes first. ``book`` is its map."""
+
+    def __init__(self, flow: FlowSettings, target: Cluster, book: SegmentBook) -> None:
+        self._flow, self._target, self._book = flow, target, book
+        self._rules = replication_rules(flow)
+        self._memory = FlowMemory()
+        self._others: list[FlowMemory] = []
+
+    async def read(self, memory: FlowMemory) -> None:
+        """Take the flow's state; where it shares remote topics, those of all flows to the cluster are read.
+
+        Raises:
+            ClusterUnreachableError: The cluster does not answer.
+            MirrorError: A state topic can't be read.
+        """
+        self._memory, self._others = memory, []
+        if not any(record.shared for record in memory.partitions.values()):
+            return
+        own = state_topic(self._flow.name.source, route=self._flow.name.route)
+        names = (await self._target.refresh(None)).topics
+        others = [name for name in names if name.startswith(_STATE) and name.endswith(_INTERNAL) and name != own]
+        for name in others:
+            self._others.append(decode(await asyncio.to_thread(read_state, self._target.settings, name)))
+
+    def writers(self, job: Job, record: PartitionRecord | None) -> Writers:
+        """Who may write the job's remote partition.
+
+        Several topics that a map puts together are the flow's alone; under one name, or where it is declared, others'
+        records are as good.
+        """
+        shared = record is not None and record.shared
+        meant = self._rules.named_by(job.source.topic) != "policy"
+        alone = not shared or (meant and not self._rules.is_declared_shared(job.target.topic))
+        return writers_of(self._memory, record, self._others, alone=alone)
+
+    def mapped(self, job: Job, page: Page | None, *, shared: bool) -> list[Span]:
+        """Target offsets that the map accounts for: of the partition, or where it is shared of all copied there."""
+        if not shared:
+            return mapped(page.places) if page is not None else []
+        found: list[Span] = []
+        for source in self._beside()[job.target]:
+            beside = self._book.find(source)
+            if beside is not None and beside.target_topic_id == job.target_topic_id:
+                found += mapped(beside.places)
+        return found
+
+    def _beside(self) -> dict[TopicPartition, list[TopicPartition]]:
+        found: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
+        for source, record in self._memory.partitions.items():
+            found[TopicPartition(record.target_topic, source.partition)].append(source)
+        return found
