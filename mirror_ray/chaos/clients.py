@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from mirror_ray.chaos.records import Record
+from mirror_ray.chaos.records import Placed, Record
 from mirror_ray.chaos.scene import TARGETS, TOPICS
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError
@@ -75,7 +75,12 @@ def end_offsets(cluster: DevCluster, topic: str, partitions: int) -> dict[int, i
 
 
 def read_partition(cluster: DevCluster, topic: str, partition: int) -> Iterator[Record]:
-    """Every committed record of a partition, in order, to its end.
+    """Every committed record of a partition, in order, to its end. Raises as ``read_placed`` does."""
+    return (placed.record for placed in read_placed(cluster, topic, partition))
+
+
+def read_placed(cluster: DevCluster, topic: str, partition: int) -> Iterator[Placed]:
+    """As ``read_partition``, each record with its offset.
 
     Raises:
         MirrorError: The broker refuses it, or says nothing for a minute.
@@ -89,7 +94,7 @@ def read_partition(cluster: DevCluster, topic: str, partition: int) -> Iterator[
                 heard_s = time.monotonic()
                 error = message.error()
                 if error is None:
-                    yield record_of(message)
+                    yield Placed(message.offset() or 0, record_of(message))
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public, in librdkafka's manner
                     return
                 elif not error.retriable():

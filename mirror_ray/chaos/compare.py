@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror_ray.chaos.clients import read_partition
+from mirror_ray.chaos.clients import read_partition, read_placed
 from mirror_ray.chaos.load import Load
 from mirror_ray.chaos.outcome import TopicOutcome
 from mirror_ray.chaos.scene import TARGETS, Topic
@@ -56,11 +56,13 @@ def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: Load) 
 
 
 def _judge(topic: Topic, source: DevCluster, target: DevCluster, partition: int) -> Verdict:
-    there = read_partition(source, topic.name, partition)
-    copy = read_partition(target, topic.remote_name, partition)
     if topic.kind == "compacted":
+        there = read_placed(source, topic.name, partition)
+        copy = read_placed(target, topic.remote_name, partition)
         return judge_compacted(there, copy, cleaned=topic.remote_is_cleaned)
-    return judge_copy(there, copy)
+    return judge_copy(
+        read_partition(source, topic.name, partition), read_partition(target, topic.remote_name, partition)
+    )
 
 
 def _kind(topic: Topic) -> str:

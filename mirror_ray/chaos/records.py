@@ -26,6 +26,13 @@ class Record(NamedTuple):
     timestamp_ms: int
 
 
+class Placed(NamedTuple):
+    """A record and its offset."""
+
+    offset: int
+    record: Record
+
+
 class Identity(NamedTuple):
     """Who wrote a record, and its running number there."""
 

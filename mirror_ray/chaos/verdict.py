@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from mirror_ray.chaos.records import Identity, Record, identity
+from mirror_ray.chaos.records import Identity, Placed, Record, identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +57,44 @@ def judge_copy(source: Iterable[Record], target: Iterable[Record]) -> Verdict:
     return Verdict(source_records=counts[0], target_records=counts[1], difference=difference)
 
 
-def judge_compacted(source: Iterable[Record], target: Iterable[Record], *, cleaned: bool) -> Verdict:
+def judge_merged(sources: Sequence[Iterable[Record]], target: Iterable[Record]) -> Verdict:
+    """The target holds what several sources hold, of each in its order, and nothing else. Their records all differ."""
+    waiting = [deque(each) for each in sources]
+    wanted = sum(map(len, waiting))
+    difference: str | None = None
+    count = 0
+    for count, found in enumerate(target, 1):
+        if difference is None:
+            here = next((each for each in waiting if each and each[0] == found), None)
+            if here is not None:
+                here.popleft()
+            else:
+                difference = f"record {count - 1}: no source has it next: {_short(found)}"
+    left = [each[0] for each in waiting if each]
+    if difference is None and left:
+        difference = f"record {count}: missing: a source has {_short(left[0])}, the target has nothing"
+    return Verdict(source_records=wanted, target_records=count, difference=difference)
+
+
+def judge_compacted(source: Iterable[Placed], target: Iterable[Placed], *, cleaned: bool) -> Verdict:
     """The target of a source that is compacted all the time.
 
     What the source holds now is less than what was copied, so the target has all of it, and what else it has is older.
     Its records are in the order in which they were written, none twice, and the last one of each key is the source's.
-    With ``cleaned`` the target is compacted too: only the last of each key can be told.
+    With ``cleaned`` the target is compacted too. On either side what the cleaner took has left an offset without a
+    record, and a newer record of its key, or none of that key at all; what else one side lacks is a difference.
     """
-    source, target = list(source), list(target)
-    problems = [_last_of_keys(source, target)]
+    there, copy = list(source), list(target)
+    problems = [
+        _last_of_keys([each.record for each in there], [each.record for each in copy]),
+        _lacking(there, copy, "the target"),
+        _lacking(copy, there, "the source"),
+        _order(there, copy),
+    ]
     if not cleaned:
-        problems += [_in_order(target), _all_there(source, target)]
+        problems += [_in_order([each.record for each in copy])]
     difference = next((problem for problem in problems if problem is not None), None)
-    return Verdict(source_records=len(source), target_records=len(target), difference=difference)
+    return Verdict(source_records=len(there), target_records=len(copy), difference=difference)
 
 
 def judge_source(
@@ -128,10 +154,43 @@ def _in_order(target: list[Record]) -> str | None:
     return None
 
 
-def _all_there(source: list[Record], target: list[Record]) -> str | None:
-    there = set(target)
-    missing = [record for record in source if record not in there]
-    return f"{len(missing)} records are missing, the first is {_short(missing[0])}" if missing else None
+def _lacking(there: Sequence[Placed], here: Sequence[Placed], who: str) -> str | None:
+    """What ``here`` lacks of ``there`` that its cleaner can't have taken."""
+    left = Counter(each.record for each in here)
+    holes = here[-1].offset + 1 - len(here) if here else len(there)
+    lasts = {each.record.key: at for at, each in enumerate(here)}
+    newest = {each.record.key: at for at, each in enumerate(there)}
+    # Of equal records the first ones are cleaned first.
+    for at in range(len(there) - 1, -1, -1):
+        record = there[at].record
+        left[record] -= 1
+        if left[record] >= 0:
+            continue
+        holes -= 1
+        if holes < 0 or (newest[record.key] == at and record.key in lasts):
+            return f"offset {there[at].offset}: {who} lacks {_short(record)}"
+    return None
+
+
+def _order(source: Sequence[Placed], target: Sequence[Placed]) -> str | None:
+    """What both sides have is in the same order."""
+    both = Counter(each.record for each in source) & Counter(each.record for each in target)
+    mine, theirs = _latest(source, both), _latest(target, both)
+    for wanted, found in zip(mine, theirs, strict=True):
+        if wanted.record != found.record:
+            return f"offset {found.offset}: out of order: the source has {_short(wanted.record)} there"
+    return None
+
+
+def _latest(records: Sequence[Placed], wanted: Counter[Record]) -> list[Placed]:
+    """So many of each record as are wanted, the last ones, in their order."""
+    left = wanted.copy()
+    found = []
+    for each in reversed(records):
+        if left[each.record] > 0:
+            left[each.record] -= 1
+            found.append(each)
+    return found[::-1]
 
 
 def _explain(wanted: Record | None, found: Record | None, newest: Mapping[str, int]) -> str:

@@ -164,7 +164,7 @@ class Sorter:
     """Sorts batches that are not compared by whose they are.
 
     Attributes:
-        foreign: One finding for each record of another's where the flow writes alone, up to ``most``.
+        found: One finding for each record that should not be there, up to ``most``.
         ours: Prints of our records behind ``reached``, as they lie.
     """
 
@@ -172,17 +172,19 @@ class Sorter:
     reached: Pair
     #: Before it nothing is ours: copying began there.
     origin: int
+    #: Target offsets between which everything of ours is compared, so that what is not compared is too much.
+    compared: Span
     most: int
-    foreign: list[Finding]
+    found: list[Finding]
     ours: list[Printed]
     foreign_records: int = 0
     not_ours: int = 0
     in_flight: int = 0
 
     @classmethod
-    def of(cls, writers: Writers, reached: Pair, origin: int, most: int) -> Sorter:
+    def of(cls, writers: Writers, reached: Pair, origin: int, compared: Span, most: int) -> Sorter:
         """A new one."""
-        return cls(writers, reached, origin, most, [], [])
+        return cls(writers, reached, origin, compared, most, [], [])
 
     def take(self, batch: Written) -> None:
         """Take the next batch."""
@@ -190,20 +192,20 @@ class Sorter:
             if batch.offset >= self.reached.target:
                 self.in_flight += batch.records
                 self.ours += batch.prints
+            elif self.compared[0] <= batch.offset < self.compared[1]:
+                self._found(batch, None)
         elif batch.offset < self.origin or batch.producer_id in self.writers.flows:
             return
         elif not self.writers.alone or not self.writers.own:
             self.not_ours += batch.records
         else:
             self.foreign_records += batch.records
-            room = max(0, self.most - len(self.foreign))
-            for each in batch.prints[:room]:
-                self.foreign.append(
-                    Finding("extra", self._place(each.offset), each.offset, producer_id=batch.producer_id)
-                )
+            self._found(batch, batch.producer_id)
 
-    def _place(self, target: int) -> int:
-        return self.reached.source if target >= self.reached.target else 0
+    def _found(self, batch: Written, producer_id: int | None) -> None:
+        place = self.reached.source if batch.offset >= self.reached.target else 0
+        room = max(0, self.most - len(self.found))
+        self.found += [Finding("extra", place, each.offset, producer_id=producer_id) for each in batch.prints[:room]]
 
 
 def unexpected(ours: Sequence[Printed], following: Sequence[Print], at: int, *, cleaned: bool) -> list[Finding]:

@@ -60,10 +60,11 @@ class Remainder:
         if not job.beside:
             return [], job.account
         job = await self._with_own_writer(job)
-        sorter = Sorter.of(job.writers, job.copied, job.origin, MOST_FINDINGS)
+        compared = job.begin.target, job.end.target
+        sorter = Sorter.of(job.writers, job.copied, job.origin, compared, MOST_FINDINGS)
         async for batch in self._batches(job, job.beside):
             ours = batch.producer_id in job.writers.own
-            wanted = len(sorter.ours) < _MOST_IN_FLIGHT and batch.next_offset > job.copied.target if ours else True
+            wanted = not ours or len(sorter.ours) < _MOST_IN_FLIGHT
             sorter.take(_written(batch, job, wanted=wanted))
         wrong = await self._unexpected(job, sorter.ours) if sorter.ours else []
         account = replace(
@@ -72,7 +73,7 @@ class Remainder:
             foreign=sorter.foreign_records,
             not_ours=sorter.not_ours,
         )
-        findings = sorted([*sorter.foreign, *wrong], key=lambda each: each.target_offset)
+        findings = sorted([*sorter.found, *wrong], key=lambda each: each.target_offset)
         return with_gaps(findings, Known(job.gaps, _EVERYWHERE)), account
 
     async def _with_own_writer(self, job: Job) -> Job:

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.chaos.records import Identity, Record, identity, make_record
-from mirror_ray.chaos.verdict import Acknowledged, SourceVerdict, judge_compacted, judge_copy, judge_source
+from mirror_ray.chaos.records import Identity, Placed, Record, identity, make_record
+from mirror_ray.chaos.verdict import (
+    Acknowledged,
+    SourceVerdict,
+    judge_compacted,
+    judge_copy,
+    judge_merged,
+    judge_source,
+)
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -21,6 +28,13 @@ def record(number: int, *, writer: str = "w", keyed: bool = False) -> Record:
 def records(*numbers: int, keyed: bool = False) -> list[Record]:
     """Records of one writer."""
     return [record(number, keyed=keyed) for number in numbers]
+
+
+def placed(found: list[Record], written: list[Record] | None = None) -> list[Placed]:
+    """Each at its offset among those that were ``written``, of which it is what is left."""
+    if written is None:
+        return [Placed(at, each) for at, each in enumerate(found)]
+    return [Placed(written.index(each), each) for each in found]
 
 
 def known(*written: int, aborted: tuple[int, ...] = ()) -> Acknowledged:
@@ -93,32 +107,62 @@ def test_the_copy_of_a_compacted_topic_may_have_more() -> None:
     every = records(*range(1000), keyed=True)
     last = {each.key: each for each in every}
     kept = sorted((each for each in last.values() if each.value is not None), key=every.index)
-    assert judge_compacted(kept, every, cleaned=False).difference is None
-    assert judge_compacted(kept, kept, cleaned=True).difference is None
-    assert judge_compacted(every, kept, cleaned=True).difference is None
+    some, all_of_them = placed(kept, every), placed(every)
+    assert judge_compacted(some, all_of_them, cleaned=False).difference is None
+    assert judge_compacted(some, some, cleaned=True).difference is None
+    assert judge_compacted(all_of_them, some, cleaned=True).difference is None
 
 
 @pytest.mark.parametrize(
     ("copied", "says"),
     [
-        ((1, 2, 2, 3), "record 2: w 2 comes after w 2"),
-        ((1, 3, 2), "record 2: w 2 comes after w 3"),
+        ((1, 2, 2, 3), "offset 1: the source lacks w 2"),
+        ((1, 3, 2), "offset 1: out of order: the source has w 2"),
         ((1, 3), "1 keys end with another record"),
     ],
 )
 def test_the_copy_of_a_compacted_topic_has_all_once_in_order(copied: tuple[int, ...], says: str) -> None:
-    """Where the copy is not compacted itself."""
-    difference = judge_compacted(records(1, 2, 3, keyed=True), records(*copied, keyed=True), cleaned=False).difference
-    assert difference is not None
-    assert says in difference
+    """Whether or not the copy is compacted itself, where no cleaner has taken anything."""
+    for cleaned in (False, True):
+        source, target = placed(records(1, 2, 3, keyed=True)), placed(records(*copied, keyed=True))
+        difference = judge_compacted(source, target, cleaned=cleaned).difference
+        assert difference is not None
+        assert says in difference
+
+
+def test_older_records_of_a_key_are_compared_as_well() -> None:
+    """Where the cleaners have left no hole; where they have, only so many may be missing as holes are there."""
+    first, second, third = (Record(b"k", value, (), number) for number, value in enumerate((b"a", b"b", b"c")))
+    other = second._replace(value=b"other")
+    every = [first, second, third]
+    for copied in ([first, other, third], [first, third], [second, first, third], [first, second, second, third]):
+        assert judge_compacted(placed(every), placed(copied), cleaned=True).difference is not None, copied
+    assert judge_compacted(placed(every), placed([first, third], every), cleaned=True).difference is None
+    assert judge_compacted(placed(every), placed([third], every), cleaned=True).difference is None
+
+
+def test_the_copies_of_several_sources_in_one() -> None:
+    """Each in its order, and nothing else."""
+    left, right = (
+        [record(number, writer="l") for number in range(3)],
+        [record(number, writer="r") for number in range(2)],
+    )
+    a, b, c = left
+    x, y = right
+    for copied in ([a, x, b, y, c], [x, y, a, b, c], [a, b, c, x, y]):
+        assert judge_merged([left, right], copied).difference is None
+    for copied in ([a, x, c, y, b], [a, x, b, c], [a, x, x, b, y, c], [a, x, b, y, c, record(9)], [a, x, b, y, b]):
+        verdict = judge_merged([left, right], copied)
+        assert verdict.difference is not None, copied
+        assert (verdict.source_records, verdict.target_records) == (5, len(copied))
 
 
 def test_the_last_record_of_each_key_agrees() -> None:
     """One that is missing at the end, and a tombstone that never came."""
-    lost = judge_compacted(records(1, 2, keyed=True), records(1, keyed=True), cleaned=True).difference
+    lost = judge_compacted(placed(records(1, 2, keyed=True)), placed(records(1, keyed=True)), cleaned=True).difference
     assert lost is not None
     assert lost.startswith("1 keys end with another record, the first is b'key-38': the source has w 2")
-    alive = judge_compacted([], records(1, keyed=True), cleaned=True).difference
+    alive = judge_compacted([], placed(records(1, keyed=True)), cleaned=True).difference
     assert alive is not None
     assert "the source has nothing, the target has w 1" in alive
 
