@@ -90,7 +90,7 @@ def read_placed(cluster: DevCluster, topic: str, partition: int) -> Iterator[Pla
         reader.assign([TopicPartition(topic, partition, 0)])
         heard_s = time.monotonic()
         while True:
-            for message in reader.consume(5_000, timeout=0.5):
+            for message in reader.consume(5_000, timeout=0.1):
                 heard_s = time.monotonic()
                 error = message.error()
                 if error is None:

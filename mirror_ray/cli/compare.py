@@ -11,6 +11,7 @@ from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOp
 from mirror_ray.cli.output import emit, say
 from mirror_ray.cli.side_by_side import plain_comparison, print_comparison
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
+from mirror_ray.cli.verify import asking
 from mirror_ray.model.errors import MirrorError
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from mirror_ray.model.names import FlowName
     from mirror_ray.topics.acl_comparing import AclFacts, AclPair
     from mirror_ray.topics.comparing import FlowComparison
-    from mirror_ray.topics.survey import NoAuthorizer
+    from mirror_ray.topics.survey import NoAuthorizer, Survey
+    from mirror_ray.verification.account import Headers
+    from mirror_ray.verification.ends import Ask
 
 
 def compare(
@@ -41,11 +44,13 @@ def compare(
     """Show a flow's topics on both sides: names, partitions, configs, ACLs, sizes, offsets. Exit 1 on drift.
 
     Sizes and offsets differ where nothing is wrong (retention, compression, lag): they are shown and not counted.
+    Stopped and paused partitions, and records that others wrote into a remote topic, are drift. Records are not read:
+    `mirror-ray verify` compares them.
     """
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror):
         chosen = settings.flow(flow_name)
-        compared = _compare(settings, chosen, topics or (), reasons(mirror, flow_name))
+        compared = compare_flow(settings, chosen, topics or (), reasons(mirror, flow_name), asking(mirror, flow_name))
     shown = [each for each in compared.topics if not differences or each.state != "equal"]
     emit(
         {"flow": flow, **plain_comparison(compared, shown)},
@@ -66,11 +71,24 @@ def reasons(mirror: Mirror | None, flow: FlowName) -> dict[str, str]:
     return {each.topic: each.reason for each in told if each.reason and each.flow == str(flow)}
 
 
-def _compare(
-    settings: MirrorSettings, flow: FlowSettings, topics: Collection[str], reasons: Mapping[str, str]
+def compare_flow(
+    settings: MirrorSettings, flow: FlowSettings, topics: Collection[str], reasons: Mapping[str, str], running: Ask
 ) -> FlowComparison:
+    """Both sides of a flow's topics, or of these alone.
+
+    Args:
+        settings: With the flow's clusters.
+        flow: Which one.
+        topics: Source topics; empty: all.
+        reasons: What a running system says of topics that it does not copy.
+        running: Asks it for its partitions.
+
+    Raises:
+        ConfigError: The flow does not copy one of ``topics``.
+        ClusterUnreachableError: A cluster does not answer.
+    """
     from mirror_ray.topics.acl_comparing import AclFacts, compare_acls, compare_other_acls
-    from mirror_ray.topics.comparing import FlowComparison, compare_topic
+    from mirror_ray.topics.comparing import FlowComparison, compare_topic, with_headers
     from mirror_ray.topics.selection import config_filter
     from mirror_ray.topics.survey import survey, survey_acls
 
@@ -90,12 +108,37 @@ def _compare(
             if pair.topic is not None
         }
         others = () if topics else compare_other_acls(facts, set(seen.remotes.values()), synced=synced)
+    notes = [f"names before are not known: {seen.memory_problem}"] if seen.memory_problem is not None else []
+    headers: Mapping[str | None, list[Headers]] = {}
+    try:
+        headers = _headers(settings, flow, seen, running)
+    except MirrorError as error:
+        notes.append(f"who wrote the remote topics' records is not known: {error}")
+    synced_configs = flow.topics.sync_configs_enabled
     return FlowComparison(
         topics=[
-            compare_topic(each, configs, synced=flow.topics.sync_configs_enabled, acls=acls.get(each.topic, ()))
+            with_headers(
+                compare_topic(each, configs, synced=synced_configs, acls=acls.get(each.topic, ())),
+                headers.get(each.topic, ()),
+            )
             for each in seen.pairs
         ],
         other_acls=others,
         acls_not_compared=None if isinstance(facts, AclFacts) else str(facts),
-        notes=(f"names before are not known: {seen.memory_problem}",) if seen.memory_problem is not None else (),
+        notes=tuple(notes),
     )
+
+
+def _headers(
+    settings: MirrorSettings, flow: FlowSettings, seen: Survey, running: Ask
+) -> dict[str | None, list[Headers]]:
+    """By topic, of those that the flow has begun to copy."""
+    from mirror_ray.verification.headers import read_headers
+
+    begun = {each.topic for each in seen.memory.partitions}
+    topics = [each.topic for each in seen.pairs if each.topic in begun and each.remote is not None]
+    found: dict[str | None, list[Headers]] = {}
+    if topics:
+        for source, each in asyncio.run(read_headers(settings, flow.name, topics, running)).items():
+            found.setdefault(source.topic, []).append(each)
+    return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mirror_ray.model.acls import Acl
     from mirror_ray.topics.acl_comparing import AclPair
     from mirror_ray.topics.comparing import Aspect, FlowComparison, Pair, SideFacts, TopicComparison
+    from mirror_ray.verification.account import Headers
 
 _STYLES = {"equal": "green", "differs": "red", "unknown": "yellow", "extra": "yellow"}
 _VERDICTS = {
@@ -26,6 +27,7 @@ _VERDICTS = {
     "own": "each side's own",
     "unsynced": "not kept the same: sync.topic.configs.enabled is false",
 }
+_NOT_READ = "records not read"
 _DIFFERS, _UNKNOWN, _STALE = "differs", "can't be compared", "the source no longer gives it"
 _MARKED = {_DIFFERS: "red", _STALE: "red", _UNKNOWN: "yellow"}
 _ACL_VERDICTS = {
@@ -69,10 +71,14 @@ def print_comparison(
 
 def _print(topic: TopicComparison, flow: FlowSettings, *, partitions: bool, differences: bool) -> None:
     console, pair = out(), topic.pair
-    console.print(f"{pair.topic or '(not copied)'} -> {pair.remote_topic}: {topic.state}", style=_STYLES[topic.state])
+    read = f", {_NOT_READ}" if topic.state == "equal" else ""
+    title = f"{pair.topic or '(not copied)'} -> {pair.remote_topic}: {topic.state}{read}"
+    console.print(title, style=_STYLES[topic.state])
     if pair.remote is None or pair.name_before is not None:
         for text in topic.drift:
             console.print(f"  {text}", style="red", soft_wrap=True)
+    for text in (text for each in topic.headers.values() for text in each.drift):
+        console.print(f"  {text}", style="red", soft_wrap=True)
     rows = [row for row in _rows(topic) if not differences or row["mark"] in _MARKED]
     if rows:
         _print_rows(rows, flow)
@@ -142,6 +148,8 @@ def _rows(topic: TopicComparison) -> list[Row]:
     rows[0] = {**rows[0], "mark": _DIFFERS if topic.partitions_differ else ""}
     if pair.topic is not None:
         rows.insert(0, _name_row(pair))
+    if topic.headers:
+        rows.append(_records_row(topic))
     if topic.state == "unknown":
         known = row("configs", "configs", lambda side: None if side.configs is None else len(side.configs), count)
         rows.append({**known, "mark": _UNKNOWN})
@@ -156,6 +164,18 @@ def _rows(topic: TopicComparison) -> list[Row]:
     ]
     rows += [_acl_row(each, pair.topic, pair.remote_topic) for each in topic.acls]
     return rows
+
+
+def _records_row(topic: TopicComparison) -> Row:
+    """How much is not copied yet, and what is not this flow's."""
+    accounts = [each.account for each in topic.headers.values()]
+    others = sum(each.foreign + each.not_ours for each in accounts)
+    return {
+        "what": "records",
+        "source": f"{count(sum(each.not_copied for each in accounts))} offsets not copied yet",
+        "remote": f"{count(others)} not by this flow",
+        "mark": _NOT_READ,
+    }
 
 
 def _name_row(pair: Pair) -> Row:
@@ -199,6 +219,7 @@ def _cell(
 def _print_sum(compared: FlowComparison) -> None:
     states = Counter(each.state for each in compared.topics)
     out().print(f"topics: {', '.join(f'{number} {state}' for state, number in sorted(states.items())) or 'none'}")
+    out().print("records were not read: `mirror-ray verify` compares them", soft_wrap=True)
     if compared.acls_not_compared is not None:
         out().print(f"ACLs are not compared: {compared.acls_not_compared}", soft_wrap=True)
     for text in compared.notes:
@@ -220,6 +241,7 @@ def _plain(topic: TopicComparison) -> dict[str, Any]:
         "remote": _plain_side(pair.remote),
         "configs": [asdict(each) for each in topic.configs],
         "acls": [asdict(each) for each in topic.acls],
+        "records_read": False,
         "partitions": _partitions(topic),
     }
 
@@ -242,9 +264,25 @@ def _partitions(topic: TopicComparison) -> list[Row]:
             "partition": number,
             "source": _partition(topic.pair.source, number),
             "remote": _partition(topic.pair.remote, number),
+            "copied": _copied(topic.headers.get(number)),
         }
         for number in topic.partitions
     ]
+
+
+def _copied(headers: Headers | None) -> dict[str, Any] | None:
+    if headers is None:
+        return None
+    halt = headers.halt
+    return {
+        "not_copied": headers.account.not_copied,
+        "in_flight": headers.account.in_flight,
+        "foreign": headers.account.foreign,
+        "not_ours": headers.account.not_ours,
+        "halted": halt.state if halt is not None else None,
+        "halted_reason": halt.reason if halt is not None else None,
+        "first": str(headers.findings[0]) if headers.findings else None,
+    }
 
 
 def _partition(side: SideFacts | None, number: int) -> dict[str, Any] | None:

@@ -1,14 +1,14 @@
 """A flow's topics on both sides: what differs, and what of it should not. Pure.
 
-Counted as drift: a remote topic that is missing, or named otherwise than before, another number of partitions, and
-configs and ACLs that are kept as on the source. Sizes, offsets and replication factors may differ: retention,
-compression, lag and the brokers are each side's.
+Counted as drift: a remote topic that is missing, or named otherwise than before, another number of partitions, configs
+and ACLs that are kept as on the source, partitions that do not go on, and records that others wrote. Sizes, offsets and
+replication factors may differ: retention, compression, lag and the brokers are each side's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mirror_ray.model.filters import ConfigPropertyFilter
@@ -17,6 +17,7 @@ from mirror_ray.model.topics import ConfigSource, ConfigValue
 from mirror_ray.topics.acl_comparing import AclPair
 from mirror_ray.topics.config_sync import config_changes, may_differ
 from mirror_ray.topics.remote import Configs
+from mirror_ray.verification.account import Headers
 
 #: What of a topic a cluster may not tell us.
 Aspect = Literal["topic", "configs", "offsets", "size"]
@@ -128,6 +129,9 @@ class TopicComparison:
     #: Those that are set, on either side, or differ.
     configs: tuple[ConfigPair, ...] = ()
     acls: tuple[AclPair, ...] = ()
+    #: By partition, how far it was copied, and what its remote partition holds that is not the flow's; empty: that is
+    #: not known. Records are not read for it.
+    headers: Mapping[int, Headers] = field(default_factory=dict)
 
     @property
     def partitions(self) -> list[int]:
@@ -190,6 +194,14 @@ def compare_topic(
     return TopicComparison(
         pair=pair, state=state, drift=tuple(drift), partitions_differ=differ, configs=compared, acls=acls
     )
+
+
+def with_headers(topic: TopicComparison, headers: Iterable[Headers]) -> TopicComparison:
+    """With what is known of its partitions beside their records; what should not be so is drift."""
+    found = {each.source.partition: each for each in headers}
+    drift = tuple(text for each in found.values() for text in each.drift)
+    state: TopicState = "differs" if drift else topic.state
+    return replace(topic, headers=found, drift=(*topic.drift, *drift), state=state)
 
 
 def _compare_configs(

@@ -5,8 +5,8 @@ Of the target every offset is either compared, or accounted for by the flow's ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mirror_ray.coordination.state import FlowMemory, PartitionRecord, Pause
@@ -18,6 +18,8 @@ from mirror_ray.verification.prints import Print, Printed
 from mirror_ray.verification.ranges import Pair, stretches
 
 Span = tuple[int, int]
+
+_NO_PRINT = Print(b"", b"", b"", -1)
 
 
 class Halt(NamedTuple):
@@ -63,6 +65,29 @@ class Account:
             (self.not_ours, "records on the target are by producers that no flow's state knows: not ours"),
         )
         return tuple(f"{number:,} {what}" for number, what in said if number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headers:
+    """One partition of the source. ``findings``: records of its remote partition that are not the flow's."""
+
+    source: TopicPartition
+    findings: Sequence[Finding]
+    account: Account
+    halt: Halt | None
+
+    @property
+    def drift(self) -> tuple[str, ...]:
+        """What is not as it should be."""
+        found = [each for each in self.findings if each.gap is None]
+        number = self.source.partition
+        said = []
+        if found:
+            many = max(len(found), self.account.foreign)
+            said.append(f"partition {number}: {many:,} records too many on the target; the first: {found[0]}")
+        if self.halt is not None:
+            said.append(f"partition {number} is {self.halt.state}: {self.halt.reason}")
+        return tuple(said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,4 +251,28 @@ def unexpected(ours: Sequence[Printed], following: Sequence[Print], at: int, *, 
             expected = match + 1
         elif not cleaned or not following:
             found.append(Finding("extra", at, each.offset))
+    return found
+
+
+def swapped(
+    findings: Iterable[Finding], there: Mapping[int, Print], twins: Mapping[Print, int]
+) -> dict[Finding, Finding | None]:
+    """Changed records that have each other's content, though others' lie between them: as one finding.
+
+    Args:
+        findings: What differs.
+        there: The target's records, by their offsets.
+        twins: The source offsets of records.
+
+    Returns:
+        Of two such findings the first as ``swapped``, and None for the second.
+    """
+    changed = {each.source_offset: each for each in findings if each.kind == "changed"}
+    found: dict[Finding, Finding | None] = {}
+    for source, finding in changed.items():
+        other = changed.get(twins.get(there.get(finding.target_offset, _NO_PRINT), -1))
+        if other is None or other in found or finding in found or other is finding:
+            continue
+        if twins.get(there.get(other.target_offset, _NO_PRINT)) == source:
+            found |= {finding: replace(finding, kind="swapped", fields=()), other: None}
     return found

@@ -25,6 +25,7 @@ class Outside:
         writers: Who may have written the remote partition.
         mapped: Target offsets that the flow's map accounts for; in a shared topic, of all that are copied there.
         since: Whether only what is behind some time is wanted.
+        headers_alone: Whether no record is compared.
     """
 
     reached: Pair | None
@@ -35,6 +36,7 @@ class Outside:
     writers: Writers
     mapped: Iterable[Span]
     since: bool = False
+    headers_alone: bool = False
 
 
 def with_outside(job: Job, seen: Outside) -> Job:
@@ -74,6 +76,6 @@ def _beside(job: Job, seen: Outside, begin: int, *, shared: bool, before: bool) 
     compared = [(each.target, each.target_end) for each in job.ranges]
     if not shared:
         compared = [(begin, max(begin, job.end.target))] if job.begin.target >= 0 else []
-    first = seen.target.start if before else begin
+    first = seen.target.start if before or seen.headers_alone else begin
     mapped = [(each, min(end, reached.target)) for each, end in seen.mapped] if not shared else list(seen.mapped)
     return without((first, max(first, seen.target_end)), [*compared, *mapped])

@@ -53,6 +53,8 @@ class Wanted:
     since_ms: int | None = None
     #: Least source offsets of a range.
     range_offsets: int = RANGE_OFFSETS
+    #: Whether no record is compared: it is looked at alone who wrote what the map does not account for.
+    headers_alone: bool = False
 
 
 class Planner:
@@ -207,7 +209,7 @@ class Planner:
         if failed:
             return replace(job, reason=f"a leader does not answer: {error_info(failed).name}")
         mine, theirs = logs[0].bounds(job.source), logs[1].bounds(job.target)
-        found = await self._compared(job, reached, (mine, theirs), wanted)
+        found = job if wanted.headers_alone else await self._compared(job, reached, (mine, theirs), wanted)
         seen = Outside(
             reached=reached,
             source=mine,
@@ -217,6 +219,7 @@ class Planner:
             writers=self._writing.writers(job, self._record(job)),
             mapped=self._writing.mapped(job, self._page(job), shared=self._is_shared(job)),
             since=wanted.since_ms is not None,
+            headers_alone=wanted.headers_alone,
         )
         return with_outside(found, seen)
 

@@ -11,7 +11,7 @@ from mirror_ray.kafka.reading import read_between
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 from mirror_ray.records.batch import Batch
 from mirror_ray.records.decode import records_of
-from mirror_ray.verification.account import Account, Sorter, Span, Written, unexpected
+from mirror_ray.verification.account import Account, Sorter, Span, Written, swapped, unexpected
 from mirror_ray.verification.compare import MOST_FINDINGS
 from mirror_ray.verification.finding import Finding
 from mirror_ray.verification.job import Job
@@ -98,36 +98,35 @@ class Remainder:
         return unexpected(ours, following, job.copied.source, cleaned=job.compacted)
 
     async def _with_twins(self, job: Job, findings: Sequence[Finding]) -> list[Finding]:
-        """Records that are too much, told as doubled where the source has one like it nearby; and who wrote them."""
-        extra = [each for each in findings if each.kind == "extra"]
-        told = dict[Finding, Finding]()
-        for near in list(_near(extra))[:_MOST_STRETCHES]:
+        """Told by what the source has nearby: a record that is there twice, two in each other's place; and by whom."""
+        doubtful = [each for each in findings if each.kind in ("extra", "changed")]
+        told = dict[Finding, Finding | None]()
+        for near in list(_near(doubtful))[:_MOST_STRETCHES]:
             told |= await self._told(job, near)
-        return (
-            sorted(
-                (told.get(each, each) for each in findings), key=lambda each: (each.target_offset, each.source_offset)
-            )
-            if told
-            else list(findings)
+        if not told:
+            return list(findings)
+        known = [told.get(each, each) for each in findings]
+        return sorted(
+            (each for each in known if each is not None), key=lambda each: (each.target_offset, each.source_offset)
         )
 
-    async def _told(self, job: Job, near: Sequence[Finding]) -> dict[Finding, Finding]:
+    async def _told(self, job: Job, near: Sequence[Finding]) -> dict[Finding, Finding | None]:
         there: dict[int, tuple[Print, int]] = {}
-        span = near[0].target_offset, near[-1].target_offset + 1
-        async for batch in self._batches(job, [span]):
+        async for batch in self._batches(job, [(near[0].target_offset, near[-1].target_offset + 1)]):
             found = [printed(record, timestamps=job.timestamps) for record in records_of(batch)]
             there |= {each.offset: (each.print, batch.producer_id) for each in found}
         places = [each.source_offset for each in near]
         twins = await self._source_places(job, min(places) - _NEAR, max(places) + _NEAR)
-        told: dict[Finding, Finding] = {}
+        prints = {at: each for at, (each, _) in there.items()}
+        flows = job.writers.own | job.writers.flows if job.writers.own else None
+        told: dict[Finding, Finding | None] = dict(swapped(near, prints, twins))
         for each in near:
-            content, producer = there.get(each.target_offset, (None, -1))
-            if content is None:
-                continue
-            foreign = bool(job.writers.own) and producer not in job.writers.own | job.writers.flows
-            known = replace(each, producer_id=producer if foreign else each.producer_id)
-            twin = twins.get(content)
-            told[each] = known if twin is None else replace(known, kind="doubled", source_offset=twin)
+            if each.kind == "extra" and each.target_offset in there:
+                content, producer = there[each.target_offset]
+                foreign = flows is not None and producer not in flows
+                known = replace(each, producer_id=producer if foreign else each.producer_id)
+                twin = twins.get(content)
+                told[each] = known if twin is None else replace(known, kind="doubled", source_offset=twin)
         return told
 
     async def _source_places(self, job: Job, first: int, end: int) -> dict[Print, int]:

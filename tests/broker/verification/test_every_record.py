@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
-from mirror_ray.verification.planning import Wanted
-from mirror_ray.verification.run import verify_flow
-from tests.broker.verification.test_under_a_system import asked, settings, write
+from mirror_ray.cli.compare import compare_flow
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.topics.comparing import TopicComparison
+from mirror_ray.verification.ends import Ask, no_system
+from tests.broker.verification.test_under_a_system import asked, settings, verdict, write
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import FLOW
-from tests.support.local import LocalSystem
+from tests.support.kafka import delete_records
+from tests.support.local import LocalSystem, aside
 
 pytestmark = pytest.mark.timeout(300)
 
 
-async def test_records_of_somebody_else_behind_the_last_acknowledged(
-    clusters: Clusters, make_topic: TopicMaker
-) -> None:
+async def compared(chosen: MirrorSettings, topic: str, running: Ask = no_system) -> TopicComparison:
+    """By ``compare``, in a loop of its own as the command has."""
+
+    def compare() -> TopicComparison:
+        (found,) = compare_flow(chosen, chosen.flows[0], [topic], {}, running).topics
+        return found
+
+    return await aside(compare)
+
+
+def across(system: LocalSystem) -> Ask:
+    """Asks this system, from another loop."""
+    loop = asyncio.get_running_loop()
+
+    async def there() -> Sequence[PartitionStatus]:
+        return await asked(system)()
+
+    async def ask() -> Sequence[PartitionStatus]:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), loop))
+
+    return ask
+
+
+async def test_records_of_somebody_else_behind_the_acknowledged(clusters: Clusters, make_topic: TopicMaker) -> None:
     """The partition stops as target_foreign: the record is named, the source's rest is counted, nothing is equal."""
     topic = make_topic(clusters.a)
     await write(clusters.a, topic, 0, 100)
@@ -24,9 +51,75 @@ async def test_records_of_somebody_else_behind_the_last_acknowledged(
     async with LocalSystem(chosen) as system:
         await system.caught_up(topic, 100)
         await write(clusters.b, f"A.{topic}", 900, 1)
+        # Nothing has noticed it: there was nothing to copy since.
+        quiet = await verdict(chosen, topic, system)
+        assert (quiet.outcome, quiet.halt, quiet.account.not_copied) == ("differs", None, 0)
         await write(clusters.a, topic, 100, 50)
         await system.troubled(topic, "target_foreign")
-        (found,) = (await verify_flow(chosen, FLOW, Wanted(topics=(topic,)), running=asked(system))).partitions
+        stopped = await verdict(chosen, topic, system)
+        shown = await compared(chosen, topic, across(system))
+    alone = await verdict(chosen, topic)
+    for found in (quiet, stopped, alone):
         assert found.outcome == "differs", found.plain()
-    (found,) = (await verify_flow(chosen, FLOW, Wanted(topics=(topic,)))).partitions
-    assert found.outcome == "differs", found.plain()
+        (finding,) = found.checked.findings
+        assert (finding.kind, finding.source_offset, finding.target_offset) == ("extra", 100, 100)
+        assert f"producer {finding.producer_id} wrote it, which is none of the flow's" in found.text
+        assert (found.checked.records, found.account.foreign) == (100, 1)
+    assert stopped.halt is not None
+    assert stopped.halt.state == "stopped"
+    assert "stopped: " in stopped.text
+    for found in (stopped, alone):
+        assert (found.account.not_copied, found.plain()["not_copied"]) == (50, 50)
+        assert "50 source offsets are not copied yet" in found.notes
+    for drift in (shown.drift, (await compared(chosen, topic)).drift):
+        assert "partition 0: 1 records too many on the target; the first: the record at target offset 100" in drift[0]
+    assert "partition 0 is stopped: " in shown.drift[1]
+
+
+async def test_a_partition_that_does_not_go_on_is_not_equal(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Paused by an operator, with a system and without one; its records are compared all the same."""
+    topic = make_topic(clusters.a)
+    await write(clusters.a, topic, 0, 100)
+    chosen = settings(clusters, topic, "stop")
+    async with LocalSystem(chosen) as system:
+        await system.caught_up(topic, 100)
+        await system.coordinator.pause("A->B", topic)
+        await write(clusters.a, topic, 100, 20)
+
+        async def paused() -> bool:
+            line = await system.partition(topic)
+            return line is not None and line.state == "paused"
+
+        await system.wait(paused, "it is paused")
+        running = await verdict(chosen, topic, system)
+        shown = await compared(chosen, topic, across(system))
+    alone = await verdict(chosen, topic)
+    for found in (running, alone):
+        assert found.outcome == "paused", found.plain()
+        assert (found.checked.records, found.account.not_copied, found.checked.findings) == (100, 20, [])
+        assert "paused: " in found.text
+    assert alone.text.endswith("paused: an operator paused the topic")
+    for comparison in (shown, await compared(chosen, topic)):
+        assert comparison.state == "differs"
+        assert "partition 0 is paused: " in comparison.drift[0]
+
+
+async def test_what_retention_took_is_a_number(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """On either side, and what is on the target alone since is known for the flow's."""
+    topic = make_topic(clusters.a)
+    await write(clusters.a, topic, 0, 100)
+    chosen = settings(clusters, topic, "stop")
+    async with LocalSystem(chosen) as system:
+        await system.caught_up(topic, 100)
+
+        async def told() -> bool:
+            return (await verdict(chosen, topic, system)).outcome == "equal"
+
+        await aside(lambda: delete_records(clusters.a.confluent_config(), topic, 30))
+        await system.wait(told, "the map tells of all that was copied")
+        first = await verdict(chosen, topic, system)
+        await aside(lambda: delete_records(clusters.b.confluent_config(), f"A.{topic}", 50))
+        second = await verdict(chosen, topic, system)
+    assert (first.outcome, first.checked.records, first.account.removed_on_source) == ("equal", 70, 30)
+    assert (second.outcome, second.checked.records, second.account.removed_on_target) == ("equal", 50, 20)
+    assert (first.account.foreign, first.account.not_ours, first.account.removed_on_target) == (0, 0, 0)

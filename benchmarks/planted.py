@@ -1,0 +1,82 @@
+"""Whether every fault that is planted in a copy is found, by every way to look at it, and none where there is none.
+
+::
+
+    .venv/bin/python -m benchmarks.planted [--no-spark]
+
+Foreign, doubled, missing, changed and swapped records at the first, a middle and the last position of plain,
+transactional, compacted, merged, transformed and LogAppendTime topics; by ``verify``, ``verify --spark``, ``compare``
+and the check of ``mirror-ray chaos``. Ends with 1 where one was missed, or told of a copy without a fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from contextlib import ExitStack
+
+from mirror_ray.cli.launch import some_ray
+from mirror_ray.config.settings import SparkSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.devcluster.clusters import start_all
+from mirror_ray.spark.session import spark_session
+from mirror_ray.spark.verification import SparkLooker
+from tests.support.clusters import Clusters
+from tests.support.planted_ways import Looked, by_chaos, by_compare, by_verify, table
+from tests.support.planting import KINDS, Planted, cases
+
+
+def look(planted: Planted, *, spark: bool) -> list[Looked]:
+    """By all ways; prints how long each took."""
+    looked: list[Looked] = []
+    began_s = time.monotonic()
+
+    def told(way: str, found: list[Looked]) -> None:
+        nonlocal began_s
+        print(f"{way}: {time.monotonic() - began_s:.1f} s", flush=True)
+        looked.extend(found)
+        began_s = time.monotonic()
+
+    told("verify", asyncio.run(by_verify(planted)))
+    told("compare", by_compare(planted))
+    told("chaos", by_chaos(planted))
+    if spark:
+        with ExitStack() as stack:
+            stack.enter_context(some_ray("planted", None))
+            session = stack.enter_context(spark_session("planted", SparkSettings()))
+            both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
+
+            def looker(logs: object, plain: object) -> SparkLooker:
+                return SparkLooker(session, both, logs, plain, small_offsets=1)  # type: ignore[arg-type]
+
+            told("verify --spark", asyncio.run(by_verify(planted, looker)))
+    return looked
+
+
+def main() -> None:
+    """Start brokers, plant, look, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-spark", action="store_true", help="without verify --spark")
+    options = parser.parse_args()
+    pair = DevCluster("A"), DevCluster("B")
+    try:
+        start_all(pair)
+        planted = Planted(Clusters(*pair), KINDS, {kind: cases(kind) for kind in KINDS})
+        asyncio.run(planted.plant())
+        looked = look(planted, spark=not options.no_spark)
+    finally:
+        for cluster in pair:
+            cluster.close()
+    print(table(looked))
+    wrong = [each for each in looked if not each.good]
+    for result in wrong:
+        print(f"{result.way}, {result.case}: {result.result}: {result.said}")
+    found = sum(each.case.fault is not None and each.result == "named" for each in looked)
+    print(f"{found} faults found, {len(wrong)} results are not what they should be")
+    if wrong:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""A flow's remote topics by the headers of their batches alone: whose they are, and how far the copy has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.verification.account import Headers
+from mirror_ray.verification.ends import Ask
+from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.remainder import Remainder
+from mirror_ray.verification.run import verification
+
+
+async def read_headers(
+    settings: MirrorSettings, flow: FlowName, topics: Sequence[str], running: Ask
+) -> dict[TopicPartition, Headers]:
+    """What the remote topics of a flow hold beside what its map accounts for, by source partition.
+
+    Raises:
+        ConfigError: The flow copies no such topic.
+        ClusterUnreachableError: A cluster does not answer.
+        MirrorError: A log or an internal topic can't be read.
+    """
+    try:
+        async with verification(settings, flow) as verifying:
+            remainder = Remainder(verifying.logs)
+            found: dict[TopicPartition, Headers] = {}
+            for job in await verifying.planner.plan(Wanted(topics=tuple(topics), headers_alone=True), running):
+                findings, account = await remainder.outside(job)
+                found[job.source] = Headers(source=job.source, findings=findings, account=account, halt=job.halt)
+            return found
+    except MirrorError:
+        raise
+    except OSError as error:
+        raise ClusterUnreachableError(f"flow {flow}: {error}") from error

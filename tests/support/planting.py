@@ -1,0 +1,427 @@
+"""Copies with one fault each, of every kind of topic, and the flow's state and map as if it had made them itself.
+
+Each partition of a remote topic has one fault, or none; what the flow believes of it is what it would believe. The
+source's records are written by Kafka's own client, and read by it again to know what the copy should hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from mirror_ray.config.settings import MirrorSettings, TopicSettings
+from mirror_ray.coordination.state import FLOW_KEY, FlowRecord, PartitionRecord, encode, partition_key, state_topic
+from mirror_ray.kafka import produce
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.fetch import PartitionKey
+from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.metadata import topic_id_bytes
+from mirror_ray.model.internal_topics import segments_topic
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.segment import Segment, SegmentBlock
+from mirror_ray.records import decode
+from mirror_ray.records.batch import rewrite
+from mirror_ray.records.repack import encode as encode_batch
+from mirror_ray.records.segment_block import encode_key, encode_value
+from mirror_ray.transforms.of_flow import flow_chains
+from tests.support.clusters import Clusters
+from tests.support.engine import ensure_compacted
+from tests.support.kafka import (
+    Message,
+    Record,
+    append,
+    create_topic,
+    end_offsets,
+    produce_transactions,
+    read_placed,
+)
+from tests.support.kafka import (
+    produce as produce_messages,
+)
+from tests.support.systems import settings_of
+from tests.support.transforms import suffix, transforms
+
+Kind = Literal["plain", "transactional", "compacted", "merged", "transformed", "append-time"]
+Fault = Literal["foreign", "doubled", "missing", "key", "value", "headers", "timestamp", "swapped"]
+Place = Literal["first", "middle", "last"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+PLACES: tuple[Place, ...] = get_args(Place)
+
+#: Records of a partition, of the topics that are copied into one of each.
+RECORDS = 13
+#: Of the clean partition that is still being copied: so many are acknowledged, and so many more were written.
+_ACKNOWLEDGED, _IN_FLIGHT = 8, 3
+_CONFIGS: Mapping[Kind, Mapping[str, str]] = {
+    "compacted": {"cleanup.policy": "compact"},
+    "append-time": {"message.timestamp.type": "LogAppendTime"},
+}
+_KEPT = {"retention.ms": "-1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One partition of a kind of topic: its fault, and where. ``fault`` None: it has none."""
+
+    kind: Kind
+    partition: int
+    fault: Fault | None = None
+    place: Place = "first"
+    #: Whether the copy has not come to its end yet.
+    under_way: bool = False
+
+    def __str__(self) -> str:
+        what = f"{self.fault} at the {self.place}" if self.fault else "under way" if self.under_way else "clean"
+        return f"{self.kind}-{self.partition}: {what}"
+
+
+class Line(tuple[Record, bool, int]):
+    """A record of the remote partition, whether the flow wrote it, and its source offset; -1: it has none."""
+
+    __slots__ = ()
+
+    @property
+    def record(self) -> Record:
+        """What it is."""
+        return self[0]
+
+    @property
+    def ours(self) -> bool:
+        """Whether the flow wrote it."""
+        return self[1]
+
+    @property
+    def source(self) -> int:
+        """Where it is from, as the flow believes."""
+        return self[2]
+
+
+FOREIGN = Record(b"foreign", b"nobody's", (("x", b"y"),), 1, 1_700_000_000_000)
+
+
+def cases(kind: Kind, faults: Sequence[Fault] = FAULTS, places: Sequence[Place] = PLACES) -> list[Case]:
+    """All partitions of a kind of topic: two without a fault come first."""
+    clean = [Case(kind=kind, partition=0), Case(kind=kind, partition=1, under_way=True)]
+    wanted = [(fault, place) for fault in faults for place in places]
+    return clean + [Case(kind=kind, partition=n, fault=f, place=p) for n, (f, p) in enumerate(wanted, len(clean))]
+
+
+def with_fault(lines: Sequence[Line], case: Case) -> list[Line]:
+    """A copy with the fault; ``lines`` is the right one."""
+    if case.fault is None:
+        return list(lines)
+    at = {"first": 0, "middle": len(lines) // 2, "last": len(lines) - 1}[case.place]
+    record, _, source = lines[at]
+    changed = list(lines)
+    match case.fault:
+        case "foreign":
+            changed.insert(len(lines) if case.place == "last" else at, Line((FOREIGN, False, -1)))
+        case "doubled":
+            changed.insert(at + 1, Line((record, True, -1)))
+        case "missing":
+            del changed[at]
+        case "swapped":
+            other = at - 1 if case.place == "last" else at + 1
+            changed[at], changed[other] = Line((lines[other][0], True, source)), Line((record, True, lines[other][2]))
+        case _:
+            changed[at] = Line((_changed(record, case.fault), True, source))
+    return changed
+
+
+def _changed(record: Record, fault: Fault) -> Record:
+    match fault:
+        case "key":
+            return record._replace(key=b"other")
+        case "value":
+            return record._replace(value=(record.value or b"") + b"?")
+        case "headers":
+            return record._replace(headers=(*record.headers, ("more", None)))
+        case _:
+            return record._replace(timestamp_ms=record.timestamp_ms + 1)
+
+
+@dataclass(slots=True)
+class Planted:
+    """All of it, on both clusters: the flow's settings, and the topics of each kind with their cases."""
+
+    clusters: Clusters
+    kinds: Sequence[Kind]
+    cases: Mapping[Kind, Sequence[Case]]
+    mark: str = field(default_factory=lambda: f"p{uuid.uuid4().hex[:6]}")
+
+    @property
+    def flow(self) -> FlowName:
+        """A flow of its own: its state and map are nobody else's."""
+        return FlowName(self.mark, "B")
+
+    def sources(self, kind: Kind) -> list[str]:
+        """Source topics of a kind: the faults are in the copy of the first one."""
+        return [f"{self.mark}-{kind}"] + ([f"{self.mark}-beside"] if kind == "merged" else [])
+
+    def remote(self, kind: Kind) -> str:
+        """The remote topic of a kind."""
+        return f"{self.mark}-both" if kind == "merged" else f"{self.mark}.{self.mark}-{kind}"
+
+    @property
+    def settings(self) -> MirrorSettings:
+        """Of the flow."""
+        names = dict.fromkeys(self.sources("merged"), self.remote("merged")) if "merged" in self.kinds else {}
+        topics = TopicSettings(include=tuple(name for kind in self.kinds for name in self.sources(kind)), map=names)
+        step = transforms(suffix())
+        (only,) = step.steps
+        only = only.model_copy(update={"topics": (f"{self.mark}-transformed",)})
+        return settings_of(
+            {self.mark: self.clusters.a, "B": self.clusters.b},
+            str(self.flow),
+            topics=topics,
+            transforms=step.model_copy(update={"steps": (only,)}),
+        )
+
+    async def plant(self) -> None:
+        """Write sources, copies, state and map."""
+        ensure_compacted(self.clusters.b, segments_topic(self.mark))
+        settings = self.settings
+        source, target = (Cluster(settings.clusters[alias], "planting") for alias in (self.mark, "B"))
+        try:
+            producer, foreign = await target.init_producer_id(), await target.init_producer_id()
+            await source.refresh([])
+            await target.refresh([])
+            documents: dict[str, object] = {
+                FLOW_KEY: encode(
+                    FlowRecord(
+                        producer_id=producer[0],
+                        producer_epoch=producer[1],
+                        source_cluster_id=source.metadata.cluster_id,
+                        target_cluster_id=target.metadata.cluster_id,
+                        selection="",
+                    )
+                )
+            }
+            for kind in self.kinds:
+                copy = _Copy(self, kind, source, target, producer, foreign)
+                documents |= await copy.make()
+            messages = [Message(json.dumps(value).encode(), key.encode()) for key, value in documents.items()]
+            append(self.clusters.b.confluent_config(), state_topic(self.mark), messages)
+        finally:
+            await source.close()
+            await target.close()
+
+
+class _Copy:
+    """One kind's remote topic."""
+
+    def __init__(
+        self,
+        planted: Planted,
+        kind: Kind,
+        source: Cluster,
+        target: Cluster,
+        producer: tuple[int, int],
+        foreign: tuple[int, int],
+    ) -> None:
+        self._planted, self._kind = planted, kind
+        self._source, self._target = source, target
+        self._producer, self._foreign = producer, foreign
+        self._cases = planted.cases[kind]
+        self._shared = kind == "merged"
+
+    async def make(self) -> dict[str, object]:
+        """Write it all; returns what the state is to say."""
+        planted, kind = self._planted, self._kind
+        config = planted.clusters.a.confluent_config()
+        for name in planted.sources(kind):
+            create_topic(config, name, len(self._cases), topic_config={**_KEPT, **_CONFIGS.get(kind, {})})
+            records = RECORDS if name == planted.sources(kind)[0] else RECORDS - 2
+            _fill(config, name, len(self._cases), records, transactional=kind == "transactional")
+        remote = planted.remote(kind)
+        compacted = {"cleanup.policy": "compact"} if kind == "compacted" else {}
+        create_topic(
+            planted.clusters.b.confluent_config(), remote, len(self._cases), topic_config={**_KEPT, **compacted}
+        )
+        await self._source.refresh(planted.sources(kind))
+        await self._target.refresh([remote])
+        held = {name: read_placed(config, name) for name in planted.sources(kind)}
+        ends = {name: end_offsets(config, name) for name in planted.sources(kind)}
+        producers = dict.fromkeys(planted.sources(kind), self._producer)
+        if self._shared:
+            producers = {name: await self._target.init_producer_id() for name in producers}
+        copies = {case.partition: self._lines(case, held, producers) for case in self._cases}
+        await self._write(remote, copies)
+        documents: dict[str, object] = {}
+        blocks = []
+        for case in self._cases:
+            for name in planted.sources(kind):
+                record, block = self._told(case, name, copies[case.partition], ends[name], producers[name])
+                documents[partition_key(TopicPartition(name, case.partition))] = encode(record)
+                blocks.append(InternalRecord(encode_key(block.key), encode_value(block)))
+        topic = segments_topic(planted.mark)
+        await self._target.refresh([topic])
+        await InternalWriter(self._target, topic).append(blocks)
+        return documents
+
+    def _lines(
+        self,
+        case: Case,
+        held: Mapping[str, Mapping[int, Sequence[tuple[int, Record]]]],
+        producers: Mapping[str, tuple[int, int]],
+    ) -> list[tuple[Line, tuple[int, int]]]:
+        """What the remote partition holds, with who wrote it: the first topic's records, others' in between."""
+        first, *others = held
+        lines = [Line((self._made(record), True, offset)) for offset, record in held[first][case.partition]]
+        if case.under_way:
+            lines = lines[: _ACKNOWLEDGED + _IN_FLIGHT]
+        made = [(line, producers[first] if line.ours else self._foreign) for line in with_fault(lines, case)]
+        for name in others:
+            for at, (offset, record) in enumerate(held[name][case.partition]):
+                made.insert(2 * at + 2, (Line((record, True, offset)), producers[name]))
+        return made
+
+    def _made(self, record: Record) -> Record:
+        made = record._replace(timestamp_type=1)
+        return made._replace(value=(made.value or b"") + b"!") if self._kind == "transformed" else made
+
+    async def _write(self, remote: str, copies: Mapping[int, Sequence[tuple[Line, tuple[int, int]]]]) -> None:
+        """Batches of a few records, of one producer each, in the order of the lines; all partitions at once."""
+        batches = {number: _batches(lines) for number, lines in copies.items()}
+        while any(batches.values()):
+            now = {number: waiting.pop(0) for number, waiting in batches.items() if waiting}
+            by_leader: dict[int, list[tuple[int, memoryview]]] = {}
+            for number, view in now.items():
+                leader = self._target.metadata.leader(TopicPartition(remote, number))
+                by_leader.setdefault(leader, []).append((number, view))
+            for leader, some in by_leader.items():
+                await self._produce(leader, remote, some)
+
+    async def _produce(self, leader: int, remote: str, batches: Sequence[tuple[int, memoryview]]) -> None:
+        refused = [code for code in await self._answers(leader, remote, batches) if code]
+        assert not refused, refused
+
+    async def _answers(self, leader: int, remote: str, batches: Sequence[tuple[int, memoryview]]) -> list[int]:
+        """The error codes of all batches; a leader that does not know yet that it is one is asked again."""
+        connection = await self._target.connect(leader, "planting")
+        version = connection.best_version(produce.API_KEY, produce.LOWEST_VERSION, produce.HIGHEST_VERSION)
+        by_id = version >= produce.FIRST_TOPIC_ID_VERSION
+        name = topic_id_bytes(self._target.metadata.topics[remote].topic_id) if by_id else remote.encode()
+        body = produce.encode_produce(
+            version, produce.ALL_REPLICAS, 30_000, [(PartitionKey(name, number), view) for number, view in batches]
+        )
+        flexible = version >= produce.FIRST_FLEXIBLE_VERSION
+        answers, _ = produce.decode_produce(version, await connection.send(produce.API_KEY, version, flexible, body))
+        again = {each.key.partition for each in answers if error_info(each.error_code).invalid_metadata}
+        told = [each.error_code for each in answers if each.key.partition not in again]
+        if again:
+            await asyncio.sleep(0.1)
+            told += await self._answers(leader, remote, [each for each in batches if each[0] in again])
+        return told
+
+    def _told(
+        self,
+        case: Case,
+        name: str,
+        lines: Sequence[tuple[Line, tuple[int, int]]],
+        ends: Mapping[int, int],
+        producer: tuple[int, int],
+    ) -> tuple[PartitionRecord, SegmentBlock]:
+        """What the flow believes of a partition: it wrote what it wrote, and no more of it than it was to write."""
+        ours = [(at, line) for at, (line, who) in enumerate(lines) if who == producer and line.source >= 0]
+        first = name == self._planted.sources(self._kind)[0]
+        if case.under_way and first:
+            ours = ours[:_ACKNOWLEDGED]
+        source_end = ours[-1][1].source + 1 if case.under_way else ends[case.partition]
+        target_end = ours[-1][0] + 1
+        segments = _segments(ours)
+        remote = self._planted.remote(self._kind)
+        ids = (self._source.metadata.topics[name].topic_id, self._target.metadata.topics[remote].topic_id)
+        transform = ""
+        if self._kind == "transformed":
+            (flow,) = (each for each in self._planted.settings.flows if each.name == self._planted.flow)
+            chain = flow_chains(flow, lambda: ("a", "b")).chain(name)
+            transform = chain.identity if chain is not None else ""
+        record = PartitionRecord(
+            source_topic_id=ids[0],
+            target_topic=remote,
+            target_topic_id=ids[1],
+            source_offset=source_end,
+            target_offset=target_end,
+            sequence=len(ours) if self._shared else None,
+            producer_id=producer[0] if self._shared else None,
+            shared=self._shared,
+            origin_source_offset=0,
+            origin_target_offset=0,
+            origin_sequence=0 if self._shared else None,
+            transforms=transform,
+        )
+        block = SegmentBlock(
+            source=TopicPartition(name, case.partition),
+            source_topic_id=ids[0],
+            target_topic_id=ids[1],
+            epoch=1,
+            segments=(Segment(0, 0, 0, 0), *segments),
+            source_next=source_end,
+            transforms=transform,
+        )
+        return record, block
+
+
+def _segments(ours: Sequence[tuple[int, Line]]) -> list[Segment]:
+    found: list[Segment] = []
+    for number, (at, line) in enumerate(ours):
+        last = found[-1] if found else None
+        if last is not None and (last.source + last.length, last.target + last.length) == (line.source, at):
+            found[-1] = last._replace(length=last.length + 1)
+        else:
+            found.append(Segment(line.source, at, 1, number))
+    return found
+
+
+def _batches(lines: Sequence[tuple[Line, tuple[int, int]]]) -> list[memoryview]:
+    """Up to four records in a batch, all by the same producer."""
+    runs: list[tuple[tuple[int, int], list[Record]]] = []
+    for line, who in lines:
+        if runs and runs[-1][0] == who and len(runs[-1][1]) < 4:
+            runs[-1][1].append(line.record)
+        else:
+            runs.append((who, [line.record]))
+    found: list[memoryview] = []
+    sequences: dict[tuple[int, int], int] = {}
+    for who, records in runs:
+        batch = encode_batch([_encoded(at, each) for at, each in enumerate(records)], "none")
+        rewrite(batch, *who, sequences.get(who, 0))
+        sequences[who] = sequences.get(who, 0) + len(records)
+        found.append(batch.view)
+    return found
+
+
+def _encoded(at: int, record: Record) -> decode.Record:
+    headers = tuple((name.encode(), value) for name, value in record.headers)
+    return decode.Record(at, record.timestamp_ms, decode.record_tail(record.key, record.value, headers))
+
+
+def _fill(
+    config: Mapping[str, str | int | float | bool], topic: str, partitions: int, records: int, *, transactional: bool
+) -> None:
+    """The same number of records in every partition; five keys come again and again."""
+
+    def messages(first: int, end: int) -> list[Message]:
+        return [
+            Message(
+                b"%s %d %d" % (topic.encode(), number, partition),
+                b"key %d" % (number % 5),
+                (("number", b"%d" % number), ("null", None)),
+                partition,
+                1_700_000_000_000 + number,
+            )
+            for number in range(first, end)
+            for partition in range(partitions)
+        ]
+
+    if not transactional:
+        produce_messages(config, topic, messages(0, records))
+        return
+    parts = [(messages(0, 5), True), (messages(50, 53), False), (messages(5, records), True), (messages(60, 62), False)]
+    produce_transactions(config, topic, parts, transactional_id=topic)
