@@ -47,7 +47,12 @@ def test_verify_by_the_command_line(clusters: Clusters, name: str, tmp_path: Pat
     assert [each["outcome"] for each in report["partitions"]] == ["equal", "equal"]
     shown = mirror_ray("verify", flow, topic, "--name", name).stdout.splitlines()
     assert shown[0].split()[:5] == ["TOPIC", "REMOTE", "TOPIC", "PARTITIONS", "RECORDS"]
-    assert shown[1].split() == [topic, f"{name}.{topic}", "2", "200", "2", "2", "0", "0", "0"]
+    assert shown[1].split() == [topic, f"{name}.{topic}", "2", "200", "2", "2", "0", "0", "0", "0", "0"]
+    mirror_ray("pause", flow, topic, "--name", name)
+    paused = answer("verify", flow, topic, "--name", name, exit_code=1)
+    assert (paused["outcome"], paused["records"]) == ("paused", 200)
+    mirror_ray("compare", flow, topic, "--name", name, exit_code=1)
+    mirror_ray("resume", flow, topic, "--name", name)
     assert "no such topic" in mirror_ray("verify", flow, "nothing", "--name", name, exit_code=2).stderr
     assert "above 0" in mirror_ray("verify", flow, "--sample", "2", "--name", name, exit_code=2).stderr
     assert f"there is no flow B->{name}x" in mirror_ray("verify", f"B->{name}x", "--name", name, exit_code=2).stderr

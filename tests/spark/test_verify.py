@@ -17,6 +17,9 @@ from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import Message, delete_records, produce, produce_transactions, sample_messages
 from tests.support.kinds import KINDS, compact, create_every_kind, fill_every_kind
+from tests.support.planted_ways import by_verify, table
+from tests.support.planting import KINDS as PLANTED_KINDS
+from tests.support.planting import Planted, cases
 from tests.support.verifying import FAULTS, plant, verified, with_copy
 
 pytestmark = pytest.mark.timeout(600)
@@ -75,6 +78,17 @@ async def test_each_fault_is_told_alike(flow: Replicated, make_topic: TopicMaker
         plain, sparked = await verifying.verify(jobs), await verifying.verify(jobs, by_spark)
     assert [each.plain() for each in sparked] == [each.plain() for each in plain]
     assert [each.outcome for each in sparked] == ["differs"] * 2 * len(FAULTS)
+
+
+async def test_planted_faults(clusters: Clusters, spark: SparkSession) -> None:
+    """In every kind of topic whose records executors read; `make planted` has all places."""
+    kinds = tuple(kind for kind in PLANTED_KINDS if kind != "transformed")
+    planted = Planted(clusters, kinds, {kind: cases(kind, places=("middle",)) for kind in kinds})
+    await planted.plant()
+    both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
+    looked = await by_verify(planted, lambda logs, plain: SparkLooker(spark, both, logs, plain, small_offsets=1))
+    wrong = [f"{each.case}: {each.result}: {each.said}" for each in looked if not each.good]
+    assert wrong == [], table(looked)
 
 
 async def test_records_that_are_removed_meanwhile(

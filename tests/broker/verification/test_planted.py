@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.ranges import Range
 from mirror_ray.verification.run import verification
 from tests.support.clusters import TopicMaker
 from tests.support.engine import FLOW, Replicated
-from tests.support.kafka import Message, produce, produce_transactions, read_placed, sample_messages
+from tests.support.kafka import Message, Record, produce, produce_transactions, read_placed, sample_messages
 from tests.support.verifying import FAULTS, plant, verified, with_copy
 
 
@@ -40,6 +42,27 @@ async def test_each_fault_in_the_copy_of_a_transactional_topic(flow: Replicated,
                 assert (found.kind, found.source_offset, found.target_offset) == (kind, *places), (name, size, found)
                 assert found.fields == fields
                 assert f"{planted}-0" in verdict.text
+
+
+async def test_doubles_that_end_a_range(flow: Replicated, make_topic: TopicMaker) -> None:
+    """As an answer that was lost leaves them: the map knows the second ones, so the first ones end the range before."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    produce(flow.source.confluent_config(), topic, sample_messages(100))
+    await flow.copy([topic])
+
+    def again(records: list[Record], at: int) -> None:
+        records[at + 10 : at + 10] = records[at : at + 10]
+
+    planted = plant(flow.target, remote, again, 40)
+    async with verification(flow.settings(), FLOW) as verifying:
+        (job,) = await verifying.planner.plan(Wanted(topics=(topic,)))
+        job = await with_copy(verifying, job, planted, flow.target)
+        ranges = Range(0, 40, 0, 50), Range(40, 100, 50, 110)
+        (found,) = await verifying.verify([replace(job, ranges=ranges, chosen=(0, 1))])
+    assert [(each.kind, each.source_offset, each.target_offset) for each in found.checked.findings] == [
+        ("doubled", at, at) for at in range(40, 50)
+    ]
 
 
 async def test_a_sample_of_the_ranges(flow: Replicated, make_topic: TopicMaker) -> None:
