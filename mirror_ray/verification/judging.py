@@ -164,8 +164,10 @@ class Judge:
 
     async def _with_order(self, job: Job, checked: Checked, told: Collection[bytes]) -> Checked:
         """With what differs of keys that were not ``told`` of by their last records, and in the order of all."""
+        if job.key_fraction < 1:
+            return checked
         alone = joined(job.ranges) == [Range(job.begin.source, job.end.source, job.begin.target, job.end.target)]
-        if not alone or job.key_fraction < 1 or max(checked.records, checked.target_records) > MOST_ORDERED:
+        if not alone or max(checked.records, checked.target_records) > MOST_ORDERED:
             return replace(checked, notes=(*checked.notes, _LASTS_ALONE))
         mine, theirs = Prints(job.timestamps), Prints(job.timestamps)
         await read_both(self._logs(job), job, mine, theirs)

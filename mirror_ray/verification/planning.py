@@ -154,7 +154,15 @@ class Planner:
         return sorted(TopicPartition(topic, number) for topic in chosen for number in found[topic].partitions)
 
     async def _read_memory(self) -> FlowMemory:
-        topic = state_topic(self._flow.name.source, route=self._flow.name.route)
+        name = self._flow.name
+        memory = await self._read_state(name.route)
+        if name.route:
+            # What pauses a flow pauses its routes.
+            memory.paused |= (await self._read_state("")).paused
+        return memory
+
+    async def _read_state(self, route: str) -> FlowMemory:
+        topic = state_topic(self._flow.name.source, route=route)
         found = (await self._target.refresh([topic])).topics[topic]
         if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return FlowMemory()

@@ -46,13 +46,21 @@ class Writing:
     def writers(self, job: Job, record: PartitionRecord | None) -> Writers:
         """Who may write the job's remote partition.
 
-        Several topics that a map puts together are the flow's alone; under one name, or where it is declared, others'
-        records are as good.
+        Several topics that a map puts together are the flow's alone; under one name, where it is declared, or where
+        another flow copies into it, too, others' records are as good.
         """
         shared = record is not None and record.shared
-        meant = self._rules.named_by(job.source.topic) != "policy"
-        alone = not shared or (meant and not self._rules.is_declared_shared(job.target.topic))
+        # MirrorMaker 2 goes on in the same topic.
+        alone = self._memory.handed_back_ms is None and (not shared or self._is_alone(job))
         return writers_of(self._memory, record, self._others, alone=alone)
+
+    def _is_alone(self, job: Job) -> bool:
+        meant = self._rules.named_by(job.source.topic) != "policy"
+        # What other flows' former producers have written there no state of theirs tells.
+        others = any(
+            record.target_topic == job.target.topic for each in self._others for record in each.partitions.values()
+        )
+        return meant and not others and not self._rules.is_declared_shared(job.target.topic)
 
     def mapped(self, job: Job, page: Page | None, *, shared: bool) -> list[Span]:
         """Target offsets that the map accounts for: of the partition, or where it is shared of all copied there."""
