@@ -59,18 +59,18 @@ def judge_copy(source: Iterable[Record], target: Iterable[Record]) -> Verdict:
 
 def judge_merged(sources: Sequence[Iterable[Record]], target: Iterable[Record]) -> Verdict:
     """The target holds what several sources hold, of each in its order, and nothing else. Their records all differ."""
-    waiting = [deque(each) for each in sources]
+    waiting = [deque(source) for source in sources]
     wanted = sum(map(len, waiting))
     difference: str | None = None
     count = 0
     for count, found in enumerate(target, 1):
         if difference is None:
-            here = next((each for each in waiting if each and each[0] == found), None)
+            here = next((queue for queue in waiting if queue and queue[0] == found), None)
             if here is not None:
                 here.popleft()
             else:
                 difference = f"record {count - 1}: no source has it next: {_short(found)}"
-    left = [each[0] for each in waiting if each]
+    left = [queue[0] for queue in waiting if queue]
     if difference is None and left:
         difference = f"record {count}: missing: a source has {_short(left[0])}, the target has nothing"
     return Verdict(source_records=wanted, target_records=count, difference=difference)
@@ -86,13 +86,13 @@ def judge_compacted(source: Iterable[Placed], target: Iterable[Placed], *, clean
     """
     there, copy = list(source), list(target)
     problems = [
-        _last_of_keys([each.record for each in there], [each.record for each in copy]),
+        _last_of_keys([placed.record for placed in there], [placed.record for placed in copy]),
         _lacking(there, copy, "the target"),
         _lacking(copy, there, "the source"),
         _order(there, copy),
     ]
     if not cleaned:
-        problems += [_in_order([each.record for each in copy])]
+        problems += [_in_order([placed.record for placed in copy])]
     difference = next((problem for problem in problems if problem is not None), None)
     return Verdict(source_records=len(there), target_records=len(copy), difference=difference)
 
@@ -156,10 +156,10 @@ def _in_order(target: list[Record]) -> str | None:
 
 def _lacking(there: Sequence[Placed], here: Sequence[Placed], who: str) -> str | None:
     """What ``here`` lacks of ``there`` that its cleaner can't have taken."""
-    left = Counter(each.record for each in here)
+    left = Counter(placed.record for placed in here)
     holes = here[-1].offset + 1 - len(here) if here else len(there)
-    lasts = {each.record.key: at for at, each in enumerate(here)}
-    newest = {each.record.key: at for at, each in enumerate(there)}
+    lasts = {placed.record.key: at for at, placed in enumerate(here)}
+    newest = {placed.record.key: at for at, placed in enumerate(there)}
     # Of equal records the first ones are cleaned first.
     for at in range(len(there) - 1, -1, -1):
         record = there[at].record
@@ -174,7 +174,7 @@ def _lacking(there: Sequence[Placed], here: Sequence[Placed], who: str) -> str |
 
 def _order(source: Sequence[Placed], target: Sequence[Placed]) -> str | None:
     """What both sides have is in the same order."""
-    both = Counter(each.record for each in source) & Counter(each.record for each in target)
+    both = Counter(placed.record for placed in source) & Counter(placed.record for placed in target)
     mine, theirs = _latest(source, both), _latest(target, both)
     for wanted, found in zip(mine, theirs, strict=True):
         if wanted.record != found.record:
@@ -186,10 +186,10 @@ def _latest(records: Sequence[Placed], wanted: Counter[Record]) -> list[Placed]:
     """So many of each record as are wanted, the last ones, in their order."""
     left = wanted.copy()
     found = []
-    for each in reversed(records):
-        if left[each.record] > 0:
-            left[each.record] -= 1
-            found.append(each)
+    for placed in reversed(records):
+        if left[placed.record] > 0:
+            left[placed.record] -= 1
+            found.append(placed)
     return found[::-1]
 
 

@@ -135,8 +135,8 @@ def _headers(
     """By topic, of those that the flow has begun to copy."""
     from mirror_ray.verification.headers import read_headers
 
-    begun = {each.topic for each in seen.memory.partitions}
-    topics = [each.topic for each in seen.pairs if each.topic in begun and each.remote is not None]
+    begun = {partition.topic for partition in seen.memory.partitions}
+    topics = [pair.topic for pair in seen.pairs if pair.topic in begun and pair.remote is not None]
     found: dict[str | None, list[Headers]] = {}
     if topics:
         for source, each in asyncio.run(read_headers(settings, flow.name, topics, running)).items():

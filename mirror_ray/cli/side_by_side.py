@@ -77,7 +77,7 @@ def _print(topic: TopicComparison, flow: FlowSettings, *, partitions: bool, diff
     if pair.remote is None or pair.name_before is not None:
         for text in topic.drift:
             console.print(f"  {text}", style="red", soft_wrap=True)
-    for text in (text for each in topic.headers.values() for text in each.drift):
+    for text in (text for headers in topic.headers.values() for text in headers.drift):
         console.print(f"  {text}", style="red", soft_wrap=True)
     rows = [row for row in _rows(topic) if not differences or row["mark"] in _MARKED]
     if rows:
@@ -168,11 +168,11 @@ def _rows(topic: TopicComparison) -> list[Row]:
 
 def _records_row(topic: TopicComparison) -> Row:
     """How much is not copied yet, and what is not this flow's."""
-    accounts = [each.account for each in topic.headers.values()]
-    others = sum(each.foreign + each.not_ours for each in accounts)
+    accounts = [headers.account for headers in topic.headers.values()]
+    others = sum(account.foreign + account.not_ours for account in accounts)
     return {
         "what": "records",
-        "source": f"{count(sum(each.not_copied for each in accounts))} offsets not copied yet",
+        "source": f"{count(sum(account.not_copied for account in accounts))} offsets not copied yet",
         "remote": f"{count(others)} not by this flow",
         "mark": _NOT_READ,
     }

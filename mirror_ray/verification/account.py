@@ -19,6 +19,8 @@ from mirror_ray.verification.ranges import Pair, stretches
 
 Span = tuple[int, int]
 
+#: Records of ours behind the acknowledged pair that are compared with the source's next ones.
+_MOST_IN_FLIGHT = 20_000
 _NO_PRINT = Print(b"", b"", b"", -1)
 
 
@@ -79,7 +81,7 @@ class Headers:
     @property
     def drift(self) -> tuple[str, ...]:
         """What is not as it should be."""
-        found = [each for each in self.findings if each.gap is None]
+        found = [finding for finding in self.findings if finding.gap is None]
         number = self.source.partition
         said = []
         if found:
@@ -101,6 +103,10 @@ class Writers:
     #: Whether others' records are a fault there.
     alone: bool = True
 
+    def knows(self, producer_id: int) -> bool:
+        """Whether a producer is a flow's, or may be: where its own are not known, nothing is said against any."""
+        return not self.own or producer_id in self.own or producer_id in self.flows
+
 
 class Written(NamedTuple):
     """A batch of the target that is not compared: by its header, and what its records are if that is wanted."""
@@ -120,7 +126,7 @@ def halted(memory: FlowMemory, source: TopicPartition, running: PartitionStatus 
     if source in memory.repairs:
         repair = memory.repairs[source]
         return Halt("stopped", f"{repair.trouble.kind}, to be answered by {repair.policy}: {repair.trouble.text}")
-    pause = min((each for each in memory.paused if each.covers(source)), key=_narrowness, default=None)
+    pause = min((found for found in memory.paused if found.covers(source)), key=_narrowness, default=None)
     if pause is None:
         return None
     what = "the flow" if pause.topic is None else "the topic" if pause.partition is None else "it"
@@ -149,9 +155,9 @@ def writers_of(
     if memory.flow is not None and record is not None and record.producer_id != -1:
         own.add(memory.flow.producer_id)
     flows = set(own)
-    for each in (memory, *others):
-        flows |= {found.producer_id for found in each.partitions.values() if found.producer_id is not None}
-        flows |= {each.flow.producer_id} if each.flow is not None else set()
+    for state in (memory, *others):
+        flows |= {found.producer_id for found in state.partitions.values() if found.producer_id is not None}
+        flows |= {state.flow.producer_id} if state.flow is not None else set()
     return Writers(own=frozenset(own), flows=frozenset(flows), alone=alone)
 
 
@@ -211,6 +217,13 @@ class Sorter:
         """A new one."""
         return cls(writers, reached, origin, compared, most, [], [])
 
+    def wants(self, producer_id: int, last_offset: int) -> bool:
+        """Whether it wants to know what the records of a batch are, and not only how many."""
+        if producer_id in self.writers.own:
+            behind = last_offset >= self.reached.target
+            return len(self.ours) < _MOST_IN_FLIGHT if behind else last_offset >= self.compared[0]
+        return self.writers.alone and not self.writers.knows(producer_id) and len(self.found) < self.most
+
     def take(self, batch: Written) -> None:
         """Take the next batch."""
         if batch.producer_id in self.writers.own:
@@ -230,7 +243,9 @@ class Sorter:
     def _found(self, batch: Written, producer_id: int | None) -> None:
         place = self.reached.source if batch.offset >= self.reached.target else 0
         room = max(0, self.most - len(self.found))
-        self.found += [Finding("extra", place, each.offset, producer_id=producer_id) for each in batch.prints[:room]]
+        self.found += [
+            Finding("extra", place, record.offset, producer_id=producer_id) for record in batch.prints[:room]
+        ]
 
 
 def unexpected(ours: Sequence[Printed], following: Sequence[Print], at: int, *, cleaned: bool) -> list[Finding]:
@@ -244,13 +259,13 @@ def unexpected(ours: Sequence[Printed], following: Sequence[Print], at: int, *, 
     """
     found: list[Finding] = []
     expected = 0
-    for each in ours:
+    for record in ours:
         places = range(expected, len(following)) if cleaned else range(expected, min(expected + 1, len(following)))
-        match = next((place for place in places if following[place] == each.print), None)
+        match = next((place for place in places if following[place] == record.print), None)
         if match is not None:
             expected = match + 1
         elif not cleaned or not following:
-            found.append(Finding("extra", at, each.offset))
+            found.append(Finding("extra", at, record.offset))
     return found
 
 
@@ -267,7 +282,7 @@ def swapped(
     Returns:
         Of two such findings the first as ``swapped``, and None for the second.
     """
-    changed = {each.source_offset: each for each in findings if each.kind == "changed"}
+    changed = {finding.source_offset: finding for finding in findings if finding.kind == "changed"}
     found: dict[Finding, Finding | None] = {}
     for source, finding in changed.items():
         other = changed.get(twins.get(there.get(finding.target_offset, _NO_PRINT), -1))

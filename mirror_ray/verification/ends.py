@@ -34,10 +34,10 @@ async def acknowledged(
     until_s = asyncio.get_running_loop().time() + _PATIENCE_S
     waited = False
     while True:
-        lines = {TopicPartition(each.topic, each.partition): each for each in await ask() if each.flow == str(flow)}
+        lines = {TopicPartition(line.topic, line.partition): line for line in await ask() if line.flow == str(flow)}
         behind = any(
-            each not in shared and line.state in ("copying", "establishing") and line.target_end < ends.get(each, 0)
-            for each, line in lines.items()
+            source not in shared and line.state in ("copying", "establishing") and line.target_end < ends.get(source, 0)
+            for source, line in lines.items()
         )
         if not behind or asyncio.get_running_loop().time() > until_s:
             return lines, waited

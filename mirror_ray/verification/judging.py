@@ -178,14 +178,16 @@ class Judge:
         theirs.forget_before(begin.target)
         keys = mine.keys | theirs.keys
         first = in_order(mine.found, theirs.found, begin, job.end)
-        newer = await self._superseded(job, {keys[each] for each in first.keys if each in keys})
+        newer = await self._superseded(job, {keys[hashed] for hashed in first.keys if hashed in keys})
         spared = {hashed for hashed, key in keys.items() if key in newer}
         found = in_order(mine.found, theirs.found, begin, job.end, spared)
-        others = [each for each, key in found.findings if keys.get(key) not in told]
+        others = [finding for finding, key in found.findings if keys.get(key) not in told]
         more = with_gaps(others, Known(job.gaps, job.end, compacted=True))
         return replace(
             checked,
-            findings=sorted([*checked.findings, *more], key=lambda each: (each.target_offset, each.source_offset)),
+            findings=sorted(
+                [*checked.findings, *more], key=lambda finding: (finding.target_offset, finding.source_offset)
+            ),
             cleaned_on_source=found.cleaned_on_source,
             cleaned_on_target=found.cleaned_on_target,
         )

@@ -31,14 +31,14 @@ class Prints:
     def take(self, records: Iterable[Record]) -> None:
         """Take the next records."""
         for record in records:
-            each = printed(record, timestamps=self.timestamps)
-            self.found.append(each)
+            content = printed(record, timestamps=self.timestamps)
+            self.found.append(content)
             if (key := record.key) is not None:
-                self.keys[each.print.key] = key
+                self.keys[content.print.key] = key
 
     def forget_before(self, offset: int) -> None:
         """Without what lies before an offset."""
-        self.found = [each for each in self.found if each.offset >= offset]
+        self.found = [record for record in self.found if record.offset >= offset]
 
 
 class Ordered(NamedTuple):
@@ -103,8 +103,8 @@ def in_order(
 def _twins(source: Sequence[Printed], target: Sequence[Printed]) -> list[tuple[int, int]]:
     """Positions of equal records, ascending on the target; of several the last ones: the first are cleaned first."""
     places: dict[Print, list[int]] = defaultdict(list)
-    for at, each in enumerate(source):
-        places[each.print].append(at)
+    for at, record in enumerate(source):
+        places[record.print].append(at)
     found = [
         (left.pop(), at)
         for at in range(len(target) - 1, -1, -1)
@@ -133,7 +133,7 @@ def _rising(numbers: Sequence[int]) -> list[int]:
 
 def _lasts(records: Sequence[Printed]) -> dict[bytes, int]:
     """The position of each key's last record."""
-    return {each.print.key: at for at, each in enumerate(records)}
+    return {record.print.key: at for at, record in enumerate(records)}
 
 
 def _stretches(
@@ -166,13 +166,13 @@ def _unexcused(
 ) -> list[Printed]:
     """Which records of one side were not cleaned on the other: whose last records by key, and holes, are given."""
     found: list[Printed] = []
-    for each in alone:
-        last = lasts.get(each.print.key)
-        newer = last is None or last >= there[0] or each.print.key in superseded
+    for record in alone:
+        last = lasts.get(record.print.key)
+        newer = last is None or last >= there[0] or record.print.key in superseded
         if newer and holes:
             holes -= 1
         else:
-            found.append(each)
+            found.append(record)
     return found
 
 
@@ -184,10 +184,10 @@ def _told(
     for mine, theirs in zip(missing, extra, strict=False):
         fields = mine.print.differs_in(theirs.print)
         yield Finding("changed", mine.offset, theirs.offset, fields), mine.print.key
-    for each in missing[both:]:
-        yield Finding("missing", each.offset, target), each.print.key
-    for each in extra[both:]:
-        yield Finding("extra", source, each.offset), each.print.key
+    for record in missing[both:]:
+        yield Finding("missing", record.offset, target), record.print.key
+    for record in extra[both:]:
+        yield Finding("extra", source, record.offset), record.print.key
 
 
 def _place(records: Sequence[Printed], span: tuple[int, int], end: int) -> int:

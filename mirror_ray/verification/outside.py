@@ -73,9 +73,9 @@ def _beside(job: Job, seen: Outside, begin: int, *, shared: bool, before: bool) 
     reached = seen.reached
     if reached is None:
         return []
-    compared = [(each.target, each.target_end) for each in job.ranges]
+    compared = [(span.target, span.target_end) for span in job.ranges]
     if not shared:
         compared = [(begin, max(begin, job.end.target))] if job.begin.target >= 0 else []
     first = seen.target.start if before or seen.headers_alone else begin
-    mapped = [(each, min(end, reached.target)) for each, end in seen.mapped] if not shared else list(seen.mapped)
+    mapped = [(start, min(end, reached.target)) for start, end in seen.mapped] if not shared else list(seen.mapped)
     return without((first, max(first, seen.target_end)), [*compared, *mapped])

@@ -58,7 +58,7 @@ class Writing:
         meant = self._rules.named_by(job.source.topic) != "policy"
         # What other flows' former producers have written there no state of theirs tells.
         others = any(
-            record.target_topic == job.target.topic for each in self._others for record in each.partitions.values()
+            record.target_topic == job.target.topic for state in self._others for record in state.partitions.values()
         )
         return meant and not others and not self._rules.is_declared_shared(job.target.topic)
 
