@@ -18,8 +18,7 @@ from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import Message, delete_records, produce, produce_transactions, sample_messages
 from tests.support.kinds import KINDS, compact, create_every_kind, fill_every_kind
 from tests.support.planted_ways import by_verify, table
-from tests.support.planting import KINDS as PLANTED_KINDS
-from tests.support.planting import Planted, cases
+from tests.support.planting import Fault, Kind, Planted, cases
 from tests.support.verifying import FAULTS, plant, verified, with_copy
 
 pytestmark = pytest.mark.timeout(600)
@@ -81,9 +80,10 @@ async def test_each_fault_is_told_alike(flow: Replicated, make_topic: TopicMaker
 
 
 async def test_planted_faults(clusters: Clusters, spark: SparkSession) -> None:
-    """In every kind of topic whose records executors read; `make planted` has all places."""
-    kinds = tuple(kind for kind in PLANTED_KINDS if kind != "transformed")
-    planted = Planted(clusters, kinds, {kind: cases(kind, places=("middle",)) for kind in kinds})
+    """A task for each partition: so some of them; `make planted` has all kinds of topics, faults and places."""
+    kinds: tuple[Kind, ...] = ("transactional", "compacted", "merged")
+    faults: tuple[Fault, ...] = ("foreign", "doubled", "missing", "value", "swapped")
+    planted = Planted(clusters, kinds, {kind: cases(kind, faults, ("middle",)) for kind in kinds})
     await planted.plant()
     both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
     looked = await by_verify(planted, lambda logs, plain: SparkLooker(spark, both, logs, plain, small_offsets=1))
