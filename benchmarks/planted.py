@@ -23,8 +23,9 @@ from mirror_ray.devcluster.clusters import start_all
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkLooker
 from tests.support.clusters import Clusters
+from tests.support.planted_faults import KINDS, cases
 from tests.support.planted_ways import Looked, by_chaos, by_compare, by_verify, table
-from tests.support.planting import KINDS, Planted, cases
+from tests.support.planting import Planted
 
 
 def look(planted: Planted, *, spark: bool) -> list[Looked]:

@@ -17,8 +17,9 @@ from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import Message, delete_records, produce, produce_transactions, sample_messages
 from tests.support.kinds import KINDS, compact, create_every_kind, fill_every_kind
+from tests.support.planted_faults import Fault, Kind, cases
 from tests.support.planted_ways import by_verify, table
-from tests.support.planting import Fault, Kind, Planted, cases
+from tests.support.planting import Planted
 from tests.support.verifying import FAULTS, plant, verified, with_copy
 
 pytestmark = pytest.mark.timeout(600)

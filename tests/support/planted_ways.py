@@ -17,7 +17,8 @@ from mirror_ray.verification.finding import Finding
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.run import MakeLooker, verify_flow
 from mirror_ray.verification.verdict import PartitionVerdict
-from tests.support.planting import KINDS, Case, Planted
+from tests.support.planted_faults import KINDS, Case
+from tests.support.planting import Planted
 
 #: ``named``: by its kind and place. ``seen``: as something else. ``not read``: ``compare`` says that it has not looked.
 #: ``alarm``: on a copy without a fault.

@@ -11,7 +11,6 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.coordination.state import FLOW_KEY, FlowRecord, PartitionRecord, encode, partition_key, state_topic
@@ -43,18 +42,10 @@ from tests.support.kafka import (
 from tests.support.kafka import (
     produce as produce_messages,
 )
+from tests.support.planted_faults import RECORDS, Case, Kind, Line, with_fault
 from tests.support.systems import settings_of
 from tests.support.transforms import suffix, transforms
 
-Kind = Literal["plain", "transactional", "compacted", "merged", "transformed", "append-time"]
-Fault = Literal["foreign", "doubled", "missing", "key", "value", "headers", "timestamp", "swapped"]
-Place = Literal["first", "middle", "last"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-FAULTS: tuple[Fault, ...] = get_args(Fault)
-PLACES: tuple[Place, ...] = get_args(Place)
-
-#: Records of a partition, of the topics that are copied into one of each.
-RECORDS = 13
 #: Of the clean partition that is still being copied: so many are acknowledged, and so many more were written.
 _ACKNOWLEDGED, _IN_FLIGHT = 8, 3
 _CONFIGS: Mapping[Kind, Mapping[str, str]] = {
@@ -62,87 +53,6 @@ _CONFIGS: Mapping[Kind, Mapping[str, str]] = {
     "append-time": {"message.timestamp.type": "LogAppendTime"},
 }
 _KEPT = {"retention.ms": "-1"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One partition of a kind of topic: its fault, and where. ``fault`` None: it has none."""
-
-    kind: Kind
-    partition: int
-    fault: Fault | None = None
-    place: Place = "first"
-    #: Whether the copy has not come to its end yet.
-    under_way: bool = False
-
-    def __str__(self) -> str:
-        what = f"{self.fault} at the {self.place}" if self.fault else "under way" if self.under_way else "clean"
-        return f"{self.kind}-{self.partition}: {what}"
-
-
-class Line(tuple[Record, bool, int]):
-    """A record of the remote partition, whether the flow wrote it, and its source offset; -1: it has none."""
-
-    __slots__ = ()
-
-    @property
-    def record(self) -> Record:
-        """What it is."""
-        return self[0]
-
-    @property
-    def ours(self) -> bool:
-        """Whether the flow wrote it."""
-        return self[1]
-
-    @property
-    def source(self) -> int:
-        """Where it is from, as the flow believes."""
-        return self[2]
-
-
-FOREIGN = Record(b"foreign", b"nobody's", (("x", b"y"),), 1, 1_700_000_000_000)
-
-
-def cases(kind: Kind, faults: Sequence[Fault] = FAULTS, places: Sequence[Place] = PLACES) -> list[Case]:
-    """All partitions of a kind of topic: two without a fault come first."""
-    clean = [Case(kind=kind, partition=0), Case(kind=kind, partition=1, under_way=True)]
-    wanted = [(fault, place) for fault in faults for place in places]
-    return clean + [Case(kind=kind, partition=n, fault=f, place=p) for n, (f, p) in enumerate(wanted, len(clean))]
-
-
-def with_fault(lines: Sequence[Line], case: Case) -> list[Line]:
-    """A copy with the fault; ``lines`` is the right one."""
-    if case.fault is None:
-        return list(lines)
-    at = {"first": 0, "middle": len(lines) // 2, "last": len(lines) - 1}[case.place]
-    record, _, source = lines[at]
-    changed = list(lines)
-    match case.fault:
-        case "foreign":
-            changed.insert(len(lines) if case.place == "last" else at, Line((FOREIGN, False, -1)))
-        case "doubled":
-            changed.insert(at + 1, Line((record, True, -1)))
-        case "missing":
-            del changed[at]
-        case "swapped":
-            other = at - 1 if case.place == "last" else at + 1
-            changed[at], changed[other] = Line((lines[other][0], True, source)), Line((record, True, lines[other][2]))
-        case _:
-            changed[at] = Line((_changed(record, case.fault), True, source))
-    return changed
-
-
-def _changed(record: Record, fault: Fault) -> Record:
-    match fault:
-        case "key":
-            return record._replace(key=b"other")
-        case "value":
-            return record._replace(value=(record.value or b"") + b"?")
-        case "headers":
-            return record._replace(headers=(*record.headers, ("more", None)))
-        case _:
-            return record._replace(timestamp_ms=record.timestamp_ms + 1)
 
 
 @dataclass(slots=True)

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from tests.support.clusters import Clusters
+from tests.support.planted_faults import KINDS, cases
 from tests.support.planted_ways import by_chaos, by_compare, by_verify, table
-from tests.support.planting import KINDS, Planted, cases
+from tests.support.planting import Planted
 
 pytestmark = pytest.mark.timeout(300)
 
