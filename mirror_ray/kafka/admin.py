@@ -5,6 +5,7 @@ What changes a cluster is in ``mirror_ray.kafka.editing``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast, get_args
@@ -22,6 +23,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported th
 from confluent_kafka.admin import ConfigSource as ClientConfigSource  # type: ignore[attr-defined]
 
 from mirror_ray.kafka.admin_connection import AdminConnection, chunks, error_code
+from mirror_ray.kafka.authorized import AuthorizedOperations, authorized_operations
+from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.model.topics import (
@@ -37,14 +40,6 @@ __all__ = ["AuthorizedOperations", "ClusterAdmin", "ClusterOverview", "ConfigVal
 
 #: An answer has some forty configs for each topic; while the client reads it, no other thread runs.
 _CONFIGS_CHUNK: Final = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorizedOperations:
-    """What the brokers let our principal do, by ``AclOperation`` name; None where they don't say."""
-
-    cluster: frozenset[str] | None
-    topics: Mapping[str, frozenset[str] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,24 +154,16 @@ class ClusterAdmin(AdminConnection):
         return {partition: (starts[partition], ends[partition]) for partition in starts if partition in ends}
 
     def authorized_operations(self, topics: Collection[str]) -> AuthorizedOperations:
-        """What our principal may do on the cluster and on these topics, as its brokers say (KIP-430).
+        """What our principal may do on the cluster and on these topics; see ``authorized``. Not on an event loop."""
 
-        A topic that does not exist is left out; on one that we may not even describe, nothing is granted.
-        """
-        described = self._call(self._client.describe_cluster, include_authorized_operations=True)
-        cluster = self._settle({"": described}, "describe the cluster{}")[""]
-        if isinstance(cluster, MirrorError):
-            raise cluster
-        granted: dict[str, frozenset[str] | None] = {}
-        for chunk in chunks(topics):
-            collection = TopicCollection(chunk)
-            futures = self._call(self._client.describe_topics, collection, include_authorized_operations=True)
-            for name, answer in self._settle(futures, "describe topic {}").items():
-                if not isinstance(answer, MirrorError):
-                    granted[name] = _operations(answer.authorized_operations)
-                elif error_code(answer) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    granted[name] = frozenset()
-        return AuthorizedOperations(cluster=_operations(cluster.authorized_operations), topics=granted)
+        async def ask() -> AuthorizedOperations:
+            cluster = Cluster(self.cluster, self._client_id)
+            try:
+                return await authorized_operations(cluster, topics)
+            finally:
+                await cluster.close()
+
+        return asyncio.run(ask())
 
     def _list_offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -211,7 +198,3 @@ def _config_value(entry: ConfigEntry) -> ConfigValue:
     name = ClientConfigSource(entry.source).name
     source = cast(ConfigSource, name if name in get_args(ConfigSource) else "UNKNOWN")
     return ConfigValue(value=entry.value, source=source, read_only=entry.is_read_only, sensitive=entry.is_sensitive)
-
-
-def _operations(granted: Collection[Any] | None) -> frozenset[str] | None:
-    return None if granted is None else frozenset(operation.name for operation in granted)

@@ -6,14 +6,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.clients import REFUSED_CREDENTIALS, ErrorLog, client_config, mirror_error
+from mirror_ray.kafka.clients import (
+    FENCED_PAUSE_S,
+    REFUSED_CREDENTIALS,
+    ErrorLog,
+    client_config,
+    list_in_service,
+    mirror_error,
+    no_broker_in_service,
+)
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
 
 _T = TypeVar("_T")
@@ -22,6 +30,8 @@ _T = TypeVar("_T")
 _CHUNK: Final = 500
 #: One try to list topics: short, so that refused credentials are reported soon, and long enough for many topics.
 _PROBE_S: Final = 3.0
+#: A request that takes longer is waited for only while the cluster has a broker in service.
+_STALL_S: Final = 5.0
 
 
 class AdminConnection:
@@ -32,6 +42,7 @@ class AdminConnection:
 
     def __init__(self, cluster: ClusterSettings, client_id: str) -> None:
         self.cluster = cluster
+        self._client_id = client_id
         self._timeout_s = cluster.request_timeout_ms / 1000
         self._last_error: KafkaError | None = None
         self._log_error = ErrorLog(cluster.alias, client_id)
@@ -50,18 +61,28 @@ class AdminConnection:
         self._describe(timeout_s)
 
     def _describe(self, timeout_s: float | None = None) -> Any:
-        """The cluster's metadata, all topics; tried again until the time is over or our credentials are refused."""
+        """The cluster's metadata, all topics; tried again until the time is over or our credentials are refused.
+
+        Raises:
+            ClusterUnreachableError: None answered, or all that do are fenced: nothing can be asked of them.
+        """
         limit = self.cluster.connection_setup_timeout_ms / 1000 if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit
         self._last_error = None
         while True:
             left = deadline - time.monotonic()
             try:
-                return self._client.list_topics(timeout=max(0.1, min(_PROBE_S, left)))
+                metadata = list_in_service(self._client, None, max(0.1, min(_PROBE_S, left)))
             except KafkaException as error:
                 failure = self._error("describe the cluster", error)
                 if left <= _PROBE_S or self._refused() or not isinstance(failure, ClusterUnreachableError):
                     raise failure from error
+                continue
+            if metadata is not None:
+                return metadata
+            if left <= 0:
+                raise no_broker_in_service(self.cluster)
+            time.sleep(FENCED_PAUSE_S)
 
     def _refused(self) -> bool:
         return self._last_error is not None and self._last_error.code() in REFUSED_CREDENTIALS
@@ -79,12 +100,20 @@ class AdminConnection:
         outcomes: dict[Any, Any] = {}
         for key, future in futures.items():
             try:
-                outcomes[key] = future.result()
+                outcomes[key] = self._result(future)
             except KafkaException as error:
                 outcomes[key] = self._error(what.format(key), error)
                 if isinstance(outcomes[key], ClusterUnreachableError):
                     raise outcomes[key] from error
         return outcomes
+
+    def _result(self, future: Future[_T]) -> _T:
+        """A future's result. While every broker is fenced, or none answers, a request stands until its own timeout."""
+        while True:
+            done, _ = wait([future], _STALL_S)
+            if done:
+                return future.result()
+            self._describe(_STALL_S)
 
     def _error(self, what: str, error: KafkaException) -> MirrorError:
         self._client.poll(0)

@@ -25,6 +25,8 @@ _T = TypeVar("_T")
 _REPEAT_S: Final = 60.0
 #: One call into a client; what is called again goes on where it was.
 _CALL_S: Final = 5.0
+#: Between two looks whether one of a cluster's brokers, all of which are fenced, is back in service.
+FENCED_PAUSE_S: Final = 0.25
 
 _UNREACHABLE: Final = frozenset(
     {
@@ -141,6 +143,31 @@ def until_answered(call: Callable[[float], _T], patience_s: float) -> _T:
             if not again or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+
+
+def list_in_service(client: Any, topic: str | None, timeout_s: float) -> Any | None:
+    """A client's ``list_topics``; None where its answer names no broker: every one of the cluster is fenced.
+
+    Raises:
+        KafkaException: Nobody answers, or it is refused.
+    """
+    try:
+        metadata = client.list_topics(topic, timeout=timeout_s) if topic else client.list_topics(timeout=timeout_s)
+    except KafkaException as failure:
+        # Neither a broker nor a topic: the client takes that for half an answer.
+        if (error := kafka_error(failure)) is not None and error.code() == KafkaError._PARTIAL:
+            return None
+        raise
+    return metadata if metadata.brokers else None
+
+
+def no_broker_in_service(cluster: ClusterSettings) -> ClusterUnreachableError:
+    """What it means that a cluster's metadata names no broker: one that answers is there, and none may lead anything."""
+    return ClusterUnreachableError(
+        f"cluster {cluster.alias} ({', '.join(cluster.bootstrap_servers)}) has no broker in service: all of them are "
+        f"fenced, as they are while their controller does not hear from them. Check the controllers, and the brokers' "
+        f"way to them; then try again"
+    )
 
 
 def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, cause: str | None = None) -> MirrorError:

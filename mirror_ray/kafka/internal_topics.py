@@ -18,7 +18,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientTopicPartition
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.clients import client_config, mirror_error, until_answered
+from mirror_ray.kafka.clients import (
+    FENCED_PAUSE_S,
+    client_config,
+    list_in_service,
+    mirror_error,
+    no_broker_in_service,
+    until_answered,
+)
 from mirror_ray.model.errors import TopicMissingError
 
 _LOG = logging.getLogger(__name__)
@@ -130,9 +137,7 @@ class InternalTopicReader:
         """Return when the cluster knows the topic; nothing is created by asking."""
         deadline = time.monotonic() + min(self._patience_s, _PROPAGATION_S)
         while True:
-            metadata = until_answered(
-                lambda timeout_s: self._consumer.list_topics(self.topic, timeout=timeout_s), self._patience_s
-            )
+            metadata = self._metadata()
             error = metadata.topics[self.topic].error
             if error is None or error.code() == KafkaError.LEADER_NOT_AVAILABLE:
                 return
@@ -144,6 +149,18 @@ class InternalTopicReader:
                     f"may DESCRIBE it"
                 )
             time.sleep(0.1)
+
+    def _metadata(self) -> Any:
+        """The topic's metadata, as soon as a broker is in service."""
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            left = max(0.1, deadline - time.monotonic())
+            metadata = until_answered(lambda timeout_s: list_in_service(self._consumer, self.topic, timeout_s), left)
+            if metadata is not None:
+                return metadata
+            if time.monotonic() > deadline:
+                raise no_broker_in_service(self.cluster)
+            time.sleep(FENCED_PAUSE_S)
 
     def _next(self) -> Sequence[InternalRecord]:
         """The next records; none at an end of the log, which may lie behind markers of transactions."""

@@ -42,6 +42,8 @@ _SEGMENT_BYTES: Final = 4 << 20
 
 #: How long a write or an open outlives unreachable brokers.
 _DEADLINE_S: Final = 60.0
+#: How long a command that only reads waits for them.
+_PATIENCE_S: Final = 15.0
 #: One call into the transactional producer; it goes on where it was when called again.
 _CALL_S: Final = 5.0
 #: Longer than _DEADLINE_S, so that a transaction that waits for brokers is not mistaken for a fenced one; below the
@@ -118,7 +120,7 @@ class StateStore:
             # First: its commit also ends what a broker that was frozen left open of our predecessor's last transaction,
             # although it had told it that it was committed.
             self._commit({_OWNER_KEY: {"session": self._owner}}, self._connect)
-        documents = read_state(self.cluster, self.topic)
+        documents = read_state(self.cluster, self.topic, _DEADLINE_S)
         return {key: document for key, document in documents.items() if key not in _OWN_KEYS}
 
     def write(self, changes: Mapping[str, Document | None]) -> int:
@@ -240,21 +242,21 @@ class StateStore:
         return producer
 
     def _check_owner(self) -> None:
-        owner = read_state(self.cluster, self.topic).get(_OWNER_KEY, {})
+        owner = read_state(self.cluster, self.topic, _DEADLINE_S).get(_OWNER_KEY, {})
         if owner.get("session") not in (self._owner, None):
             self._fenced = True
             raise self._fenced_error()
 
 
-def read_state(cluster: ClusterSettings, topic: str) -> dict[str, Document]:
+def read_state(cluster: ClusterSettings, topic: str, patience_s: float = _PATIENCE_S) -> dict[str, Document]:
     """The last committed value of every key, as of now; also of a store that another process has open.
 
     Raises:
-        ClusterUnreachableError: The cluster did not answer within a minute.
+        ClusterUnreachableError: The cluster did not answer for so long.
         MirrorError: The topic doesn't exist, may not be read, or holds something else.
     """
     documents: dict[str, Document] = {}
-    with InternalTopicReader(cluster, topic, patience_s=_DEADLINE_S) as reader:
+    with InternalTopicReader(cluster, topic, patience_s=patience_s) as reader:
         for records in reader.to_end():
             for record in records:
                 _apply(documents, topic, record)

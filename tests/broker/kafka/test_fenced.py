@@ -1,0 +1,98 @@
+"""A cluster whose brokers are all fenced, or that stands still: commands say so and end; the process outlives it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.devcluster import QUICK_START, DevCluster
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.state import read_state
+from mirror_ray.model.errors import ClusterUnreachableError
+from tests.support.clusters import Clusters
+from tests.support.command import mirror_ray
+from tests.support.kafka import create_topic
+from tests.support.waiting import wait_until
+
+#: A command says within this that a cluster can't be worked with; starting a process on a busy machine is in it.
+_SOON_S = 20.0
+_TOPIC = "orders"
+#: A broker's next heartbeat comes long after its session has run out: it lives and answers, and is fenced.
+_FENCES_ITSELF = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "600000"}
+
+
+@pytest.fixture(scope="module")
+def fenced() -> Iterator[DevCluster]:
+    """One broker that answers, with topics, and is fenced."""
+    with DevCluster("fenced", jvm_options=QUICK_START, server_properties=_FENCES_ITSELF) as cluster:
+        create_topic(cluster.confluent_config(), _TOPIC)
+        create_topic(cluster.confluent_config(), "state")
+        wait_until(lambda: _says_fenced(cluster), 30, "the broker is fenced")
+        yield cluster
+
+
+def _says_fenced(cluster: DevCluster) -> bool:
+    try:
+        ClusterAdmin(_settings(cluster), "test").ping(0.1)
+    except ClusterUnreachableError as error:
+        return "fenced" in str(error)
+    return False
+
+
+def _settings(cluster: DevCluster) -> ClusterSettings:
+    return ClusterSettings(alias="A", bootstrap_servers=(cluster.bootstrap,), connection_setup_timeout_ms=2_000)
+
+
+def test_plan_names_the_cluster_whose_brokers_are_fenced(fenced: DevCluster, clusters: Clusters, tmp_path: Path) -> None:
+    """Exit 3, soon, with what to check; as source and as target."""
+    config = tmp_path / "mm2.properties"
+    for one, other in ((fenced, clusters.b), (clusters.a, fenced)):
+        config.write_text(
+            f"clusters = A, B\nA.bootstrap.servers = {one.bootstrap}\nB.bootstrap.servers = {other.bootstrap}\n"
+            "A->B.enabled = true\nA->B.topics = none-such\n"
+        )
+        began_s = time.monotonic()
+        said = mirror_ray("plan", str(config), exit_code=3).stderr
+        assert time.monotonic() - began_s < _SOON_S
+        alias = "A" if one is fenced else "B"
+        assert f"cluster {alias} ({fenced.bootstrap}) has no broker in service" in said
+        assert "Check the controllers" in said
+
+
+def test_rights_are_asked_of_a_fenced_broker_without_harm(fenced: DevCluster) -> None:
+    """librdkafka's DescribeCluster ends the process here. A broker that is fenced after `overview` is asked so."""
+    granted = ClusterAdmin(_settings(fenced), "test").authorized_operations([_TOPIC, "none-such"])
+    assert "READ" in (granted.topics[_TOPIC] or ())
+    assert "CREATE" in (granted.cluster or ())
+
+
+def test_a_request_does_not_stand_while_all_brokers_are_fenced(fenced: DevCluster) -> None:
+    """Configs are asked of a controller, and state of a leader; there is neither."""
+    for ask in (
+        lambda: ClusterAdmin(_settings(fenced), "test").try_describe_topic_configs([_TOPIC]),
+        lambda: read_state(_settings(fenced), "state", 5.0),
+    ):
+        began_s = time.monotonic()
+        with pytest.raises(ClusterUnreachableError, match="cluster A .* has no broker in service"):
+            ask()
+        assert time.monotonic() - began_s < _SOON_S
+
+
+def test_a_request_does_not_stand_while_the_only_broker_stands_still() -> None:
+    """Its connections are open, and nothing comes."""
+    with DevCluster("still", jvm_options=QUICK_START) as cluster:
+        create_topic(cluster.confluent_config(), _TOPIC)
+        admin = ClusterAdmin(_settings(cluster), "test")
+        admin.ping()
+        cluster.brokers[0].suspend()
+        try:
+            began_s = time.monotonic()
+            with pytest.raises(ClusterUnreachableError, match="cluster A .*did not answer.*bootstrap.servers"):
+                admin.try_describe_topic_configs([_TOPIC])
+            assert time.monotonic() - began_s < _SOON_S
+        finally:
+            cluster.brokers[0].resume()
