@@ -35,7 +35,7 @@ ACTS: Final[Mapping[str, int | None]] = {
     "set": 0,
 }
 #: Arguments that say that nothing is to be changed, by position.
-_DRY_RUN: Final = {"set": 2, "backfill": 2}
+_DRY_RUN: Final = {"apply": 2, "set": 2, "backfill": 2}
 #: What ``down`` waits for its own entry: nobody is there to write it later.
 _LAST_WORDS_S: Final = 2.0
 

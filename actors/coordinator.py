@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from actors.acts import Acts, Seen, paused_of
 from actors.audit_watch import AuditWatch
 from actors.backfills import Backfills
+from actors.begun import BegunFlows
 from actors.fingerprint import fingerprint
 from actors.flow import FlowController
 from actors.gateway_watch import GatewayWatch
@@ -33,6 +34,7 @@ from actors.problems import ProblemWatch
 from actors.running import RunningFlows
 from actors.scaling import Scaling
 from actors.view import SystemView
+from actors.within import within
 from mirror_ray.config.changing import with_changes
 from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
@@ -117,11 +119,13 @@ class Coordinator:
         self._view = SystemView(
             name, self._flows, self._placement, self._pool, self._observed, limiting=self._limiting, held=self._held
         )
+        self._begun = BegunFlows(outside.cluster_id)
         self._running = RunningFlows(
             self._flows,
             outside,
             self._placement,
             self._pool,
+            self._begun,
             emit=self._emit,
             wake=self._wake.set,
             until_settled=self._until_settled,
@@ -167,20 +171,27 @@ class Coordinator:
             blob = await self._outside.memory.load()
             if blob is not None:
                 # Our own, from Ray's store.
-                settings, replicators, self._scaling.pinned, self._started_ms = pickle.loads(blob)  # noqa: S301
+                settings, replicators, self._scaling.pinned, self._started_ms, self._begun.known = pickle.loads(blob)  # noqa: S301
                 await self._pool.adopt()
                 self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
                 await self._configure(settings, replicators)
 
-    async def apply(self, settings: MirrorSettings, replicators: int | None = None) -> Changed:
+    async def apply(
+        self, settings: MirrorSettings, replicators: int | None = None, dry_run: bool = False
+    ) -> Changed:
         """Start the flows of ``settings``, or update a running system to them.
 
         Only partitions that the difference touches stop (``coordination.change``). ``replicators``: None keeps the
-        number of a running system.
+        number of a running system. ``dry_run``: what would be touched is only said.
 
         Raises:
-            ConfigError: The settings can't be used, and nothing has been changed.
+            ConfigError: The settings can't be used, or would turn a flow that has begun to another cluster, and nothing
+                has been changed.
+            ClusterUnreachableError: Whether they would can't be told, and nothing has been changed.
         """
+        if dry_run:
+            await self._begun.check(self.settings, settings)
+            return changed(self.settings, settings)
         self._ending = False
         await self.begin()
         async with self._apply_lock:
@@ -188,6 +199,7 @@ class Coordinator:
 
     async def _bring_to(self, settings: MirrorSettings, replicators: int | None) -> Changed:
         before, found = self.settings, changed(self.settings, settings)
+        await self._begun.check(before, settings)
         await self._configure(settings, replicators or self._scaling.wanted or settings.replicators)
         await self._save()
         if before is not None and not found.nothing:
@@ -220,7 +232,7 @@ class Coordinator:
     async def _save(self) -> None:
         if self._ending:
             return
-        kept = (self.settings, self._scaling.wanted, self._scaling.pinned, self._started_ms)
+        kept = (self.settings, self._scaling.wanted, self._scaling.pinned, self._started_ms, self._begun.known)
         await self._outside.memory.save(pickle.dumps(kept))
 
     async def _rescaled(self) -> None:
@@ -257,6 +269,8 @@ class Coordinator:
             flow.remind()
         if self.settings is not None and all(flow.settled for flow in self._flows.values()):
             self._settled.set()
+        if any([self._begun.note(name, flow.ledger.flow) for name, flow in self._flows.items()]):
+            await self._save()
         self._backfills.step()
         await self._placement.step(self._pool, loads)
 
@@ -436,6 +450,7 @@ class Coordinator:
             before = await self.configuration()
             after = with_changes(before, flow, changes)
             if dry_run:
+                await self._begun.check(before, after)
                 return changed(before, after)
             return await self._bring_to(after, after.replicators if after.replicators != before.replicators else None)
 
@@ -486,32 +501,20 @@ class Coordinator:
         for task in self._tasks:
             task.cancel()
         self._tasks = []
-        await _within(_END_S, self._outside.memory.save(None))
-        drained = bool(await _within(deadline_s, self._drain_all()))
+        await within(_END_S, self._outside.memory.save(None))
+        drained = bool(await within(deadline_s, self._drain_all()))
         if not drained:
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
         heartbeat, self.settings, self._heartbeat = self._heartbeat, None, None
+        self._begun.known.clear()
         stopping = [self._pool.shut_down(_END_S), self._groups.stop(), self._gateway.stop(), self._scaling.stop()]
         stopping += [heartbeat.stop()] if heartbeat is not None else []
-        await _within(2 * _END_S, asyncio.gather(*stopping))
+        await within(2 * _END_S, asyncio.gather(*stopping))
         return drained
 
     async def _drain_all(self) -> bool:
         async with self._apply_lock:
             return await self._running.end_all()
-
-
-async def _within(timeout_s: float, act: Awaitable[_T]) -> _T | None:
-    """What ``act`` returns; None when it fails, or when the time is over: then it is cancelled, and not waited for."""
-    task = asyncio.ensure_future(act)
-    done, _ = await asyncio.wait({task}, timeout=timeout_s)
-    task.cancel()
-    if not done:
-        return None
-    if (error := task.exception()) is not None:
-        _log.warning("while going down: %s", error)
-        return None
-    return task.result()
 
 
 def _scope(topic: str | None, partition: int | None) -> str:

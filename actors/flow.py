@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from actors.anchoring import Anchoring
+from actors.begun import stay_between
 from actors.claims import Claims
 from actors.ledger import FlowLedger
 from actors.names import NameBook
@@ -19,6 +20,7 @@ from actors.transforming import Transformations
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.assignment import Weight
+from mirror_ray.coordination.cluster_ids import ClusterIds
 from mirror_ray.coordination.state import FlowRecord, Pause
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError, StateFencedError
@@ -49,10 +51,12 @@ class FlowController:
         free: Callable[[FlowPartition], bool],
         wall_ms: Callable[[], int],
         leader: FlowLedger | None = None,
+        begun: ClusterIds | None = None,
     ) -> None:
         """``claims`` is shared by all flows; ``free``: whether no replicator has a partition or may still have it.
 
-        ``leader``: of a route, the memory of its flow, by whose pauses it stops, too.
+        ``leader``: of a route, the memory of its flow, by whose pauses it stops, too. ``begun``: the clusters that the
+        flow ran between before in this system; it goes on between no others.
         """
         self.settings = settings
         self.name = settings.name
@@ -86,6 +90,7 @@ class FlowController:
         self._names = NameBook(settings, self.ledger, claims)
         #: Kafka as the flow sees it; what is open once ``discovered``.
         self.port = port
+        self._begun = begun
         self._timing = timing
         self._emit = emit
         self._changed = changed
@@ -248,6 +253,7 @@ class FlowController:
             self._take_up()
             self.transformations.check()
             if not self._opened:
+                await stay_between(self.name, self._begun, self.port)
                 await self.ledger.open()
                 self._opened = True
             source, target = await self.port.observe()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from actors.begun import AskId
 from actors.ports import (
     Anywhere,
     CheckpointPort,
@@ -19,6 +20,7 @@ from actors.ports import (
     TrailOf,
 )
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.identity import cluster_id
 from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.topics.port import TopicPort
 
@@ -36,6 +38,7 @@ class Outside:
     memory: MemoryPort
     node: str
     nodes: NodesPort = field(default_factory=Anywhere)
+    cluster_id: AskId = cluster_id
     timing: Timing = field(default_factory=Timing)
     trail: TrailOf = lambda settings, flow, operator: TRAILS.of(settings, flow, operator=operator)
     audit_problems: Callable[[], Mapping[str, str]] = TRAILS.problems

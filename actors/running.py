@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from actors.aligning import align
+from actors.begun import BegunFlows
 from actors.claims import Claims
 from actors.flow import FlowController
 from actors.opening import open_ports
@@ -47,6 +48,7 @@ class RunningFlows:
         outside: Outside,
         placement: Placement,
         pool: ReplicatorPool,
+        begun: BegunFlows,
         *,
         emit: Emit,
         wake: Callable[[], None],
@@ -57,6 +59,7 @@ class RunningFlows:
         self._outside = outside
         self._placement = placement
         self._pool = pool
+        self._begun = begun
         self._emit = emit
         self._wake = wake
         self._until_settled = until_settled
@@ -113,6 +116,7 @@ class RunningFlows:
             free=self._is_free,
             wall_ms=self._outside.wall_ms,
             leader=self._controllers[flow.name.live].ledger if flow.route is not None else None,
+            begun=self._begun.known.get(flow.name.live),
         )
         topics, syncing = self._begin_topics(settings, flow, controller)
         tasks = [asyncio.create_task(each) for each in (controller.run(), controller.keep_flushing())]
@@ -158,6 +162,7 @@ class RunningFlows:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         running.controller.retire()
+        self._begun.note(name, running.controller.ledger.flow)
         drained = await self._placement.give_up(self._pool, name)
         self._controllers.pop(name, None)
         self._claims.leave(name)

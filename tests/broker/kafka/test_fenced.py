@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.devcluster import QUICK_START, DevCluster
@@ -25,56 +27,60 @@ _TOPIC = "orders"
 _FENCES_ITSELF = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "600000"}
 
 
+class Fenced(NamedTuple):
+    """A cluster without a broker in service, and a client that has seen it before."""
+
+    cluster: DevCluster
+    earlier: ClusterAdmin
+
+
 @pytest.fixture(scope="module")
-def fenced() -> Iterator[DevCluster]:
+def fenced() -> Iterator[Fenced]:
     """One broker that answers, with topics, and is fenced."""
     with DevCluster("fenced", jvm_options=QUICK_START, server_properties=_FENCES_ITSELF) as cluster:
         create_topic(cluster.confluent_config(), _TOPIC)
         create_topic(cluster.confluent_config(), "state")
-        wait_until(lambda: _says_fenced(cluster), 30, "the broker is fenced")
-        yield cluster
-
-
-def _says_fenced(cluster: DevCluster) -> bool:
-    try:
-        ClusterAdmin(_settings(cluster), "test").ping(0.1)
-    except ClusterUnreachableError as error:
-        return "fenced" in str(error)
-    return False
+        earlier = ClusterAdmin(_settings(cluster), "test")
+        earlier.authorized_operations([])
+        earlier.ping()
+        client = AdminClient(cluster.confluent_config())
+        wait_until(lambda: not client.list_topics(timeout=5).brokers, 30, "the broker is fenced")
+        yield Fenced(cluster, earlier)
 
 
 def _settings(cluster: DevCluster) -> ClusterSettings:
     return ClusterSettings(alias="A", bootstrap_servers=(cluster.bootstrap,), connection_setup_timeout_ms=2_000)
 
 
-def test_plan_names_the_cluster_whose_brokers_are_fenced(fenced: DevCluster, clusters: Clusters, tmp_path: Path) -> None:
+def test_plan_names_the_cluster_whose_brokers_are_fenced(fenced: Fenced, clusters: Clusters, tmp_path: Path) -> None:
     """Exit 3, soon, with what to check; as source and as target."""
     config = tmp_path / "mm2.properties"
-    for one, other in ((fenced, clusters.b), (clusters.a, fenced)):
+    for one, other in ((fenced.cluster, clusters.b), (clusters.a, fenced.cluster)):
         config.write_text(
             f"clusters = A, B\nA.bootstrap.servers = {one.bootstrap}\nB.bootstrap.servers = {other.bootstrap}\n"
+            "A.socket.connection.setup.timeout.ms = 2000\nB.socket.connection.setup.timeout.ms = 2000\n"
             "A->B.enabled = true\nA->B.topics = none-such\n"
         )
         began_s = time.monotonic()
         said = mirror_ray("plan", str(config), exit_code=3).stderr
         assert time.monotonic() - began_s < _SOON_S
-        alias = "A" if one is fenced else "B"
-        assert f"cluster {alias} ({fenced.bootstrap}) has no broker in service" in said
+        alias = "A" if one is fenced.cluster else "B"
+        assert f"cluster {alias} ({fenced.cluster.bootstrap}) has no broker in service" in said
         assert "Check the controllers" in said
 
 
-def test_rights_are_asked_of_a_fenced_broker_without_harm(fenced: DevCluster) -> None:
-    """librdkafka's DescribeCluster ends the process here. A broker that is fenced after `overview` is asked so."""
-    granted = ClusterAdmin(_settings(fenced), "test").authorized_operations([_TOPIC, "none-such"])
+def test_rights_are_asked_of_a_fenced_broker_without_harm(fenced: Fenced) -> None:
+    """By a client that has known a controller: librdkafka's DescribeCluster, sent to it, ends the process here."""
+    granted = fenced.earlier.authorized_operations([_TOPIC, "none-such"])
     assert "READ" in (granted.topics[_TOPIC] or ())
     assert "CREATE" in (granted.cluster or ())
 
 
-def test_a_request_does_not_stand_while_all_brokers_are_fenced(fenced: DevCluster) -> None:
+def test_a_request_does_not_stand_while_all_brokers_are_fenced(fenced: Fenced) -> None:
     """Configs are asked of a controller, and state of a leader; there is neither."""
     for ask in (
-        lambda: ClusterAdmin(_settings(fenced), "test").try_describe_topic_configs([_TOPIC]),
-        lambda: read_state(_settings(fenced), "state", 5.0),
+        lambda: ClusterAdmin(_settings(fenced.cluster), "test").try_describe_topic_configs([_TOPIC]),
+        lambda: read_state(_settings(fenced.cluster), "state", 5.0),
     ):
         began_s = time.monotonic()
         with pytest.raises(ClusterUnreachableError, match="cluster A .* has no broker in service"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from actors.ports import Cluster, TargetLimits
-from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
 from mirror_ray.coordination.state import Document
 from mirror_ray.model.acls import Acl
@@ -31,6 +31,7 @@ class FakeKafka:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     source_starts: dict[TopicPartition, int] = field(default_factory=dict)
     states: dict[FlowName, dict[str, Document]] = field(default_factory=dict)
+    #: By alias, or by the bootstrap server that is asked.
     cluster_ids: dict[str, str] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
     #: Remote partitions without a leader.
@@ -55,11 +56,24 @@ class FakeKafka:
         """Add partitions."""
         self.sources[cluster][topic] = replace(self.sources[cluster][topic], partitions=partitions)
 
-    def seen(self, cluster: str) -> Cluster:
+    async def cluster_id(self, cluster: ClusterSettings) -> str:
+        """Which cluster answers by these settings."""
+        server = cluster.bootstrap_servers[0]
+        if server in self.unreachable or server.removesuffix(":9092") in self.unreachable:
+            raise ClusterUnreachableError(f"cluster {cluster.alias} can't be reached")
+        return self.id_of(cluster)
+
+    def id_of(self, cluster: ClusterSettings) -> str:
+        """By its address, else by its alias."""
+        by_alias = self.cluster_ids.get(cluster.alias, f"cluster-{cluster.alias}")
+        return self.cluster_ids.get(cluster.bootstrap_servers[0], by_alias)
+
+    def seen(self, settings: ClusterSettings) -> Cluster:
         """The cluster as metadata shows it."""
+        cluster = settings.alias
         topics = dict(self.sources.get(cluster, {}))
         return Cluster(
-            cluster_id=self.cluster_ids.get(cluster, f"cluster-{cluster}"),
+            cluster_id=self.id_of(settings),
             topics=topics,
             leaders={name: dict.fromkeys(range(side.partitions), 1) for name, side in topics.items()},
         )
@@ -68,7 +82,10 @@ class FakeKafka:
 class FakeFlowPort:
     """A flow's Kafka. Remote topics are named ``<source>.<topic>``, or as ``naming`` says."""
 
-    def __init__(self, kafka: FakeKafka, flow: FlowSettings, naming: Callable[[str], str]) -> None:
+    def __init__(
+        self, kafka: FakeKafka, settings: MirrorSettings, flow: FlowSettings, naming: Callable[[str], str]
+    ) -> None:
+        self.source, self.target = settings.clusters[flow.name.source], settings.clusters[flow.name.target]
         self.kafka, self.name, self.naming, self.backfill = kafka, flow.name, naming, flow.backfill
         self.configure(flow)
 
@@ -87,7 +104,7 @@ class FakeFlowPort:
 
     async def observe(self) -> tuple[Cluster, Cluster]:
         self._reach()
-        return self.kafka.seen(self.name.source), self.kafka.seen(self.name.target)
+        return self.kafka.seen(self.source), self.kafka.seen(self.target)
 
     def select(self, source: Cluster) -> Mapping[str, str]:
         if self.backfill is not None:
@@ -109,7 +126,7 @@ class FakeFlowPort:
                 self.kafka.grow(self.name.target, remote, count)
             else:
                 self.kafka.add_topic(self.name.target, remote, count)
-        return {}, self.kafka.seen(self.name.target)
+        return {}, self.kafka.seen(self.target)
 
     async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
         return dict.fromkeys(remote, TargetLimits(max_message_bytes=1_000_000, compress_with=None))

@@ -79,8 +79,9 @@ class World:
             Outside(
                 spawner=self.ray,
                 flow_port=lambda settings, flow: FakeFlowPort(
-                    self.kafka, flow, lambda topic: self.naming(flow.name, topic)
+                    self.kafka, settings, flow, lambda topic: self.naming(flow.name, topic)
                 ),
+                cluster_id=self.kafka.cluster_id,
                 topic_port=lambda settings, flow: self.topics,
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
                 checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
