@@ -24,13 +24,12 @@ class BegunFlows:
         self._ask = ask
         self.known: dict[FlowName, ClusterIds] = {}
 
-    def note(self, flow: FlowName, record: FlowRecord | None) -> bool:
-        """Take in what a flow's state says; whether that was not known."""
-        begun = begun_with(record)
-        if begun is None or flow.live in self.known:
-            return False
-        self.known[flow.live] = begun
-        return True
+    def learn(self, records: Mapping[FlowName, FlowRecord | None]) -> bool:
+        """Take in what flows' states say; whether any of it was not known."""
+        found = {flow.live: begun for flow, record in records.items() if (begun := begun_with(record)) is not None}
+        is_new = not found.keys() <= self.known.keys()
+        self.known = found | self.known
+        return is_new
 
     async def check(self, before: MirrorSettings | None, after: MirrorSettings) -> None:
         """See that no flow that has begun would be turned to another cluster. Asks only for flows that begin anew.
@@ -51,7 +50,8 @@ class BegunFlows:
         aliases = sorted({alias for name in flows for alias in (name.source, name.target)})
         found = await asyncio.gather(*(self._id_of(alias, before, after) for alias in aliases))
         ids: Mapping[str, str] = dict(zip(aliases, found, strict=True))
-        told = [turned_refusal(name, self.known[name], ClusterIds(ids[name.source], ids[name.target])) for name in flows]
+        now = {name: ClusterIds(ids[name.source], ids[name.target]) for name in flows}
+        told = [turned_refusal(name, self.known[name], now[name]) for name in flows]
         problems = [each for each in told if each is not None]
         if problems:
             raise ConfigError(*problems, "nothing has been changed")

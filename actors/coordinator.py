@@ -11,9 +11,9 @@ import contextlib
 import logging
 import os
 import pickle
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from actors.acts import Acts, Seen, paused_of
 from actors.audit_watch import AuditWatch
@@ -44,7 +44,7 @@ from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
 from mirror_ray.model.backfill import BackfillRequest
-from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
+from mirror_ray.model.errors import ConfigError, MirrorError, NotReadyError, NotRunningError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
@@ -60,8 +60,6 @@ from mirror_ray.observe.status import (
     TopicStatus,
 )
 from mirror_ray.offsets.translate import Translation
-
-_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -177,17 +175,19 @@ class Coordinator:
                 await self._configure(settings, replicators)
 
     async def apply(
-        self, settings: MirrorSettings, replicators: int | None = None, dry_run: bool = False
+        self, settings: MirrorSettings, replicators: int | None = None, dry_run: bool = False, onto: bool = True
     ) -> Changed:
         """Start the flows of ``settings``, or update a running system to them.
 
         Only partitions that the difference touches stop (``coordination.change``). ``replicators``: None keeps the
-        number of a running system. ``dry_run``: what would be touched is only said.
+        number of a running system. ``dry_run``: what would be touched is only said. ``onto``: whether flows that run
+        may be changed; else somebody has started them since the caller looked.
 
         Raises:
             ConfigError: The settings can't be used, or would turn a flow that has begun to another cluster, and nothing
                 has been changed.
             ClusterUnreachableError: Whether they would can't be told, and nothing has been changed.
+            NotReadyError: Flows run that must not be changed.
         """
         if dry_run:
             await self._begun.check(self.settings, settings)
@@ -195,6 +195,8 @@ class Coordinator:
         self._ending = False
         await self.begin()
         async with self._apply_lock:
+            if not onto and self.settings is not None and not changed(self.settings, settings).nothing:
+                raise NotReadyError(f"{self.name} has been started by somebody else meanwhile: give the command again")
             return await self._bring_to(settings, replicators)
 
     async def _bring_to(self, settings: MirrorSettings, replicators: int | None) -> Changed:
@@ -269,7 +271,7 @@ class Coordinator:
             flow.remind()
         if self.settings is not None and all(flow.settled for flow in self._flows.values()):
             self._settled.set()
-        if any([self._begun.note(name, flow.ledger.flow) for name, flow in self._flows.items()]):
+        if self._begun.learn({name: flow.ledger.flow for name, flow in self._flows.items()}):
             await self._save()
         self._backfills.step()
         await self._placement.step(self._pool, loads)
@@ -506,7 +508,7 @@ class Coordinator:
         if not drained:
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
         heartbeat, self.settings, self._heartbeat = self._heartbeat, None, None
-        self._begun.known.clear()
+        self._begun.known = {}
         stopping = [self._pool.shut_down(_END_S), self._groups.stop(), self._gateway.stop(), self._scaling.stop()]
         stopping += [heartbeat.stop()] if heartbeat is not None else []
         await within(2 * _END_S, asyncio.gather(*stopping))

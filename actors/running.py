@@ -162,7 +162,7 @@ class RunningFlows:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         running.controller.retire()
-        self._begun.note(name, running.controller.ledger.flow)
+        self._begun.learn({name: running.controller.ledger.flow})
         drained = await self._placement.give_up(self._pool, name)
         self._controllers.pop(name, None)
         self._claims.leave(name)

@@ -35,11 +35,12 @@ _COORDINATOR_CALLS = 200
 
 
 def start_system(
-    settings: MirrorSettings, *, name: str = DEFAULT_NAME, replicators: int | None = None
+    settings: MirrorSettings, *, name: str = DEFAULT_NAME, replicators: int | None = None, onto: bool = True
 ) -> ActorHandle[Any]:
     """Start the system ``name`` with these flows, or update a running one to them; returns the coordinator.
 
     Ray must have been initialised. The replicators' processes are started beside the coordinator's, not after it.
+    ``onto``: whether one that runs may be changed.
 
     Raises:
         MirrorError: The coordinator refuses the settings.
@@ -51,7 +52,7 @@ def start_system(
         mark = fingerprint(settings)
         for number in range(1, settings.starting(replicators) + 1):
             spawn_replicator(name, number, settings, mark)
-    ray.get(coordinator.act.remote(whoami(), "apply", (settings, replicators)))
+    ray.get(coordinator.act.remote(whoami(), "apply", (settings, replicators, False, onto)))
     return coordinator
 
 

@@ -132,6 +132,16 @@ class Mirror:
         found: MirrorSettings = self._ask("configuration")
         return found
 
+    def preview(self, settings: MirrorSettings) -> Changed:
+        """What `up` with these settings would touch; nothing is changed.
+
+        Raises:
+            ConfigError: It would turn a flow that has begun to another cluster.
+            ClusterUnreachableError: Whether it would can't be told: a cluster that has other settings does not answer.
+        """
+        found: Changed = self._act("apply", settings, None, True)
+        return found
+
     def set(self, flow: str | None, changes: Mapping[str, str | None], *, dry_run: bool = False) -> Changed:
         """Change keys of a flow (``A->B``), or of the system where it is None, until the next ``up``.
 

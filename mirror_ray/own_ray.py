@@ -32,6 +32,14 @@ class OwnRay:
     session_dir: str
     #: Whether it stays when the process that started it ends.
     detached: bool
+    #: That process, and its command; 0 and "": not known.
+    starter_pid: int = 0
+    starter: str = ""
+
+    @property
+    def ends_with(self) -> str | None:
+        """The process with which it ends, in words; None: it stays until `down`."""
+        return None if self.detached else f"{self.starter or 'another command'} (process {self.starter_pid})"
 
 
 def find(name: str) -> OwnRay | None:

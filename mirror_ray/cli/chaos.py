@@ -84,10 +84,10 @@ def _run(name: str, kept: Path | None, settings: RunSettings) -> Outcome:
 
     @contextmanager
     def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
-        with launch.start(flows, name, None, replicators=replicators, detach=False) as (system, _):
+        with launch.start(flows, name, None, replicators=replicators, detach=False) as started:
             own = own_ray.find(name)
             logs.extend([f"{own.session_dir}/logs"] if own is not None else [])
-            yield system
+            yield started.system
 
     well = False
     try:

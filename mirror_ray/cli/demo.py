@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +16,13 @@ from rich.text import Text
 
 from mirror_ray import own_ray
 from mirror_ray.cli import columns, foreground, launch
+from mirror_ray.cli.demo_claim import Claim, claim, taken
 from mirror_ray.cli.live import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption
 from mirror_ray.cli.output import count, out, say, table
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NotRunningError
+from mirror_ray.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
@@ -33,6 +36,7 @@ _RATE = 2_000
 
 #: On a busy machine; on a quiet one the flows are never behind by more than a moment.
 _CATCH_UP_S = 60.0
+_LOOK_EVERY_S = 0.5
 
 
 def demo(
@@ -42,15 +46,19 @@ def demo(
 ) -> None:
     """Run two real Kafka clusters, traffic on both, and flows A->B and B->A on this machine, until Ctrl-C.
 
-    At the end the traffic stops first, and the flows catch up: what was produced is then on both sides.
+    At the end the traffic stops first, and the flows catch up: what was produced is then on both sides. That is
+    checked by the ends of the clusters' logs; exit 1, and what is missing, where it is not so.
     """
+    claims: list[Claim] = []
     with foreground.interruptible(), ExitStack() as stack:
         with suppress(KeyboardInterrupt):
-            _run(stack, name, rate, for_s)
+            _run(stack, name, rate, for_s, claims.append)
         say("the demo ends: stopping flows and clusters")
+    if not all(each.holds for each in claims):
+        raise typer.Exit(1)
 
 
-def _run(stack: ExitStack, name: str, rate: int, for_s: float | None) -> None:
+def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Callable[[Claim], None]) -> None:
     _refuse_second(name)
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-ray-demo-")))
     say("starting clusters A and B (the first time, Maven fetches the brokers' jars) ...")
@@ -59,8 +67,8 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None) -> None:
     settings = _configure(config, clusters)
     traffic = stack.enter_context(_traffic(settings, rate))
     say("starting Ray and the flows A->B and B->A ...")
-    system, _ = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False))
-    stack.callback(_end, system, traffic)
+    system = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False)).system
+    stack.callback(_end, system, settings, traffic, tell)
     token = settings.gateway.token
     hints = _hints(clusters, config, name, token.get_secret_value() if token is not None else "")
     console = out()
@@ -132,26 +140,49 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
             each.stop()
 
 
-def _end(system: Mirror, traffic: Sequence[Traffic]) -> None:
+def _end(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic], tell: Callable[[Claim], None]) -> None:
     """Let the flows catch up with what was produced, then stop them; Ctrl-C: stop them as they are."""
     try:
         with suppress(KeyboardInterrupt):
-            _catch_up(system, traffic)
+            tell(_catch_up(system, settings, traffic))
         foreground.drain(system)
     except MirrorError as error:
         say(str(error), "yellow")
 
 
-def _catch_up(system: Mirror, traffic: Sequence[Traffic]) -> None:
+def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic]) -> Claim:
+    from mirror_ray.cli.demo_clusters import DemoClusters
+
     say("stopping the traffic; the flows catch up (Ctrl-C: at once)")
     for each in traffic:
         each.stop()
-    verdict = foreground.follow(system, LiveView(out()), until_caught_up=True, for_s=_CATCH_UP_S)
-    if verdict is not None and verdict.state == "caught_up":
-        produced = sum(each.records for each in traffic)
-        say(f"{count(produced)} records produced, all of them copied: every partition's lag is 0", "green")
-    else:
-        say("not caught up yet; the next `up` would go on from here", "yellow")
+    until_s = time.monotonic() + _CATCH_UP_S
+    with (
+        DemoClusters(settings, {each.alias: each.acknowledged for each in traffic}) as clusters,
+        LiveView(out()) as view,
+    ):
+        while True:
+            running, positions = _seen(system)
+            lost = taken(settings, running)
+            found = claim(clusters.look(positions), lost)
+            if found.holds or lost or time.monotonic() > until_s:
+                break
+            view.show(time.monotonic(), system.status(), system.events(5))
+            time.sleep(_LOOK_EVERY_S)
+    for line in found.lines:
+        say(line, "green" if found.holds else "red")
+    return found
+
+
+def _seen(system: Mirror) -> tuple[MirrorSettings | None, Mapping[tuple[str, TopicPartition], int]]:
+    """What the system runs by, and how far it says that it has come, by flow; None: it has ended."""
+    try:
+        positions = {
+            (each.flow, TopicPartition(each.topic, each.partition)): each.position for each in system.partitions()
+        }
+        return system.settings(), positions
+    except NotRunningError:
+        return None, {}
 
 
 def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) -> str:

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,17 +51,40 @@ _GONE_AFTER_PROBES = 5
 _START_SYSTEM = "actors.spawn:start_system"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A system that was started, or joined."""
+
+    system: Mirror
+    #: What it ran by before; None: it did not run.
+    before: MirrorSettings | None
+    #: The process of somebody else with which it ends, in words; None: there is none.
+    ends_with: str | None
+
+
 @contextmanager
 def start(
-    settings: MirrorSettings, name: str, address: str | None, *, replicators: int | None, detach: bool
-) -> Iterator[tuple[Mirror, MirrorSettings | None]]:
+    settings: MirrorSettings,
+    name: str,
+    address: str | None,
+    *,
+    replicators: int | None,
+    detach: bool,
+    agree: Callable[[Mirror], None] | None = None,
+) -> Iterator[Started]:
     """Start the flows under that name, or update the running system of that name to them.
 
     Without an address, and where none runs, a Ray of its own is started on loopback; it ends when the context is left,
     or with ``detach`` by `mirror-ray down`.
 
-    Yields:
-        The system, and what it ran by before; None: it did not run.
+    Args:
+        settings: Of the flows.
+        name: The system's.
+        address: Ray's; None: that of the system's own Ray, else ``RAY_ADDRESS``.
+        replicators: How many; None: as the settings say, or as many as run.
+        detach: Whether it stays when the context is left.
+        agree: Asked about a system that runs before it is changed; raises what keeps it from being changed. None: no
+            system that runs is changed.
 
     Raises:
         MirrorError: Ray can't be reached or does not start, or the settings are refused.
@@ -75,10 +99,13 @@ def start(
             _keep_stdout_for_data()
             spare_arrow()
             before = _settings_before(name, address)
-            _start_system(settings, name, replicators)
+            if before is not None:
+                _agree(agree, name, address)
+            _start_system(settings, name, replicators, onto=before is not None)
             mirror = attach(name, address)
+            own = own_ray.find(name) if address is None and fresh is None else None
         stays = detach
-        yield mirror, before
+        yield Started(system=mirror, before=before, ends_with=own.ends_with if own is not None else None)
     finally:
         if "ray" in sys.modules:
             disconnect()
@@ -94,6 +121,12 @@ def _settings_before(name: str, address: str | None) -> MirrorSettings | None:
     except NotRunningError:
         # It has been started, and has not been told of any flow.
         return None
+
+
+def _agree(agree: Callable[[Mirror], None] | None, name: str, address: str | None) -> None:
+    if agree is None:
+        raise MirrorError(f"{name} runs already: `mirror-ray down` ends it, or give another --name")
+    agree(attach(name, address))
 
 
 @contextmanager
@@ -170,12 +203,12 @@ def _keep_stdout_for_data() -> None:
     worker._worker_logs_enabled = False  # noqa: SLF001
 
 
-def _start_system(settings: MirrorSettings, name: str, replicators: int | None) -> None:
+def _start_system(settings: MirrorSettings, name: str, replicators: int | None, *, onto: bool) -> None:
     from ray.exceptions import RayActorError, RayTaskError
 
     module, _, function = _START_SYSTEM.partition(":")
     try:
-        getattr(import_module(module), function)(settings, name=name, replicators=replicators)
+        getattr(import_module(module), function)(settings, name=name, replicators=replicators, onto=onto)
     except RayTaskError as error:
         raise cause(error, "start") from error
     except RayActorError as error:
@@ -240,6 +273,8 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
         processes=own_ray.processes_of(pids),
         session_dir=str(node.get_session_dir_path()),  # type: ignore[no-untyped-call]
         detached=detached,
+        starter_pid=os.getpid(),
+        starter=" ".join(["mirror-ray", *(each for each in sys.argv[1:2] if each.isalpha())]),
     )
     own_ray.remember(own)
     return own

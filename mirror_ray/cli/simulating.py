@@ -35,8 +35,8 @@ def simulate(flow: FlowName, settings: RehearsalSettings, name: str) -> None:
 
     @contextmanager
     def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
-        with launch.start(flows, name, None, replicators=replicators, detach=False) as (system, _):
-            yield system
+        with launch.start(flows, name, None, replicators=replicators, detach=False) as started:
+            yield started.system
 
     directory, well = Path(tempfile.mkdtemp(prefix="mirror-ray-failover-")), False
     try:

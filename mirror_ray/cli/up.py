@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mirror_ray.attach import attach
 from mirror_ray.cli import foreground, launch
+from mirror_ray.cli.acting import confirm
 from mirror_ray.cli.changing import say_changed
 from mirror_ray.cli.live import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, NameOption, SecondsOption
@@ -36,12 +38,15 @@ def up(
     replicators: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="How many replicators.", show_default=False)
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change a running system without asking.")] = False,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Start the flows of CONFIG, or update a running system to them; in the foreground unless --detach.
 
-    What of a running system differs is said key by key, and nothing else of it stops.
+    What of a running system would change is said key by key, and asked about; without a terminal say --yes. Nothing
+    else of it stops. Other clusters than those that a flow has begun with are refused: give them a system beside this
+    one by --name, or stop this one first.
 
     Ctrl-C drains and stops what this command has started. A system that ran before goes on; `down` stops it.
     """
@@ -56,14 +61,14 @@ def up(
         return
     with foreground.interruptible():
         try:
-            starting = launch.start(settings, name, address, replicators=replicators, detach=detach)
-            with starting as (system, before):
-                joined = before is not None
-                _announce(settings, name, before)
+            agree = partial(_agree, name, settings, yes=yes)
+            starting = launch.start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
+            with starting as started:
+                _announce(settings, name, started)
                 if detach:
                     say(f"{name} runs: look with `mirror-ray status`, end it with `mirror-ray down`")
                     return
-                _run(system, joined=joined, until_caught_up=until_caught_up, for_s=for_s)
+                _run(started, until_caught_up=until_caught_up, for_s=for_s)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 
@@ -97,7 +102,16 @@ def check_clusters(settings: MirrorSettings) -> None:
         raise ClusterUnreachableError("\n".join(problems))
 
 
-def _announce(settings: MirrorSettings, name: str, before: MirrorSettings | None) -> None:
+def _agree(name: str, settings: MirrorSettings, system: Mirror, *, yes: bool) -> None:
+    found = system.preview(settings)
+    if found.nothing or yes:
+        return
+    say_changed(f"{name} runs already, and would be", found)
+    confirm(f"Change {name} so?", yes=False)
+
+
+def _announce(settings: MirrorSettings, name: str, started: launch.Started) -> None:
+    before = started.before
     if before is None:
         flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
         say(f"{name}: started {flows}")
@@ -105,6 +119,12 @@ def _announce(settings: MirrorSettings, name: str, before: MirrorSettings | None
         from mirror_ray.coordination.change import changed
 
         say_changed(name, changed(before, settings))
+    if started.ends_with is not None:
+        say(
+            f"{name} was started by {started.ends_with}, and ends when that ends; for one that stays, end that one and "
+            "give this command with --detach",
+            "yellow",
+        )
 
 
 def _show_difference(settings: MirrorSettings, name: str, address: str | None) -> None:
@@ -112,13 +132,14 @@ def _show_difference(settings: MirrorSettings, name: str, address: str | None) -
 
     try:
         with attach(name, address) as system:
-            before = system.settings()
+            found = system.preview(settings)
     except NotRunningError:
-        before = None
-    say_changed(f"{name} would be", changed(before, settings))
+        found = changed(None, settings)
+    say_changed(f"{name} would be", found)
 
 
-def _run(system: Mirror, *, joined: bool, until_caught_up: bool, for_s: float | None) -> None:
+def _run(started: launch.Started, *, until_caught_up: bool, for_s: float | None) -> None:
+    system = started.system
     try:
         verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
         if verdict is not None and verdict.state == "caught_up" and not system.settle_groups():
@@ -128,8 +149,9 @@ def _run(system: Mirror, *, joined: bool, until_caught_up: bool, for_s: float | 
         return
     except KeyboardInterrupt:
         verdict = None
-    if joined:
-        say(f"{system.name} goes on; end it with `mirror-ray down`")
+    if started.before is not None or started.ends_with is not None:
+        until = f" until {started.ends_with} ends" if started.ends_with is not None else ""
+        say(f"{system.name} goes on{until}; end it with `mirror-ray down`")
     else:
         foreground.drain(system)
     _judge(verdict)

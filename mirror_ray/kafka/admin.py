@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast, get_args
+from typing import Final, cast, get_args
 
 from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, Uuid
 from confluent_kafka import TopicPartition as ClientTopicPartition

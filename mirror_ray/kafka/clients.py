@@ -162,7 +162,7 @@ def list_in_service(client: Any, topic: str | None, timeout_s: float) -> Any | N
 
 
 def no_broker_in_service(cluster: ClusterSettings) -> ClusterUnreachableError:
-    """What it means that a cluster's metadata names no broker: one that answers is there, and none may lead anything."""
+    """What it means that a cluster's metadata names no broker: one answers, and none leads anything."""
     return ClusterUnreachableError(
         f"cluster {cluster.alias} ({', '.join(cluster.bootstrap_servers)}) has no broker in service: all of them are "
         f"fenced, as they are while their controller does not hear from them. Check the controllers, and the brokers' "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
@@ -13,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.clients import client_config
+from mirror_ray.model.names import TopicPartition
 
 _BURSTS_PER_S = 20
 
@@ -22,13 +24,19 @@ class Traffic:
 
     def __init__(self, cluster: ClusterSettings, topics: Sequence[str], records_per_s: int) -> None:
         """``topics`` must exist."""
-        #: Acknowledged.
-        self.records = 0
+        #: Acknowledged, by partition.
+        self.acknowledged: Counter[TopicPartition] = Counter()
+        self.alias = cluster.alias
         self._cluster = cluster
         self._topics = topics
         self._burst = max(1, records_per_s // _BURSTS_PER_S)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._produce, name=f"traffic-{cluster.alias}", daemon=True)
+
+    @property
+    def records(self) -> int:
+        """Acknowledged in all."""
+        return self.acknowledged.total()
 
     def start(self) -> None:
         """Begin."""
@@ -58,9 +66,9 @@ class Traffic:
                 topic, key=f"{topic}-{number % 1000}", value=json.dumps(value), on_delivery=self._delivered
             )
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.records += 1
+            self.acknowledged[TopicPartition(message.topic() or "", message.partition() or 0)] += 1
 
 
 class Reader:

@@ -45,7 +45,9 @@ async def test_up_with_another_cluster_is_refused_and_changes_nothing(world: Wor
             await coordinator.apply(other, None, dry_run)
         (said, nothing) = refused.value.problems
         for alias in aliases:
-            assert f"cluster {alias} now has the cluster id cluster-E, and the flow has begun with cluster-{alias}" in said
+            assert (
+                f"cluster {alias} now has the cluster id cluster-E, and the flow has begun with cluster-{alias}" in said
+            )
         assert ("--name OTHER" in said and "mirror-ray down" in said) is ("B" in aliases)
         assert ("alias of its own" in said) is ("B" not in aliases)
         assert nothing == "nothing has been changed"

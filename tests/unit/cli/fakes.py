@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from mirror_ray.cli import launch
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.change import changed
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
@@ -168,6 +170,9 @@ class FakeCoordinator:
         self.closed = False
         #: What it ran by before the command, and whether ``down`` drains it in time.
         self.before: MirrorSettings | None = None
+        #: Whose process it ends with, and whether a command has got as far as to start or change it.
+        self.ends_with: str | None = None
+        self.started = False
         self.drained = True
 
     def ask(self, method: str, *args: object, timeout_s: float) -> Any:
@@ -178,6 +183,11 @@ class FakeCoordinator:
             _, method, args = args  # type: ignore[assignment]  # the act, and its arguments
         if method in self.errors:
             raise self.errors[method]
+        if method == "apply":
+            settings, _, dry_run = args
+            assert dry_run
+            assert isinstance(settings, MirrorSettings)
+            return changed(self.before, settings)
         if hasattr(self, method):
             value = getattr(self, method)
             return next(value) if isinstance(value, Iterator) else value
@@ -197,7 +207,10 @@ class FakeCoordinator:
         return Mirror("mirror", self)
 
     @contextmanager
-    def start(self, *_args: Any, **_options: Any) -> Iterator[tuple[Mirror, MirrorSettings | None]]:
+    def start(self, *_args: Any, agree: Callable[[Mirror], None], **_options: Any) -> Iterator[launch.Started]:
         """In the place of ``launch.start``."""
         with self.system() as system:
-            yield system, self.before
+            if self.before is not None:
+                agree(system)
+            self.started = True
+            yield launch.Started(system=system, before=self.before, ends_with=self.ends_with)

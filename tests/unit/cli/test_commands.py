@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from mirror_ray.cli import up
+from mirror_ray.cli import acting, up
 from mirror_ray.cli.changing import parse_changes
 from mirror_ray.config.changing import with_changes
 from mirror_ray.config.load import load_settings
@@ -256,9 +257,52 @@ def test_up_says_what_it_changes(coordinator: FakeCoordinator, run: Run, config:
     said = "A->B configured (topics)\n  A->B topics.include: .* -> orders\n"
     result = run("up", config, "--dry-run")
     assert (result.exit_code, result.stderr) == (0, f"mirror would be: {said}")
-    result = run("up", config, "--detach")
+    result = run("up", config, "--detach", "--yes")
     assert result.stderr.startswith(f"mirror: {said}")
     assert coordinator.told == []
+
+
+def test_up_changes_no_running_system_unasked(
+    coordinator: FakeCoordinator, run: Run, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what would change; then a terminal is asked, and without one --yes is wanted. The same needs neither."""
+    coordinator.before = load_settings(config).settings
+    assert run("up", config, "--detach").exit_code == 0
+    coordinator.started = False
+    config.write_text(CONFIG + "A->B.topics = orders\n")
+    said = "mirror runs already, and would be: A->B configured (topics)\n  A->B topics.include: .* -> orders\n"
+    unasked = run("up", config, "--detach")
+    assert (unasked.exit_code, coordinator.started) == (2, False)
+    assert unasked.stderr.startswith(said)
+    assert "--yes" in unasked.stderr
+    monkeypatch.setattr(acting, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    for answer, ended in ((False, (1, False)), (True, (0, True))):
+        monkeypatch.setattr("typer.confirm", lambda question, err, said=answer: said and "mirror" in question)
+        result = run("up", config, "--detach")
+        assert (result.exit_code, coordinator.started) == ended
+    assert run("up", config, "--detach", "-y").exit_code == 0
+
+
+def test_up_that_is_refused_is_not_asked_about(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
+    """Another cluster than a flow has begun with: --yes does not help, and a dry run says so, too."""
+    coordinator.before = load_settings(config).settings
+    coordinator.errors["apply"] = ConfigError("A->B: target cluster B now has the cluster id X")
+    for options in ((), ("--yes",), ("--dry-run",)):
+        result = run("up", config, "--detach", *options)
+        assert (result.exit_code, coordinator.started) == (2, False)
+        assert "cluster id X" in result.stderr
+
+
+def test_up_onto_somebody_elses_system_says_with_what_it_ends(
+    coordinator: FakeCoordinator, run: Run, config: Path
+) -> None:
+    """When the process that started it ends, the system ends, whoever else has joined."""
+    coordinator.before = load_settings(config).settings
+    coordinator.ends_with = "mirror-ray demo (process 17)"
+    result = run("up", config, "--until-caught-up")
+    assert "mirror was started by mirror-ray demo (process 17), and ends when that ends" in result.stderr
+    assert "goes on until mirror-ray demo (process 17) ends" in result.stderr
+    assert result.exit_code == 0
 
 
 def test_set_hands_on_keys_and_says_what_they_touch(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
