@@ -113,10 +113,11 @@ class Acts:
 
 def paused_of(flows: Mapping[FlowName, FlowController]) -> dict[str, list[str]]:
     """What operators have paused, by flow."""
-    return {str(name): sorted(map(_scope, flow.ledger.pauses)) for name, flow in flows.items()}
+    return {str(name): sorted(map(scope, flow.ledger.pauses)) for name, flow in flows.items()}
 
 
-def _scope(pause: Pause) -> str:
+def scope(pause: Pause) -> str:
+    """What a pause holds back, in words."""
     if pause.topic is None:
         return "the whole flow"
     return pause.topic if pause.partition is None else f"{pause.topic}-{pause.partition}"

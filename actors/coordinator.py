@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.acts import Acts, Seen, paused_of
+from actors.acts import Acts, Seen, paused_of, scope
 from actors.audit_watch import AuditWatch
 from actors.backfills import Backfills
 from actors.begun import BegunFlows
@@ -459,12 +459,12 @@ class Coordinator:
     async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""
         await self._find(flow).set_pause(Pause(topic, partition), on=True)
-        self._emit("info", flow, f"paused {_scope(topic, partition)}")
+        self._emit("info", flow, f"paused {scope(Pause(topic, partition))}")
 
     async def resume(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Lift the pause of the same scope."""
         await self._find(flow).set_pause(Pause(topic, partition), on=False)
-        self._emit("info", flow, f"resumed {_scope(topic, partition)}")
+        self._emit("info", flow, f"resumed {scope(Pause(topic, partition))}")
 
     async def backfill(self, flow: str, request: BackfillRequest, dry_run: bool = False) -> BackfillStatus:
         """Begin a backfill beside a flow, or go on with the same one; ``dry_run`` changes nothing."""
@@ -517,7 +517,3 @@ class Coordinator:
     async def _drain_all(self) -> bool:
         async with self._apply_lock:
             return await self._running.end_all()
-
-
-def _scope(topic: str | None, partition: int | None) -> str:
-    return "the whole flow" if topic is None else topic if partition is None else f"{topic}-{partition}"
