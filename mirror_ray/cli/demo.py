@@ -145,7 +145,14 @@ def _end(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic], t
     try:
         with suppress(KeyboardInterrupt):
             tell(_catch_up(system, settings, traffic))
+    except MirrorError as error:
+        tell(Claim(holds=False, final=True, lines=[str(error)]))
+        say(f"what was copied could not be checked: {error}", "red")
+    try:
+        system.status()
         foreground.drain(system)
+    except NotRunningError:
+        say(f"{system.name} has been stopped already")
     except MirrorError as error:
         say(str(error), "yellow")
 
@@ -163,9 +170,8 @@ def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffi
     ):
         while True:
             running, positions = _seen(system)
-            lost = taken(settings, running)
-            found = claim(clusters.look(positions), lost)
-            if found.holds or lost or time.monotonic() > until_s:
+            found = claim(clusters.look(positions), taken(settings, running))
+            if found.final or time.monotonic() > until_s:
                 break
             view.show(time.monotonic(), system.status(), system.events(5))
             time.sleep(_LOOK_EVERY_S)

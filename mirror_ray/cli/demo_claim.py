@@ -44,6 +44,8 @@ class Claim:
     """What is to be said, and whether it is that all is well."""
 
     holds: bool
+    #: Whether waiting would not change it.
+    final: bool
     lines: Sequence[str]
 
 
@@ -67,14 +69,14 @@ def claim(partitions: Sequence[DemoPartition], lost: Sequence[str]) -> Claim:
     missing = [each for each in partitions if not each.whole]
     if not missing and not lost:
         line = f"{produced:,} records produced, all of them copied: every partition's lag is 0"
-        return Claim(holds=True, lines=[line])
+        return Claim(holds=True, final=True, lines=[line])
     copied = sum(min(each.copied, each.produced) for each in partitions)
     lines = [f"of {produced:,} records produced, {copied:,} are copied"]
     lines += [f"the demo's system is no longer its own: {each}" for each in lost]
     lines += [f"  {each}" for each in missing[:_PARTITIONS_SHOWN]]
     if len(missing) > _PARTITIONS_SHOWN:
         lines.append(f"  and {len(missing) - _PARTITIONS_SHOWN} partitions more")
-    return Claim(holds=False, lines=lines)
+    return Claim(holds=False, final=bool(lost) and all(each.position is None for each in missing), lines=lines)
 
 
 def of_topics(

@@ -92,7 +92,7 @@ def _write(
             from mirror_ray.spark.report import read_new, select
             from mirror_ray.spark.session import spark_session
 
-            with spark_session(f"{name}-report", settings.spark) as spark:
+            with spark_session(f"report {flow.name}", settings.spark, say) as spark:
                 read_new(spark, cluster, log.topic_id, log.bounds, directory)
                 selection = select(spark, directory, asked.since_ms, asked.until_ms)
         found = Found(

@@ -219,7 +219,7 @@ def _carry_out(
         from mirror_ray.spark.session import spark_session
         from mirror_ray.spark.translation import SparkMaps
 
-        session = stack.enter_context(spark_session(f"translate {order.flow}", settings.spark))
+        session = stack.enter_context(spark_session(f"translate {order.flow}", settings.spark, say))
         return asyncio.run(carry_out(settings, order, partial(SparkMaps, session)))
 
 

@@ -103,7 +103,10 @@ def _looker(
 
     say("verify: starting Spark in Ray")
     clusters = settings.clusters[flow.source], settings.clusters[flow.target]
-    with ray_for_spark(name, address, mirror), spark_session("mirror-ray-verify", settings.spark) as spark:
+    with (
+        ray_for_spark(name, address, mirror),
+        spark_session(f"verify {flow}", settings.spark, say) as spark,
+    ):
         yield lambda logs, plain: SparkLooker(spark, clusters, logs, plain)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import resources
 from typing import Any, Final
@@ -18,12 +18,13 @@ import ray
 import raydp
 from pyspark.sql import SparkSession
 from ray.exceptions import RayError
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.placement_group import PlacementGroup, remove_placement_group
 from raydp.utils import parse_memory_size
 
 from mirror_ray.config.settings import SparkSettings
 from mirror_ray.devcluster.jars import SPARK, ensure_jars, java_command
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.spark.turn import reserve
 
 #: Such jobs last seconds to minutes: what Java's optimising compiler would cost is not won back by the JVMs that plan.
 _PLANNING_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -32,25 +33,26 @@ _LOG_CONFIG: Final = "log4j2.properties"
 
 
 @contextmanager
-def spark_session(app: str, settings: SparkSettings) -> Iterator[SparkSession]:
+def spark_session(work: str, settings: SparkSettings, tell: Callable[[str], None]) -> Iterator[SparkSession]:
     """A Spark session whose executors run in the Ray that this process is connected to; it ends with the context.
 
-    One at a time in a process. The connector's jars are fetched by Maven on first need.
+    One at a time in a Ray. The connector's jars are fetched by Maven on first need.
 
     Args:
-        app: What Spark and Ray call it.
+        work: The command and what it works on; Spark and Ray call it so, and whoever waits for it.
         settings: Executors, cores and memory.
+        tell: Says for whom is waited where another command of this Ray has Spark.
 
     Raises:
-        MirrorError: Ray has no room for the executors within ``start_timeout_s``, or Spark did not start; says what to
-            do.
+        MirrorError: Another command has Spark for minutes, or Ray has no room for the executors within
+            ``start_timeout_s``, or Spark did not start; says what to do.
     """
     jars = ",".join(str(jar) for jar in sorted(ensure_jars(SPARK).glob("*.jar")))
     java_command()
-    room = _reserve(settings)
+    room = _reserve(work, settings, tell)
     try:
         with resources.as_file(resources.files("mirror_ray.spark") / _LOG_CONFIG) as log_config:
-            spark = _start(app, settings, room, _configs(settings, jars, str(log_config)))
+            spark = _start(work, settings, room, _configs(settings, jars, str(log_config)))
         try:
             yield spark
         finally:
@@ -60,11 +62,20 @@ def spark_session(app: str, settings: SparkSettings) -> Iterator[SparkSession]:
             remove_placement_group(room)
 
 
-def _reserve(settings: SparkSettings) -> PlacementGroup:
-    """Room for the executors. Where Ray scales by itself, asking for it brings nodes up."""
+def _reserve(work: str, settings: SparkSettings, tell: Callable[[str], None]) -> PlacementGroup:
     memory_bytes = int(parse_memory_size(settings.executor_memory))
     bundle = {"CPU": float(settings.executor_cores), "memory": float(memory_bytes)}
-    room: PlacementGroup = placement_group([bundle] * settings.executors, strategy="PACK")
+    room = reserve([bundle] * settings.executors, work, tell)
+    await_room(room, settings)
+    return room
+
+
+def await_room(room: PlacementGroup, settings: SparkSettings) -> None:
+    """Wait until Ray has placed the executors' room. Where Ray scales by itself, asking for it brings nodes up.
+
+    Raises:
+        MirrorError: It has none within ``start_timeout_s``, and is not asked for it any more.
+    """
     if not room.wait(settings.start_timeout_s):
         remove_placement_group(room)
         free = ray.available_resources()  # type: ignore[no-untyped-call]
@@ -74,16 +85,15 @@ def _reserve(settings: SparkSettings) -> PlacementGroup:
             f" {free.get('CPU', 0):g} CPUs and {free.get('memory', 0) / (1 << 30):.1f} GiB in all nodes together:"
             " lower spark.executors, spark.executor.cores or spark.executor.memory, or add nodes to Ray"
         )
-    return room
 
 
-def _start(app: str, settings: SparkSettings, room: PlacementGroup, configs: dict[str, str]) -> SparkSession:
+def _start(work: str, settings: SparkSettings, room: PlacementGroup, configs: dict[str, str]) -> SparkSession:
     # Executors run the same Python as this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         spark: SparkSession = raydp.init_spark(
             # Ray finds RayDP's master by this name.
-            f"{app}-{uuid.uuid4().hex[:8]}",
+            f"{work}-{uuid.uuid4().hex[:8]}",
             num_executors=settings.executors,
             executor_cores=settings.executor_cores,
             executor_memory=settings.executor_memory,

@@ -17,5 +17,5 @@ def spark(ray_session: None) -> Iterator[SparkSession]:
     from mirror_ray.config.settings import SparkSettings
     from mirror_ray.spark.session import spark_session
 
-    with spark_session("tests", SparkSettings()) as session:
+    with spark_session("tests", SparkSettings(), print) as session:
         yield session

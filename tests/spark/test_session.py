@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
+import ray
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
+from ray.util.placement_group import placement_group
 
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SparkSettings, SslSettings
 from mirror_ray.devcluster import DevCluster, DevSecurity
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.spark.kafka import read_ranges
-from mirror_ray.spark.session import spark_session
+from mirror_ray.spark.session import await_room
+from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters
+from tests.support.command import PROGRAM, environment, mm2_file
 from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
 
 pytestmark = pytest.mark.timeout(300)
@@ -76,8 +84,24 @@ def test_security_is_carried_over(spark: SparkSession, unique_topic: str) -> Non
         assert password not in table._jdf.queryExecution().toString()
 
 
+def test_a_command_waits_its_turn(spark: SparkSession, clusters: Clusters, tmp_path: Path) -> None:
+    """While this process has Spark in a Ray, another command that wants it there says who has it."""
+    config = mm2_file(tmp_path / "mm2.properties", clusters, "A->B.enabled = true")
+    place = ("--config", config, "--address", ray.get_runtime_context().gcs_address)
+    command = [PROGRAM, "verify", "A->B", "--spark", *place]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as verify:
+        assert verify.stderr is not None
+        said = ""
+        for line in iter(verify.stderr.readline, ""):
+            said += line
+            if "waiting" in line:
+                verify.terminate()
+        assert f"waiting for Spark in this Ray: tests of {whoami()}, process {os.getpid()}, since" in said
+
+
 def test_no_room_is_said(ray_session: None) -> None:
     """More than Ray has is refused after the time that is given, with the next step."""
     wanted = SparkSettings(executors=1, executor_cores=1000, start_timeout_s=1.0)
-    with pytest.raises(MirrorError, match=r"no room for Spark.*lower spark\.executors"), spark_session("big", wanted):
-        pytest.fail("there is no such room")
+    room = placement_group([{"CPU": 1000.0}])
+    with pytest.raises(MirrorError, match=r"no room for Spark.*lower spark\.executors"):
+        await_room(room, wanted)

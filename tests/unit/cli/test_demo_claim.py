@@ -41,7 +41,7 @@ def test_what_is_missing_is_said() -> None:
     """Behind, not copied any more, or said to be copied and not there."""
     for position, remote, end in ((40, 40, 50), (None, 40, 50), (50, 40, 50), (50, 50, 60)):
         said = claim(_partitions(position, remote, end), [])
-        assert not said.holds
+        assert (said.holds, said.final) == (False, False)
         assert said.lines[0] == f"of 150 records produced, {100 + remote} are copied"
         assert "A->B orders-1: 50 produced" in said.lines[1]
         assert not any("all of them copied" in line for line in said.lines)
@@ -54,6 +54,8 @@ def test_a_system_that_was_taken_is_said_even_where_all_is_copied() -> None:
     assert taken(own, None) == ["it was stopped by another command"]
     assert taken(own, _settings("A->B")) == ["flow B->A was ended"]
     assert taken(own, _settings("A->B", "B->A", B="other:9092")) == ["B was B:9092 and is other:9092 now"]
+    for position, final in ((50, True), (None, True), (40, False)):
+        assert claim(_partitions(position), ["it was stopped by another command"]).final is final
     said = claim(_partitions(), ["flow B->A was ended"])
     assert not said.holds
     assert "the demo's system is no longer its own: flow B->A was ended" in said.lines
