@@ -36,7 +36,13 @@ class Shell:
     def run(self, *args: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
-            self.command(*args), env=self.environ, capture_output=True, text=True, timeout=timeout_s, check=False
+            self.command(*args),
+            stdin=subprocess.DEVNULL,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
         )
 
     def python(self, code: str, exit_code: int = 0) -> str:
@@ -88,6 +94,14 @@ def test_a_detached_system_is_found_steered_and_stopped(shell: Shell, config: Pa
     assert up.returncode == 0, up.stderr
     flows = {flow["flow"] for flow in shell.json("status")["flows"]}
     assert "A->B" in flows
+    config.write_text(config.read_text() + "refresh.topics.interval.seconds = 61\n")
+    unasked = shell.run("up", str(config), "--detach")
+    assert unasked.returncode == 2, unasked.stderr
+    assert "would be: A->B configured" in unasked.stderr
+    assert "--yes" in unasked.stderr
+    changed = shell.run("up", str(config), "--detach", "--yes")
+    assert changed.returncode == 0, changed.stderr
+    assert "A->B configured" in changed.stderr
     assert shell.run("scale", "2").returncode == 0
     deadline_s = time.monotonic() + 60
     while len(shell.json("replicators")) < 2:
@@ -105,6 +119,9 @@ def test_sigterm_in_the_foreground_drains_and_ends_ray(shell: Shell, config: Pat
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
         assert any("copying" in line for line in lines)
+        joined = shell.run("up", str(config), "--for", "0")
+        assert joined.returncode == 0, joined.stderr
+        assert f"was started by mirror-ray up (process {process.pid}), and ends when that ends" in joined.stderr
         process.send_signal(signal.SIGTERM)
         rest = process.communicate(timeout=120)[1]
     assert process.returncode == 0
