@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.names import FlowName, TopicPartition
+
+if TYPE_CHECKING:
+    # Pydantic takes half a second, and the command line imports this.
+    from mirror_ray.config.settings import MirrorSettings
 
 _PARTITIONS_SHOWN = 5
 

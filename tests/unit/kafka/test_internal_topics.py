@@ -45,7 +45,7 @@ class Scripted:
         self._rest: Sequence[Said] = ()
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        return SimpleNamespace(topics={topic: SimpleNamespace(error=None)})
+        return SimpleNamespace(brokers={1: "localhost:9092"}, topics={topic: SimpleNamespace(error=None)})
 
     def get_watermark_offsets(self, partition: object, timeout: float) -> tuple[int, int]:
         return 0, 3
