@@ -22,7 +22,7 @@ from tests.support.kafka import create_topic
 from tests.support.waiting import wait_until
 
 #: A command says within this that a cluster can't be worked with; starting a process on a busy machine is in it.
-_SOON_S = 20.0
+_SOON_S = 25.0
 _TOPIC = "orders"
 #: A broker's next heartbeat comes long after its session has run out: it lives and answers, and is fenced.
 _FENCES_ITSELF = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "600000"}
