@@ -13,7 +13,7 @@ from actors.starts import find_starts
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.discovery import LogBounds
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import FlowPartition, TopicPartition

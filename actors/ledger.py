@@ -10,16 +10,8 @@ from dataclasses import replace
 from actors.ports import Codec, FlowPort, TargetLimits
 from mirror_ray.coordination import state
 from mirror_ray.coordination.discovery import flow_refusal
-from mirror_ray.coordination.state import (
-    Document,
-    FlowMemory,
-    FlowRecord,
-    Gap,
-    GrantRecord,
-    PartitionRecord,
-    Pause,
-    Repair,
-)
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import Document, FlowMemory, FlowRecord, Gap, GrantRecord, Pause, Repair
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import NO_END, Assignment

@@ -12,8 +12,9 @@ from actors.ports import Cluster, Emit, FlowPort
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import remedy
 from mirror_ray.coordination.discovery import identity_troubles
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.coordination.remedy import TOPIC_KINDS, Facts
-from mirror_ray.coordination.state import PartitionRecord, Repair
+from mirror_ray.coordination.state import Repair
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from actors.ports import Cluster, FlowPort, TargetLimits
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.discovery import TopicSide
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 
 

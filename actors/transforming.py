@@ -10,7 +10,7 @@ from actors.ledger import FlowLedger
 from actors.ports import Emit, FlowPort
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowPartition, TopicPartition

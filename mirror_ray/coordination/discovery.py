@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.coordination.state import FlowMemory, FlowRecord, PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import FlowMemory, FlowRecord
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowName, TopicId
 from mirror_ray.model.start import StartRules, start_rules

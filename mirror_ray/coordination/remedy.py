@@ -13,12 +13,14 @@ target_recreated      if that is empty                           if the new topi
 target_truncated      go on at the position, behind what is      find the place of what is left and go on there;
                       left                                       where that fails, empty the target and copy anew
 target_foreign        accept what others wrote, and go on        empty the target, copy from the source's start
-copy_lost             no answer: it could double                 empty the target, copy from the source's start
+copy_lost             no answer: it could double                 empty the target, copy from the source's start; where
+                                                                 it is empty already, copy from the last pair known
 record_refused        leave the records out                      no answer: the target would refuse them again
 transform_failed      leave the records out                      no answer: it would fail again
 ====================  =========================================  ==================================================
 
-What others wrote is never deleted: a partition that is shared is not emptied.
+What others wrote is never deleted: a partition that is shared is not emptied. Where resync would empty it, the copy
+goes on from the last pair that is known, behind all that is there: nothing is left out, what was copied since is twice.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mirror_ray.coordination.state import Gap, PartitionRecord, Repair
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import Gap, Repair
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicId
 from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
@@ -43,6 +46,10 @@ LEFT_OUT_KINDS: frozenset[TroubleKind] = frozenset({"record_refused", "transform
 #: Resync finds its place again without emptying, unless one of these comes of it.
 _RECOUNT_FAILED: frozenset[TroubleKind] = frozenset(
     {"target_truncated", "target_foreign", "copy_lost", "source_removed", "source_truncated"}
+)
+#: Resync has an answer for these where others write to the remote topic, too.
+_SHARED_RESYNC: frozenset[TroubleKind] = frozenset(
+    {"source_removed", "target_missing", "target_recreated", "target_truncated", "copy_lost"}
 )
 #: Beyond so many ranges of records left out, those behind the position are forgotten, and the origin moves up.
 _SKIPS_KEPT = 100
@@ -86,7 +93,7 @@ def unanswerable(kind: TroubleKind, policy: TroublePolicy, *, shared: bool) -> s
         return "the target would refuse the record again; skip leaves it out"
     if kind == "transform_failed" and policy == "resync":
         return "the transform would fail again; skip leaves the record out"
-    if policy == "resync" and shared and kind not in ("source_removed", "target_missing", "target_recreated"):
+    if policy == "resync" and shared and kind not in _SHARED_RESYNC:
         return "others write to the remote topic too, and emptying it would delete their records; skip goes on"
     return None
 
@@ -117,20 +124,39 @@ def find_remedy(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy
     reason = unanswerable(trouble.kind, policy, shared=record.shared)
     if reason is not None:
         return reason
+    other = _other_topic(trouble.kind, record, facts)
+    if other is not None:
+        return other
     if trouble.kind in ("target_missing", "target_recreated") and not facts.target_is_empty:
         return (
             f"the new remote topic holds records (offsets {facts.target_start} to {facts.target_end - 1}) that nothing "
             f"accounts for: delete it, or exclude the topic"
         )
     if policy == "resync" and (trouble.kind != "source_removed" or recount_failed(record, trouble)):
-        begin = record.routes_from
-        if begin is not None and begin > facts.source_start and trouble.kind != "source_recreated":
-            return (
-                f"its routes take records from source offset {begin} on, and the copy would begin anew at "
-                f"{facts.source_start}: what lies between and would go to them now would be nowhere"
-            )
-        return _resync(repair, record, facts)
+        return _kept_from_routes(_resync(repair, record, facts), record, trouble.kind)
     return _skip(repair, record, facts)
+
+
+def _other_topic(kind: TroubleKind, record: PartitionRecord, facts: Facts) -> str | None:
+    """Why an answer about single partitions is not about the topics that are there now; None where it is."""
+    if kind in TOPIC_KINDS:
+        return None
+    if facts.target_topic_id != record.target_topic_id:
+        return f"the remote topic was created again meanwhile (topic id {facts.target_topic_id})"
+    if facts.source_topic_id != record.source_topic_id:
+        return f"the source topic was created again meanwhile (topic id {facts.source_topic_id})"
+    return None
+
+
+def _kept_from_routes(remedy: Remedy, record: PartitionRecord, kind: TroubleKind) -> Remedy | str:
+    """The remedy, unless it would copy again what the flow's routes have never been offered."""
+    begin, source_offset = record.routes_from, remedy.record.source_offset
+    if begin is None or begin <= source_offset or kind == "source_recreated":
+        return remedy
+    return (
+        f"its routes take records from source offset {begin} on, and the copy would begin anew at {source_offset}: "
+        f"what lies between and would go to them now would be nowhere"
+    )
 
 
 def _skip(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str:
@@ -139,13 +165,15 @@ def _skip(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str
         case "source_removed" | "source_truncated":
             return _go_on(repair, record, facts)
         case "source_recreated":
-            moved = _of_new_source(record, facts)
-            remedy = _begin(repair, moved, facts, facts.source_start, facts.target_end)
+            moved = record.of_new_source(facts.source_topic_id, facts.source_start)
+            untouched = facts.target_end == record.target_offset
+            remedy = _begin(repair, moved, facts, facts.source_start, untouched=untouched)
             boundary = replace(repair.gap(), target_from=facts.target_end, target_to=facts.target_end)
             return replace(remedy, gap=boundary)
-        case "target_missing" | "target_recreated" | "target_truncated":
-            moved = replace(record, target_topic_id=facts.target_topic_id)
-            return _begin(repair, moved, facts, record.source_offset, facts.target_end)
+        case "target_missing" | "target_recreated":
+            return _begin(repair, record.of_new_target(facts.target_topic_id), facts, record.source_offset)
+        case "target_truncated":
+            return _begin(repair, record.of_cut_target(_cut_at(trouble, facts)), facts, record.source_offset)
         case "target_foreign":
             # The pair stays: the newest batch of ours behind it says how far the copy has come.
             anchor = replace(record.anchor, sequence=record.anchor.next_sequence)
@@ -160,34 +188,45 @@ def _skip(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | str
 def _resync(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy:
     kind = repair.trouble.kind
     if record.source_topic_id != facts.source_topic_id:
-        record = _of_new_source(record, facts)
+        record = record.of_new_source(facts.source_topic_id, facts.source_start)
     start = max(facts.source_start, record.begins_at or 0)
     if kind in ("target_missing", "target_recreated"):
-        moved = replace(record, target_topic_id=facts.target_topic_id)
-        return _begin(repair, moved, facts, start, facts.target_end)
-    origin = record.origin
-    if (
-        kind == "target_truncated"
-        and not record.recounting
-        and not record.shared
-        and origin.source_offset >= facts.source_start
-        and origin.target_offset <= facts.target_end
-    ):
-        return Remedy(record=replace(record.at(origin), recounting=True), gap=repair.gap())
+        return _begin(repair, record.of_new_target(facts.target_topic_id), facts, start)
+    if kind == "target_truncated":
+        record = record.of_cut_target(_cut_at(repair.trouble, facts))
+        if _can_recount(record, facts):
+            return Remedy(record=replace(record.at(record.origin), recounting=True), gap=repair.gap())
+    if record.shared or _goes_on_empty(repair.trouble, record, facts):
+        return _again(repair, record, facts)
     begun = replace(record, recounting=False, skip=())
-    remedy = _begin(repair, begun, facts, start, facts.target_end)
-    return replace(remedy, empty_to=facts.target_end, new_producer=True)
+    return replace(_begin(repair, begun, facts, start), empty_to=facts.target_end)
 
 
-def _of_new_source(record: PartitionRecord, facts: Facts) -> PartitionRecord:
-    """The record where the source's topic is another one: what it says of source offsets is of the former."""
-    return replace(
-        record,
-        source_topic_id=facts.source_topic_id,
-        routes_from=None if record.routes_from is None else facts.source_start,
-        begins_at=None if record.begins_at is None else facts.source_start,
-        aligned_at=None,
-    )
+def _can_recount(record: PartitionRecord, facts: Facts) -> bool:
+    """Whether both sides have what lies behind the origin, and it was not tried from there just now."""
+    origin = record.origin
+    there = facts.source_start <= origin.source_offset and origin.target_offset <= facts.target_end
+    return there and not record.recounting
+
+
+def _goes_on_empty(trouble: Trouble, record: PartitionRecord, facts: Facts) -> bool:
+    """Whether nothing is left on the target that what is copied again could double."""
+    return trouble.kind == "copy_lost" and facts.target_is_empty and record.source_offset >= facts.source_start
+
+
+def _again(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy:
+    """Copy on from the last pair that is known, behind all that is there: what was copied since then comes twice."""
+    source = max(record.source_offset, facts.source_start)
+    if repair.trouble.kind == "target_truncated" and not record.recounting:
+        # What was lost lies before the pair, and the source has no longer all since the copy began.
+        source = max(facts.source_start, record.begins_at or 0)
+    remedy = _begin(repair, record, facts, source)
+    return replace(remedy, gap=replace(remedy.gap, target_to=facts.target_end))
+
+
+def _cut_at(trouble: Trouble, facts: Facts) -> int:
+    """From where on a truncated target's log is another one."""
+    return facts.target_end if trouble.target_from < 0 else min(trouble.target_from, facts.target_end)
 
 
 def recount_failed(record: PartitionRecord, trouble: Trouble) -> bool:
@@ -205,24 +244,24 @@ def _go_on(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy | st
             f"the target ends at {facts.target_end}, and the pair to go on from is at {anchor.target_offset}: which "
             f"source records lie between can't be told any more"
         )
-    if record.routes_from is not None:
-        # What comes there instead of what the source lost is for the routes, too.
-        record = replace(record, routes_from=min(record.routes_from, anchor.source_offset))
+    if repair.trouble.kind == "source_truncated":
+        record = record.of_cut_source(anchor.source_offset)
     return Remedy(record=record.at(anchor).with_origin(anchor), gap=repair.gap())
 
 
-def _begin(repair: Repair, record: PartitionRecord, facts: Facts, source_offset: int, target_offset: int) -> Remedy:
-    """A new pair at the target's end. The sequence goes on only where nothing was written or lost since the old one."""
-    same_place = target_offset == record.target_offset and facts.target_topic_id == record.target_topic_id
-    sequence = record.sequence if same_place else 0 if record.shared else None
-    anchor = Anchor(source_offset, target_offset, sequence)
+def _begin(
+    repair: Repair, record: PartitionRecord, facts: Facts, source_offset: int, *, untouched: bool = False
+) -> Remedy:
+    """A new pair at the target's end. ``untouched``: nothing was written or lost there since the old one."""
+    target_offset = facts.target_end
+    anchor = Anchor(source_offset, target_offset, record.sequence if untouched else 0 if record.shared else None)
     if record.transforms_source_offset is not None:
         # What is compared of records that others than today's transforms have made begins here anew.
         record = replace(record, transforms_source_offset=source_offset, transforms_target_offset=target_offset)
     return Remedy(
         record=replace(record.at(anchor).with_origin(anchor), recounting=False),
         gap=repair.gap(),
-        new_producer=not same_place,
+        new_producer=not untouched,
     )
 
 

@@ -33,12 +33,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any
 
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.backfill import BackfillRecord
-from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.start import Start, parse_start
 from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
 
@@ -64,87 +65,6 @@ class FlowRecord:
     selection: str
     #: What the config said of where topics begin, when it was looked at last.
     starts: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRecord:
-    """A partition's anchor, and the topics that it belongs to."""
-
-    source_topic_id: TopicId
-    target_topic: str
-    target_topic_id: TopicId
-    source_offset: int
-    target_offset: int
-    #: See ``Anchor``: the producer's next sequence where it is not the target offset's, and the source's leader epoch.
-    sequence: int | None = None
-    source_epoch: int = -1
-    #: The producer of this partition alone; None: the flow's; -1: it is copied at least once.
-    producer_id: int | None = None
-    producer_epoch: int = 0
-    #: Others write to the remote partition too: what is ours is known by the producer and counted by its sequences.
-    shared: bool = False
-    #: Records of others below this target offset have been accepted.
-    foreign_to: int = -1
-    #: Source offsets, the end not included, that are left out.
-    skip: tuple[tuple[int, int], ...] = ()
-    #: The first pair since which nothing was skipped, lost or foreign; None: not known.
-    origin_source_offset: int | None = None
-    origin_target_offset: int | None = None
-    origin_sequence: int | None = None
-    #: Source offset at which the copy ends, a backfill's, or one that waits there for its routes; None: it goes on.
-    end_offset: int | None = None
-    #: Handed out at its origin, to find its place by what the target holds.
-    recounting: bool = False
-    #: By which transforms the target's records behind the pair are made; empty: by none.
-    transforms: str = ""
-    #: The pair since which that holds; None: since copying began.
-    transforms_source_offset: int | None = None
-    transforms_target_offset: int | None = None
-    #: Source offset from which on the flow's routes take what its transforms send to them; None: these send nothing.
-    routes_from: int | None = None
-    #: Of a route: the source offset before which nothing is for it.
-    begins_at: int | None = None
-    #: Source offset that the flow and all its routes had reached when they were ended, with nothing under way; None:
-    #: they have gone on since, or it was not so.
-    aligned_at: int | None = None
-
-    @property
-    def origin(self) -> Anchor:
-        """The pair to look for the place from, when a later one fits the target no more."""
-        if self.origin_source_offset is None or self.origin_target_offset is None:
-            return self.anchor
-        return Anchor(self.origin_source_offset, self.origin_target_offset, self.origin_sequence)
-
-    def with_origin(self, origin: Anchor) -> Self:
-        """The record with another origin."""
-        return replace(
-            self,
-            origin_source_offset=origin.source_offset,
-            origin_target_offset=origin.target_offset,
-            origin_sequence=origin.sequence,
-        )
-
-    @property
-    def anchor(self) -> Anchor:
-        """The pair to copy on from."""
-        return Anchor(self.source_offset, self.target_offset, self.sequence, self.source_epoch)
-
-    def up_to_end(self, anchor: Anchor) -> Anchor:
-        """The pair, of which what lies behind the copy's end is none: it was passed over, and nothing of it copied."""
-        if self.end_offset is None or anchor.source_offset <= self.end_offset:
-            return anchor
-        return replace(anchor, source_offset=self.end_offset, source_epoch=-1)
-
-    def at(self, anchor: Anchor) -> Self:
-        """The record with another pair; one that has moved has found its place."""
-        return replace(
-            self,
-            recounting=self.recounting and anchor == self.anchor,
-            source_offset=anchor.source_offset,
-            target_offset=anchor.target_offset,
-            sequence=anchor.sequence,
-            source_epoch=anchor.source_epoch,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination import state
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.kafka.connect_offsets import write_connect_offsets
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock

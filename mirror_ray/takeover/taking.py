@@ -10,7 +10,8 @@ from typing import Final
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination import discovery, state
-from mirror_ray.coordination.state import Document, FlowRecord, GrantRecord, PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import Document, FlowRecord, GrantRecord
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter

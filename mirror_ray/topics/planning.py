@@ -18,7 +18,8 @@ from mirror_ray.coordination.discovery import (
     renamed_refusal,
     unaccounted,
 )
-from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.editing import INTERNAL_TOPIC_REPLICATION_FACTOR
 from mirror_ray.kafka.state import read_state, transactional_id

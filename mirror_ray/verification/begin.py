@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.book import Page
 from mirror_ray.offsets.segments import SegmentMap

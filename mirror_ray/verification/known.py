@@ -95,7 +95,7 @@ def in_force(gaps: Iterable[Gap]) -> list[Gap]:
     """
     kept: list[Gap] = []
     for gap in sorted(gaps, key=lambda each: each.time_ms):
-        if gap.kind in TOPIC_KINDS or (gap.policy == "resync" and gap.kind in _EMPTIED):
+        if gap.kind in TOPIC_KINDS or _had_it_emptied(gap):
             kept = []
             continue
         if gap.kind == "target_truncated":
@@ -105,6 +105,11 @@ def in_force(gaps: Iterable[Gap]) -> list[Gap]:
         if gap.policy == "skip":
             kept.append(gap)
     return kept
+
+
+def _had_it_emptied(gap: Gap) -> bool:
+    """A ``copy_lost`` that names where its doubled records end was answered without emptying the target."""
+    return gap.policy == "resync" and gap.kind in _EMPTIED and not (gap.kind == "copy_lost" and gap.target_to >= 0)
 
 
 def large_gaps(gaps: Iterable[Gap], least: int) -> list[Pair]:

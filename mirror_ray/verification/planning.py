@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_info
 from mirror_ray.kafka.offsets import LATEST, OffsetAnswer

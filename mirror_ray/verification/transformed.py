@@ -5,7 +5,7 @@ The source's records go through the same transforms as when they were copied, an
 
 from __future__ import annotations
 
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.transforms.chain import Chain
 
 

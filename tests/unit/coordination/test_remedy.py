@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.coordination.remedy import (
+    TOPIC_KINDS,
     Facts,
     Remedy,
     answers,
@@ -17,7 +19,7 @@ from mirror_ray.coordination.remedy import (
     still_stands,
     unanswerable,
 )
-from mirror_ray.coordination.state import PartitionRecord, Repair
+from mirror_ray.coordination.state import Repair
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicId
 from mirror_ray.model.trouble import TROUBLE_KINDS, Trouble, TroubleKind, TroublePolicy
@@ -145,9 +147,51 @@ def test_answers_that_would_do_harm_are_none() -> None:
     """A lost place is not skipped, a refused record not sent again, and nobody else's records are deleted."""
     assert answers("copy_lost", shared=False) == ("resync",)
     assert answers("record_refused", shared=False) == ("skip",)
-    assert answers("target_truncated", shared=True) == ("skip",)
-    assert answers("copy_lost", shared=True) == ()
+    assert answers("source_truncated", shared=True) == ("skip",)
+    assert answers("target_foreign", shared=True) == ("skip",)
     assert all(unanswerable(kind, "stop", shared=False) for kind in TROUBLE_KINDS)
+
+
+@pytest.mark.parametrize("kind", TROUBLE_KINDS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_trouble_has_an_answer(kind: TroubleKind, shared: bool) -> None:
+    """Nothing waits for a decision that nobody can take."""
+    assert answers(kind, shared=shared)
+
+
+def test_a_place_that_is_lost_in_a_shared_topic() -> None:
+    """The copy goes on from the last pair, behind what is there, by a producer that the broker does not know."""
+    shared = replace(RECORD, shared=True, sequence=55, producer_id=7, skip=((120, 121),))
+    longer = replace(FACTS, target_end=300)
+    again = done(remedy("copy_lost", "resync", shared, longer, source_from=100, target_from=90))
+    assert (pair(again), again.record.sequence, again.new_producer, again.empty_to) == ((100, 300), 0, True, None)
+    assert (again.gap.target_from, again.gap.target_to) == (90, 300)
+    assert again.record.skip == ((120, 121),)
+    behind = done(remedy("copy_lost", "resync", shared, replace(longer, source_start=150)))
+    assert pair(behind)[0] == 150
+
+
+def test_a_place_that_is_lost_in_a_topic_that_is_empty() -> None:
+    """Nothing is there that could be doubled: what was removed from it does not come again."""
+    empty = replace(FACTS, target_start=95, target_end=95)
+    again = done(remedy("copy_lost", "resync", facts=empty, source_from=100, target_from=90))
+    assert (pair(again), again.empty_to, again.new_producer) == ((100, 95), None, True)
+    assert pair(remedy("copy_lost", "resync", replace(RECORD, routes_from=20), empty))[0] == 100
+
+
+def test_a_shared_topic_that_lost_records_of_ours() -> None:
+    """Skip leaves them out; resync counts what is left of ours from the first pair on, else copies all again."""
+    shared = replace(RECORD, shared=True, sequence=55, foreign_to=-1).with_origin(Anchor(10, 0, 3))
+    longer = replace(FACTS, target_end=300)
+    on = done(remedy("target_truncated", "skip", shared, longer, target_from=80, target_to=90))
+    assert (pair(on), on.record.sequence, on.new_producer) == ((100, 300), 0, True)
+    counted = done(remedy("target_truncated", "resync", shared, longer, target_from=80, target_to=90))
+    assert (pair(counted), counted.record.anchor.sequence, counted.record.recounting) == ((10, 0), 3, True)
+    assert (counted.empty_to, counted.new_producer) == (None, False)
+    failed = done(remedy("copy_lost", "resync", counted.record, longer))
+    assert (pair(failed), failed.empty_to, failed.record.recounting) == ((10, 300), None, False)
+    gone = done(remedy("target_truncated", "resync", shared, replace(longer, source_start=50)))
+    assert (pair(gone), gone.empty_to) == ((50, 300), None)
 
 
 @given(
@@ -223,3 +267,85 @@ def test_where_the_source_lost_records_the_new_ones_are_for_routes_too() -> None
     """They take records from there on."""
     found = remedy("source_truncated", "skip", replace(RECORD, routes_from=95), resume=Anchor(60, 90))
     assert (pair(found)[0], done(found).record.routes_from) == (60, 60)
+
+
+@pytest.mark.parametrize("policy", ["skip", "resync"])
+def test_a_new_source_has_records_of_its_own_at_the_offsets_that_were_left_out(policy: TroublePolicy) -> None:
+    """What was left out of the former topic is no reason to leave out what the new one has there."""
+    record = replace(RECORD, skip=((120, 121), (500, 501)), aligned_at=100)
+    facts = replace(FACTS, source_topic_id=TopicId("s2"))
+    anew = done(remedy("source_recreated", policy, record, facts)).record
+    assert (anew.skip, anew.aligned_at) == ((), None)
+
+
+def test_behind_its_cut_a_truncated_source_has_other_records() -> None:
+    """Only what was left out below the cut stays so; a route may be sent what comes behind it."""
+    record = replace(RECORD, skip=((50, 51), (75, 90), (500, 501)), begins_at=95, aligned_at=100)
+    cut = done(remedy("source_truncated", "skip", record, resume=Anchor(80, 90))).record
+    assert (cut.skip, cut.begins_at, cut.aligned_at) == (((50, 51), (75, 80)), 80, None)
+
+
+def test_records_that_were_removed_take_nothing_with_them() -> None:
+    """The log is the same one: what was left out of it is still not to be copied."""
+    record = replace(RECORD, skip=((500, 501),), aligned_at=100)
+    assert done(remedy("source_removed", "skip", record, resume=Anchor(150, 90))).record.skip == ((500, 501),)
+
+
+@pytest.mark.parametrize("kind", ["target_missing", "target_recreated"])
+@pytest.mark.parametrize("policy", ["skip", "resync"])
+def test_a_new_remote_topic_has_accepted_nothing_and_refused_nothing(kind: TroubleKind, policy: TroublePolicy) -> None:
+    """Strangers' records in it are told; records that the former one refused may be taken."""
+    facts = replace(FACTS, target_topic_id=TopicId("t2"), target_end=0)
+    record = replace(RECORD, foreign_to=700, skip=((120, 121),))
+    anew = done(remedy(kind, policy, record, facts)).record
+    assert (anew.foreign_to, anew.skip) == (-1, ())
+
+
+def test_strangers_are_accepted_up_to_where_the_target_was_cut() -> None:
+    """What others write there afterwards is told."""
+    record = replace(RECORD, foreign_to=85)
+    short = replace(FACTS, target_end=70)
+    for policy in ("skip", "resync"):
+        assert done(remedy("target_truncated", policy, record, short)).record.foreign_to == 70
+
+
+@pytest.mark.parametrize("kind", sorted(set(TROUBLE_KINDS) - TOPIC_KINDS))
+@pytest.mark.parametrize("policy", ["skip", "resync"])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_an_answer_is_not_carried_out_on_another_topic(kind: TroubleKind, policy: TroublePolicy, side: str) -> None:
+    """It was given for the topics that were there; what somebody wrote into a new one is not deleted."""
+    facts = replace(FACTS, **{f"{side}_topic_id": TopicId("x")})
+    found = remedy(kind, policy, facts=facts, resume=Anchor(110, 90), source_from=90, source_to=110)
+    assert isinstance(found, str)
+
+
+#: Which log each field of a partition's record speaks of; what names neither outlives both.
+OF_SOURCE = {"source_topic_id", "source_offset", "source_epoch", "skip", "routes_from", "begins_at", "aligned_at"}
+OF_TARGET = {"target_topic_id", "target_offset", "sequence", "producer_id", "producer_epoch", "foreign_to"}
+OF_BOTH = {each.name for each in fields(PartitionRecord) if each.name.startswith(("origin_", "transforms_"))}
+OF_NEITHER = {"target_topic", "shared", "transforms", "recounting", "end_offset"}
+
+
+def test_every_note_goes_with_the_log_that_it_is_about() -> None:
+    """Whatever is noted: nothing of a log that is gone is left in the record. A new field has to be thought of here."""
+    assert {each.name for each in fields(PartitionRecord)} == OF_SOURCE | OF_TARGET | OF_BOTH | OF_NEITHER
+    noted = replace(
+        RECORD, sequence=5, source_epoch=4, producer_id=7, producer_epoch=2, foreign_to=85, skip=((120, 121),),
+        routes_from=95, begins_at=95, aligned_at=100, origin_sequence=3, transforms="x", transforms_source_offset=99,
+        transforms_target_offset=89,
+    )  # fmt: skip
+    another_source = replace(FACTS, source_topic_id=TopicId("s2"))
+    another_target = replace(FACTS, target_topic_id=TopicId("t2"), target_end=0)
+    for policy in ("skip", "resync"):
+        found = done(remedy("source_recreated", policy, noted, another_source)).record
+        assert {name: getattr(found, name) for name in OF_SOURCE} == {
+            "source_topic_id": "s2", "source_offset": 5, "source_epoch": -1, "skip": (), "routes_from": 5,
+            "begins_at": 5, "aligned_at": None,
+        }  # fmt: skip
+        assert (found.origin, found.transforms_source_offset) == (found.anchor, 5)
+    gone = done(remedy("target_missing", "skip", noted, another_target))
+    assert gone.new_producer
+    assert {name: getattr(gone.record, name) for name in OF_TARGET - {"producer_id", "producer_epoch"}} == {
+        "target_topic_id": "t2", "target_offset": 0, "sequence": None, "foreign_to": -1,
+    }  # fmt: skip
+    assert (gone.record.origin, gone.record.transforms_target_offset) == (gone.record.anchor, 0)

@@ -18,15 +18,8 @@ from mirror_ray.coordination.discovery import (
     unaccounted,
 )
 from mirror_ray.coordination.naming import replicator_name, replicator_number
-from mirror_ray.coordination.state import (
-    HANDED_BACK_KEY,
-    FlowRecord,
-    GrantRecord,
-    PartitionRecord,
-    Pause,
-    Repair,
-    decode,
-)
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import HANDED_BACK_KEY, FlowRecord, GrantRecord, Pause, Repair, decode
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.start import LATEST, Start

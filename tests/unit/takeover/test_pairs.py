@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.book import Page

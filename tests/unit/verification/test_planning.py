@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.coordination.state import PartitionRecord, encode, partition_key
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import encode, partition_key
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from mirror_ray.kafka.offsets import EARLIEST, OffsetAnswer

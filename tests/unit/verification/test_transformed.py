@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.names import TopicId
 from mirror_ray.transforms.chain import Chain
 from mirror_ray.transforms.loading import Chains
