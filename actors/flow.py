@@ -445,7 +445,7 @@ class FlowController:
 
     def heard(self, report: PartitionReport) -> None:
         """Take in what the owner of a partition reports: its anchor, and its trouble."""
-        self.ledger.moved(report.partition.source, report.anchor)
+        self.ledger.moved(report.partition.source, report.anchor, settled=report.settled)
         (self._settled.add if report.settled else self._settled.discard)(report.partition.source)
         if self.ledger.finished(report.partition.source):
             self._bump()

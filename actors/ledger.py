@@ -38,6 +38,8 @@ class FlowLedger:
         self._owner = ""
         self._memory = FlowMemory()
         self._moved: dict[TopicPartition, Anchor] = {}
+        #: Partitions behind whose newest pair nothing of ours lies, by what was reported last of them.
+        self._at_rest: set[TopicPartition] = set()
         self._given_back: set[TopicPartition] = set()
         self._write_lock = asyncio.Lock()
 
@@ -216,7 +218,8 @@ class FlowLedger:
         await self.rewrite(records)
 
     def _settled(self, partition: TopicPartition, record: PartitionRecord) -> PartitionRecord:
-        return record.at(self._moved.get(partition, record.anchor))
+        moved = record.at(self._moved.get(partition, record.anchor))
+        return replace(moved, settled=moved.settled or partition in self._at_rest)
 
     async def rewrite(self, records: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Persist other records of partitions that nobody copies."""
@@ -236,11 +239,15 @@ class FlowLedger:
         """
         flow = self._memory.flow
         granted: dict[FlowPartition, PartitionRecord] = {}
+        at_rest: set[FlowPartition] = set()
         for partition in limits:
             record = self._memory.partitions.get(partition.source)
             if record is not None:
-                moved = record.at(self._moved.pop(partition.source, record.anchor))
-                granted[partition] = replace(moved, aligned_at=None)
+                moved = self._settled(partition.source, record)
+                self._moved.pop(partition.source, None)
+                self._at_rest.discard(partition.source)
+                at_rest |= {partition} if moved.settled else set()
+                granted[partition] = replace(moved, aligned_at=None, settled=False)
         if flow is None or not granted:
             return []
         records = {partition.source: record for partition, record in granted.items()}
@@ -257,6 +264,7 @@ class FlowLedger:
                 producer_id=own[0],
                 producer_epoch=own[1],
                 anchor=record.anchor,
+                settled=partition in at_rest,
                 epoch=epochs[partition],
                 owner=self._owner,
                 state_offset=offset,
@@ -310,10 +318,14 @@ class FlowLedger:
             self._memory.grants[partition] = replace(grant, lease_ms=0)
             self._given_back.add(partition)
 
-    def moved(self, partition: TopicPartition, anchor: Anchor) -> None:
-        """Note an acknowledged pair; ``flush`` persists it."""
+    def moved(self, partition: TopicPartition, anchor: Anchor, *, settled: bool = False) -> None:
+        """Note an acknowledged pair; ``flush`` persists it. ``settled``: nothing of ours lies behind it."""
         record = self._memory.partitions.get(partition)
-        if record is not None and (within := record.up_to_end(anchor)) != record.anchor:
+        if record is None:
+            return
+        (self._at_rest.add if settled else self._at_rest.discard)(partition)
+        within = record.up_to_end(anchor)
+        if within != record.anchor or settled != record.settled:
             self._moved[partition] = within
 
     async def flush(self) -> None:
@@ -326,7 +338,10 @@ class FlowLedger:
         given_back, self._given_back = self._given_back, set()
         if not moved and not given_back:
             return
-        records = {partition: self._memory.partitions[partition].at(anchor) for partition, anchor in moved.items()}
+        known = self._memory.partitions
+        records = {
+            each: replace(known[each].at(anchor), settled=each in self._at_rest) for each, anchor in moved.items()
+        }
         self._memory.partitions |= records
         documents = {state.partition_key(each): state.encode(record) for each, record in records.items()}
         documents |= {state.grant_key(each): state.encode(self._memory.grants[each]) for each in given_back}

@@ -25,6 +25,10 @@ class PartitionRecord:
     #: See ``Anchor``: the producer's next sequence where it is not the target offset's, and the source's leader epoch.
     sequence: int | None = None
     source_epoch: int = -1
+    #: The target's leader epoch when its log had come to the pair.
+    target_epoch: int = -1
+    #: Whether nothing of ours lies behind the pair, for sure: who copied it last had an answer to all that was sent.
+    settled: bool = False
     #: The producer of this partition alone; None: the flow's; -1: it is copied at least once.
     producer_id: int | None = None
     producer_epoch: int = 0
@@ -74,7 +78,7 @@ class PartitionRecord:
     @property
     def anchor(self) -> Anchor:
         """The pair to copy on from."""
-        return Anchor(self.source_offset, self.target_offset, self.sequence, self.source_epoch)
+        return Anchor(self.source_offset, self.target_offset, self.sequence, self.source_epoch, self.target_epoch)
 
     def up_to_end(self, anchor: Anchor) -> Anchor:
         """The pair, of which what lies behind the copy's end is none: it was passed over, and nothing of it copied."""
@@ -87,10 +91,12 @@ class PartitionRecord:
         return replace(
             self,
             recounting=self.recounting and anchor == self.anchor,
+            settled=self.settled and anchor == self.anchor,
             source_offset=anchor.source_offset,
             target_offset=anchor.target_offset,
             sequence=anchor.sequence,
             source_epoch=anchor.source_epoch,
+            target_epoch=anchor.target_epoch,
         )
 
     # ---- a log is another one, from its start or from an offset on
@@ -124,4 +130,4 @@ class PartitionRecord:
 
     def of_cut_target(self, end: int) -> Self:
         """The record where the target's log is another one from offset ``end`` on."""
-        return replace(self, foreign_to=min(self.foreign_to, end))
+        return replace(self, foreign_to=min(self.foreign_to, end), target_epoch=-1, settled=False)

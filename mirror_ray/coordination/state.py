@@ -4,9 +4,9 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
 
     flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection
     partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset,
-                                  sequence, source_epoch, producer_id, producer_epoch, shared, foreign_to, skip,
-                                  origin_source_offset, origin_target_offset, origin_sequence, recounting, end_offset,
-                                  transforms, transforms_source_offset, transforms_target_offset
+                                  sequence, source_epoch, target_epoch, settled, producer_id, producer_epoch, shared,
+                                  foreign_to, skip, origin_source_offset, origin_target_offset, origin_sequence,
+                                  recounting, end_offset, transforms, transforms_source_offset, transforms_target_offset
     repair/<topic>/<n>            trouble, policy, time_ms: decided on, and not done yet
     gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: what a partition went on without
     grant/<topic>/<n>             epoch, lease_ms, owner: the partition's last assignment, and the coordinator that

@@ -92,7 +92,7 @@ class CopyEngine:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
                 await self._drained(copies)
-        settled = {copy for copy in copies if copy.settled and copy.state == "copying"}
+        settled = {copy for copy in copies if copy.settled and copy.place.known and copy.state == "copying"}
         for name in {copy.assignment.partition.flow for copy in copies} & self._flows.keys():
             await self._flows[name].tell([copy for copy in copies if copy.assignment.partition.flow == name])
         for copy in copies:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from mirror_ray.copying.asking import ask_for_producers, ask_where_epochs_ended
+from mirror_ray.copying.counting import TargetLog, scanned_from, wants_memory
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import Contents, TargetLog
+from mirror_ray.copying.recovery import Contents
+from mirror_ray.copying.scan import Scan
 from mirror_ray.copying.tails import read_tails
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE, error_info
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel, LogEnd
+from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel, LogEnd, OffsetAnswer
+from mirror_ray.kafka.producers import KnownProducers
 from mirror_ray.kafka.reading import read_between
-from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.anchor import SEQUENCE_MODULUS
+from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.records.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +57,38 @@ class SourceBounds(NamedTuple):
 async def look_at_targets(target: Cluster, copies: Sequence[PartitionCopy]) -> dict[PartitionCopy, Look]:
     """The state of each copy's target partition, as far as the copy needs it; one round of requests for most."""
     found = await target.log_ends({copy.assignment.target for copy in copies})
-    looks: dict[PartitionCopy, Look] = {}
-    plain: dict[PartitionCopy, int] = {}
-    for copy in copies:
-        log = found[copy.assignment.target]
-        if log.error_code not in (0, OFFSET_NOT_AVAILABLE):
-            looks[copy] = Refused(error_info(log.error_code).name)
-        elif log.error_code or not _is_settled(log, copy.assignment):
-            looks[copy] = Unsettled()
-        else:
-            looks[copy] = Seen(TargetLog(end=log.end_offset))
-            if copy.needs_tail(log.end_offset) and not copy.needs_scan:
-                plain[copy] = log.end_offset
+    agreed = await ask_where_epochs_ended(target, copies, found)
+    looks = {copy: _first_look(copy, found[copy.assignment.target], agreed.get(copy)) for copy in copies}
+    plain = {
+        copy: look.log.end
+        for copy, look in looks.items()
+        if isinstance(look, Seen) and copy.needs_tail(look.log.end) and not copy.needs_scan
+    }
     tails = await read_tails(
         target,
         {copy.assignment.target: copy.assignment.target_topic_id for copy in plain},
         {copy.assignment.target: end for copy, end in plain.items()},
     )
     for copy, end in plain.items():
-        error = tails.errors.get(copy.assignment.target)
+        partition = copy.assignment.target
+        error = tails.errors.get(partition)
         looks[copy] = (
             Refused(error_info(error).name, "reading its last batch")
             if error is not None
-            else Seen(TargetLog(end=end, tail=tails.batches.get(copy.assignment.target)))
+            else Seen(TargetLog(end=end, epoch=found[partition].leader_epoch, tail=tails.batches.get(partition)))
         )
     thorough = [copy for copy in copies if copy.needs_scan or copy.wants_contents]
     closely = await asyncio.gather(*(_look_closely(target, copy, looks[copy]) for copy in thorough))
-    return looks | dict(zip(thorough, closely, strict=True))
+    return await _with_memory(target, looks | dict(zip(thorough, closely, strict=True)))
+
+
+def _first_look(copy: PartitionCopy, log: LogEnd, agreed: OffsetAnswer | None) -> Look:
+    if log.error_code not in (0, OFFSET_NOT_AVAILABLE):
+        return Refused(error_info(log.error_code).name)
+    if log.error_code or not _is_settled(log, copy.assignment) or (agreed is not None and agreed.error_code):
+        return Unsettled()
+    agrees_to = NO_END if agreed is None else agreed.offset
+    return Seen(TargetLog(end=log.end_offset, epoch=log.leader_epoch, agrees_to=agrees_to))
 
 
 def _is_settled(log: LogEnd, assignment: Assignment) -> bool:
@@ -88,34 +97,57 @@ def _is_settled(log: LogEnd, assignment: Assignment) -> bool:
 
 
 async def _look_closely(target: Cluster, copy: PartitionCopy, look: Look) -> Look:
-    """Read everything behind the anchor: who wrote it, and where it is wanted what."""
+    """Read everything behind the anchor, or behind where the log may be another one since: who wrote it, and what."""
     assignment, anchor = copy.assignment, copy.acknowledged
-    if not isinstance(look, Seen) or not copy.needs_tail(look.log.end):
+    if not isinstance(look, Seen):
         return look
-    partition, end = assignment.target, look.log.end
+    begin, end, partition = scanned_from(anchor, look.log), look.log.end, assignment.target
+    if not copy.needs_tail(end) and begin == anchor.target_offset:
+        return look
     try:
         (earliest,) = (await target.list_offsets({partition: EARLIEST}, "read_uncommitted")).values()
         if earliest.error_code:
             return Refused(error_info(earliest.error_code).name, "reading where it begins")
-        newest: Batch | None = None
-        stranger: Batch | None = None
-        contents = Contents()
-        start = max(anchor.target_offset, earliest.offset)
+        scan = Scan(assignment, anchor, begin, Contents() if copy.wants_contents else None)
+        start = max(begin, earliest.offset)
         async for batches, _ in read_between(target, partition, assignment.target_topic_id, start, end):
-            for batch in batches:
-                if batch.producer_id == assignment.producer_id:
-                    newest = batch
-                    if copy.wants_contents:
-                        contents.add(batch)
-                elif stranger is None and batch.base_offset >= assignment.foreign_to:
-                    stranger = batch
+            scan.add(batches)
     except (OSError, TimeoutError, MirrorError) as error:
         return Refused("NETWORK_EXCEPTION", f"reading what it holds: {error}")
     # Where nobody else writes, the last batch counts, whoever wrote it.
-    log = look.log
-    if copy.needs_scan:
-        log = replace(log, tail=newest, stranger=stranger, start=earliest.offset)
-    return Seen(log, contents if copy.wants_contents else None)
+    return Seen(scan.told(look.log) if copy.needs_scan else look.log, scan.contents)
+
+
+async def _with_memory(target: Cluster, looks: Mapping[PartitionCopy, Look]) -> dict[PartitionCopy, Look]:
+    """Where what was read does not decide: what the broker remembers of the copy's producer."""
+    undecided = {
+        copy: look.log
+        for copy, look in looks.items()
+        if isinstance(look, Seen) and wants_memory(copy.acknowledged, look.log, copy.assignment)
+    }
+    partitions = {copy.assignment.target for copy in undecided}
+    if not partitions:
+        return dict(looks)
+    known = await ask_for_producers(target, partitions)
+    # What the broker remembers may be of a log that ended otherwise a moment before, or of what is not committed.
+    ends = await target.log_ends(partitions)
+    return dict(looks) | {
+        copy: _remembering(copy, looks[copy], log, known[copy.assignment.target], ends[copy.assignment.target])
+        for copy, log in undecided.items()
+        if copy.assignment.target in known
+    }
+
+
+def _remembering(copy: PartitionCopy, look: Look, log: TargetLog, known: KnownProducers, now: LogEnd) -> Look:
+    if known.error_code:
+        return Refused(error_info(known.error_code).name, "asking for its producers")
+    same_leader = not now.error_code and now.leader_epoch == log.epoch and _is_settled(now, copy.assignment)
+    if not same_leader or (now.end_offset != log.end and not copy.assignment.shared):
+        return Unsettled()
+    last = known.last_sequences.get(copy.assignment.producer_id)
+    following = None if last is None else (last + 1) % SEQUENCE_MODULUS
+    contents = look.contents if isinstance(look, Seen) else None
+    return Seen(replace(log, end=now.end_offset, remembered=following), contents)
 
 
 async def look_at_sources(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.retry import Retry
 from mirror_ray.copying.sender import RECORD_ERRORS, TRANSIENT
-from mirror_ray.copying.troubled import Troubled, target_missing
+from mirror_ray.copying.troubled import Troubled, contradicted, target_missing
 from mirror_ray.copying.workers import Workers
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition
@@ -81,6 +81,8 @@ class Lifecycle:
         """The target took a batch."""
         retry = self.retries.get(copy)
         if retry is not None:
+            if copy.trouble is retry.contradiction:
+                copy.trouble = None
             retry.acknowledged()
         if copy.obstacle is not None and copy.drained:
             self.stop(copy, copy.obstacle)
@@ -123,6 +125,9 @@ class Lifecycle:
         text = f"remote topic {target} refuses records: {error}" + (f" ({message})" if message else "")
         if error in MISSING and self.retries[copy].fails_for_long:
             self.stop(copy, Troubled(target_missing(target, error)))
+        elif error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and self.retries[copy].contradicted(copy.acknowledged):
+            self.retries[copy].contradiction = contradicted(copy.assignment, copy.acknowledged)
+            self.stop(copy, Troubled(self.retries[copy].contradiction))
         elif error in TRANSIENT or error in RECORD_ERRORS:
             self.again(copy, text)
         else:
@@ -169,6 +174,7 @@ class Lifecycle:
     def established(self, copy: PartitionCopy) -> None:
         """The target's end is known: somebody has to fetch."""
         self.retries[copy].established(self._now_s())
+        copy.trouble = copy.trouble or self.retries[copy].contradiction
         self.homeless[copy] = -1
         self._on_changed(copy)
 

@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mirror_ray.copying import troubled
+from mirror_ray.copying.counting import TargetLog, to_be_scanned
 from mirror_ray.copying.outgoing import Budget, Outgoing, Progress
 from mirror_ray.copying.pipeline import Pipeline
 from mirror_ray.copying.place import Place
 from mirror_ray.copying.prepare import Piece, outgoing_of, pieces_of
-from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog, to_be_scanned
+from mirror_ray.copying.recovery import CleanedError, Contents
 from mirror_ray.copying.segment_log import SegmentLog
 from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.copying.statistics import Tally
@@ -137,7 +138,8 @@ class PartitionCopy:
         """
         self.question = None
         before = self.acknowledged
-        self.place.find(log, contents, self.pipeline.boundary, self.transforms)
+        unanswered = self.pipeline.unanswered
+        self.place.find(log, contents, self.pipeline.boundary, self.transforms, unanswered=unanswered)
         self._count_unanswered(before, self.acknowledged.next_sequence)
         self.pipeline.forget()
         self._fetch_from(self.acknowledged)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror_ray.copying import troubled
-from mirror_ray.copying.recovery import CleanedError, Contents, Match, TargetLog, Walk
+from mirror_ray.copying.counting import TargetLog
+from mirror_ray.copying.recovery import CleanedError, Contents, Match, Walk
 from mirror_ray.copying.transforming import Transforming
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import Anchor
@@ -82,7 +83,7 @@ class Passing:
 
     def anchor(self, position: int, epoch: int = -1) -> Anchor:
         """The pair of a source position and the target's end."""
-        return Anchor(position, self.end.target_offset, self.end.sequence, epoch)
+        return replace(self.end, source_offset=position, source_epoch=epoch)
 
     def _checked(self, position: int) -> int:
         copied_to = self.start.source_offset + self.records

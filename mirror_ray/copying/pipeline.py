@@ -87,6 +87,11 @@ class Pipeline:
             self._boundaries[outgoing.next_sequence] = (outgoing.source_next, outgoing.source_epoch)
             self._remembered[outgoing.sequence] = outgoing
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether what became of something that was sent is not known."""
+        return bool(self._boundaries)
+
     def boundary(self, sequence: int) -> tuple[int, int] | None:
         """Source position and leader epoch that belong to the target's next sequence, where that is remembered."""
         return self._boundaries.get(sequence)

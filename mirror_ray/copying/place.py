@@ -1,6 +1,6 @@
 """Where a copy stands, and how that is found again from what target and source say. Pure.
 
-After anything unexpected the target's log end is read. What it holds behind the last pair is counted (``recovery``).
+After anything unexpected the target's log end is read. What it holds behind the last pair is counted (``counting``).
 The source position that belongs to its end is remembered, or it is found by passing over as many records of the source
 (``passing``). Where the source was cleaned meanwhile, numbers no longer tell, and the target's records are wanted.
 """
@@ -8,12 +8,13 @@ The source position that belongs to its end is remembered, or it is found by pas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from mirror_ray.copying import troubled
+from mirror_ray.copying.counting import Sent, TargetLog, copied_since
 from mirror_ray.copying.outgoing import Outgoing
 from mirror_ray.copying.passing import Passing
-from mirror_ray.copying.recovery import Contents, TargetLog, copied_since
+from mirror_ray.copying.recovery import Contents
 from mirror_ray.copying.transforming import Transforming
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
@@ -33,6 +34,13 @@ class Place:
     wants_contents: bool = False
     #: While records of the source are passed over, since the target holds them already.
     _passing: Passing | None = None
+    #: Whether all that is ours on the target lies before ``acknowledged``, but for what this copier has sent since.
+    _complete: bool = field(init=False)
+    #: The target's leader epoch when its end was read last.
+    _target_epoch: int = -1
+
+    def __post_init__(self) -> None:
+        self._complete = self.assignment.settled
 
     @property
     def known(self) -> bool:
@@ -54,7 +62,7 @@ class Place:
     def passed_hole(self, next_offset: int, epoch: int) -> None:
         """Nothing is to be copied of the source before ``next_offset``; ``epoch``: its leader's, there."""
         now = self.acknowledged
-        self.acknowledged = Anchor(max(next_offset, now.source_offset), now.target_offset, now.sequence, epoch)
+        self.acknowledged = replace(now, source_offset=max(next_offset, now.source_offset), source_epoch=epoch)
 
     # ---- what the target says
 
@@ -64,8 +72,12 @@ class Place:
         contents: Contents | None,
         boundary: Callable[[int], tuple[int, int] | None],
         transforms: Transforming | None,
+        *,
+        unanswered: bool = True,
     ) -> None:
         """The target's log is ``log``; ``contents`` of what it got since the pair, where ``wants_contents``.
+
+        ``unanswered``: what became of something that was sent is not known.
 
         The place is known afterwards where nothing of ours is behind the pair, or where ``boundary`` remembers the
         source position and leader epoch that belong to the target's next sequence; or where ``transforms`` do not
@@ -76,8 +88,12 @@ class Place:
         """
         self._passing = None
         anchor = self.acknowledged
-        ours = copied_since(anchor, log, self.assignment)
+        at_end = boundary((anchor.next_sequence + log.end - anchor.target_offset) % SEQUENCE_MODULUS)
+        sent = Sent(nothing=self._complete and not unanswered, up_to_end=at_end is not None)
+        ours = copied_since(anchor, log, self.assignment, sent)
+        self._target_epoch = log.epoch
         if log.end <= anchor.target_offset:
+            self._found(replace(anchor, target_epoch=log.epoch))
             return
         after = (anchor.next_sequence + ours) % SEQUENCE_MODULUS
         remembered = boundary(after)
@@ -85,9 +101,10 @@ class Place:
         reached = self._pair(source, log.end, after, epoch)
         again = transforms is not None and not transforms.repeats
         if ours == 0 or remembered is not None or again:
-            self.acknowledged = reached
+            self.acknowledged, self._complete = reached, True
         else:
             by = contents or log
+            self._complete = False
             self._passing = Passing.over(self.assignment, anchor, reached, ours, by, transforms=transforms)
 
     # ---- what the source has
@@ -160,15 +177,15 @@ class Place:
     def _found(self, anchor: Anchor) -> None:
         self._passing = None
         self.wants_contents = False
+        self._complete = True
         self.acknowledged = anchor
 
     def _pair(self, source: int, target: int, sequence: int, epoch: int) -> Anchor:
         own = self.exclusive and self.acknowledged.sequence is None and sequence == target % SEQUENCE_MODULUS
-        return Anchor(source, target, None if own else sequence, epoch)
+        return Anchor(source, target, None if own else sequence, epoch, self._target_epoch)
 
     def _resume(self, source_offset: int, epoch: int = -1) -> Anchor:
         """The pair of a source offset and the target's end."""
-        now = self.acknowledged
         if self._passing is not None:
             return self._passing.anchor(source_offset, epoch)
-        return Anchor(source_offset, now.target_offset, now.sequence, epoch)
+        return replace(self.acknowledged, source_offset=source_offset, source_epoch=epoch)

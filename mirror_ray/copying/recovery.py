@@ -1,8 +1,8 @@
-"""Where a copy goes on: from an anchor and from what the target's log holds behind it. Pure.
+"""The way over the source's records that the target holds already, to where copying goes on. Pure.
 
-The producer's sequences say how many records of ours the target holds since the anchor. That number is then walked on
-the source, batch header by batch header, and the last record must be the target's last one (``Walk``). Where the source
-was cleaned in between, so that the numbers no longer fit, its records are compared with the target's (``Match``).
+How many there are says ``counting``. That number is walked on the source, batch header by batch header, and the last
+record must be the target's last one (``Walk``). Where the source was cleaned in between, so that the numbers no longer
+fit, its records are compared with the target's (``Match``).
 """
 
 from __future__ import annotations
@@ -13,101 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mirror_ray.copying.transforming import Transforming
-from mirror_ray.copying.troubled import Troubled, copy_lost, foreign, truncated
-from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
-from mirror_ray.model.assignment import Assignment
 from mirror_ray.records.batch import Batch
 from mirror_ray.records.decode import Record, reaching_into, records_from, records_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetLog:
-    """What was read of a remote partition behind an anchor, at one moment.
-
-    Where others may have written too (``to_be_scanned``), ``tail`` is the newest batch of ours and ``stranger`` the
-    first one of somebody else that was not accepted; else ``tail`` is the last batch, whoever wrote it.
-    """
-
-    #: The leader's log end; the high watermark had reached it.
-    end: int
-    #: None: there is none behind the anchor, or retention took it.
-    tail: Batch | None = None
-    stranger: Batch | None = None
-    #: Where the log begins now.
-    start: int = 0
-
-
-def to_be_scanned(assignment: Assignment, anchor: Anchor) -> bool:
-    """Whether batches of others are expected behind the anchor, so that ours must be looked for."""
-    return assignment.producer_id >= 0 and (assignment.shared or assignment.foreign_to > anchor.target_offset)
-
-
-def copied_since(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
-    """How many records of ours the target holds since the anchor.
-
-    Without a producer id (at least once) everything behind the anchor of an exclusive topic is believed to be ours, and
-    nothing in a shared one.
-
-    Raises:
-        Troubled: target_truncated, target_foreign or copy_lost.
-    """
-    start, end = anchor.target_offset, log.end
-    if end < start:
-        raise Troubled(truncated(assignment.target, anchor, end))
-    if end == start:
-        return _nothing_since(anchor, log, assignment)
-    if assignment.producer_id < 0:
-        return 0 if assignment.shared else end - start
-    if to_be_scanned(assignment, anchor):
-        return _scanned(anchor, log, assignment)
-    if log.tail is None:
-        return end - start
-    if log.tail.producer_id != assignment.producer_id:
-        raise Troubled(foreign(assignment, log.tail.base_offset, end, f"producer {log.tail.producer_id}"))
-    ours = _sequences_since(anchor, log.tail)
-    if ours < end - start:
-        raise Troubled(foreign(assignment, start, end, "somebody else"))
-    if ours > end - start:
-        raise Troubled(
-            copy_lost(
-                anchor,
-                f"remote topic {assignment.target} ends at {end}, but its last batch's sequences end "
-                f"{ours - (end - start)} further on: records are missing before it",
-            )
-        )
-    return ours
-
-
-def _nothing_since(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
-    """The end is where it was left; the last batch, where it is known and ours, must be the one that was left, too."""
-    if log.tail is None or assignment.producer_id < 0 or to_be_scanned(assignment, anchor):
-        return 0
-    if log.tail.producer_id == assignment.producer_id and _sequences_since(anchor, log.tail) != 0:
-        text = f"remote topic {assignment.target} ends at {log.end}, as it did, but in another batch: it lost data"
-        raise Troubled(copy_lost(anchor, text))
-    return 0
-
-
-def _scanned(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
-    if log.stranger is not None and not assignment.shared:
-        stranger = log.stranger
-        raise Troubled(foreign(assignment, stranger.base_offset, log.end, f"producer {stranger.producer_id}"))
-    if log.tail is not None:
-        return _sequences_since(anchor, log.tail)
-    if log.start <= anchor.target_offset:
-        return 0
-    raise Troubled(
-        copy_lost(
-            anchor,
-            f"remote topic {assignment.target}, which others write too, was emptied up to {log.start}, behind the last "
-            f"pair known ({anchor.target_offset}): how far its copy had come can't be told",
-        )
-    )
-
-
-def _sequences_since(anchor: Anchor, tail: Batch) -> int:
-    """Not by counts, which cleaning shrinks."""
-    return (tail.base_sequence + tail.last_offset_delta + 1 - anchor.next_sequence) % SEQUENCE_MODULUS
 
 
 class CleanedError(Exception):

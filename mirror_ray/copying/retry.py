@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirror_ray.copying.backoff import backoff_s
+from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.trouble import Trouble
 
 _FIRST_S, _LAST_S = 0.02, 2.0
 _FIRST_STOPPED_S, _LAST_STOPPED_S = 2.0, 30.0
@@ -27,6 +29,11 @@ class Retry:
     moves: int = 0
     #: What the event log was told when it stopped, until an acknowledgement.
     told: str | None = None
+    #: How often in a row its broker refused the sequence that is next by its log, with the place as it was.
+    contradictions: int = 0
+    contradicted_at: Anchor | None = None
+    #: What that is called once it does not pass by itself; it is over when the target takes something.
+    contradiction: Trouble | None = None
     #: When the target's end was read last, and how often before it was not committed.
     established_s: float = 0.0
     unsettled: int = 0
@@ -35,6 +42,12 @@ class Retry:
         """Something that passes went wrong on the target's side."""
         self.failures += 1
         self.at_s = now_s + backoff_s(self.failures, _FIRST_S, _LAST_S)
+
+    def contradicted(self, place: Anchor) -> bool:
+        """The broker expects another sequence at ``place``; whether that has been so too often to pass by itself."""
+        self.contradictions = self.contradictions + 1 if place == self.contradicted_at else 1
+        self.contradicted_at = place
+        return self.contradictions > _UNNOTICED
 
     def stopped(self, now_s: float) -> None:
         """Nothing will change soon."""
@@ -59,6 +72,7 @@ class Retry:
     def acknowledged(self) -> None:
         """The target took something."""
         self.failures, self.stops, self.told = 0, 0, None
+        self.contradictions, self.contradicted_at, self.contradiction = 0, None, None
 
     @property
     def fails_for_long(self) -> bool:

@@ -36,6 +36,35 @@ def truncated(remote: TopicPartition, acknowledged: Anchor, end: int) -> Trouble
     )
 
 
+def lost_its_end(assignment: Assignment, acknowledged: Anchor, agrees_to: int) -> Trouble:
+    """A topic that others write to has lost its end, and grown again; whether records of ours went with it, is open."""
+    target = acknowledged.target_offset
+    text = (
+        f"remote topic {assignment.target} is another log from offset {agrees_to} on, but records up to {target} were "
+        "acknowledged: it lost data, as by an unclean leader election, and others have written on"
+    )
+    return Trouble(kind="target_truncated", text=text, target_from=agrees_to, target_to=target)
+
+
+def lost_ours(assignment: Assignment, acknowledged: Anchor, lost: int, newest_end: int) -> Trouble:
+    """Of a topic that others write to, the newest record of ours is another one than the last acknowledged."""
+    text = (
+        f"remote topic {assignment.target} has lost {lost} records of source partition "
+        f"{assignment.partition.source} that were acknowledged before offset {acknowledged.target_offset}, as by an "
+        "unclean leader election, and others have written on"
+    )
+    return Trouble(kind="target_truncated", text=text, target_from=newest_end, target_to=newest_end + lost)
+
+
+def contradicted(assignment: Assignment, anchor: Anchor) -> Trouble:
+    """What the target's broker remembers of our producer does not fit what its log holds of it."""
+    text = (
+        f"remote topic {assignment.target}: its log says that sequence {anchor.next_sequence} is next of producer "
+        f"{assignment.producer_id}, and its broker refuses that again and again (OUT_OF_ORDER_SEQUENCE_NUMBER)"
+    )
+    return copy_lost(anchor, text)
+
+
 def misplaced(assignment: Assignment, acknowledged: Anchor, meant: int, written: int) -> Trouble:
     """A batch was appended at another offset than it was meant for."""
     if written < acknowledged.target_offset:

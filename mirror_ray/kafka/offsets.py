@@ -86,8 +86,10 @@ async def list_offsets(
     }
 
 
-async def log_ends(connection: Connection, partitions: Partitions) -> dict[TopicPartition, LogEnd]:
-    """Ask a leader where its logs end, then for the high watermarks.
+async def epoch_ends(
+    connection: Connection, partitions: Partitions, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetAnswer]:
+    """Ask a leader where leader epochs ended in its logs, or the last ones that are not above them (KIP-101).
 
     Raises:
         ConnectionError: The connection was lost.
@@ -101,7 +103,7 @@ async def log_ends(connection: Connection, partitions: Partitions) -> dict[Topic
                 module.OffsetForLeaderPartition(
                     partition=partition.partition,
                     current_leader_epoch=partition.leader_epoch,
-                    leader_epoch=partition.leader_epoch,
+                    leader_epoch=epochs[TopicPartition(topic, partition.partition)],
                 )
                 for partition in of_topic
             ),
@@ -109,25 +111,34 @@ async def log_ends(connection: Connection, partitions: Partitions) -> dict[Topic
         for topic, of_topic in _by_topic(partitions)
     )
     response = await connection.request(module.OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics))
-    marks = await list_offsets(connection, partitions, dict.fromkeys(partitions, LATEST), "read_uncommitted")
     return {
-        (partition := TopicPartition(topic.topic, end.partition)): _log_end(
-            end, partitions[partition].leader_epoch, marks[partition]
+        # An epoch that the leader has no end for is no answer, though it comes without an error.
+        TopicPartition(topic.topic, end.partition): OffsetAnswer(
+            end.end_offset, int(end.error_code) or (UNKNOWN_LEADER_EPOCH if end.end_offset < 0 else 0)
         )
         for topic in response.topics
         for end in topic.partitions
     }
 
 
-def _log_end(end: Any, leader_epoch: int, mark: OffsetAnswer) -> LogEnd:
-    # An epoch that the leader has no end for is no answer, though it comes without an error.
-    unknown = UNKNOWN_LEADER_EPOCH if end.end_offset < 0 else 0
-    return LogEnd(
-        end_offset=end.end_offset,
-        high_watermark=mark.offset,
-        leader_epoch=leader_epoch,
-        error_code=int(end.error_code) or mark.error_code or unknown,
-    )
+async def log_ends(connection: Connection, partitions: Partitions) -> dict[TopicPartition, LogEnd]:
+    """Ask a leader where its logs end, then for the high watermarks.
+
+    Raises:
+        ConnectionError: The connection was lost.
+    """
+    current = {key: partition.leader_epoch for key, partition in partitions.items()}
+    ends = await epoch_ends(connection, partitions, current)
+    marks = await list_offsets(connection, partitions, dict.fromkeys(partitions, LATEST), "read_uncommitted")
+    return {
+        key: LogEnd(
+            end_offset=end.offset,
+            high_watermark=marks[key].offset,
+            leader_epoch=current[key],
+            error_code=end.error_code or marks[key].error_code,
+        )
+        for key, end in ends.items()
+    }
 
 
 def _by_topic(partitions: Partitions) -> Iterator[tuple[str, list[PartitionMetadata]]]:

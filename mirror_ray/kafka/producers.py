@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,17 +17,17 @@ _KEY, _VERSIONS = 61, (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class LastSequence:
-    """The sequence of the last record that a producer wrote; None: the broker has forgotten it, or never knew it."""
+class KnownProducers:
+    """The sequence of the last record that each producer wrote, by producer id, as far as the broker remembers them."""
 
-    sequence: int | None
+    last_sequences: Mapping[int, int]
     error_code: int = 0
 
 
-async def last_sequences(
-    connection: Connection, producers: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, LastSequence]:
-    """What a leader remembers of one producer in each of these partitions. It needs READ on the topics.
+async def known_producers(
+    connection: Connection, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, KnownProducers]:
+    """What a leader remembers of the producers of these partitions. It needs READ on the topics.
 
     Raises:
         ConnectionError: The connection was lost.
@@ -36,16 +36,16 @@ async def last_sequences(
     version = connection.best_version(_KEY, *_VERSIONS)
     module: Any = load_entity_module("describe_producers", version, EntityType.request)
     numbers: dict[str, list[int]] = defaultdict(list)
-    for partition in producers:
+    for partition in partitions:
         numbers[partition.topic].append(partition.partition)
     topics = tuple(module.TopicRequest(name=name, partition_indexes=tuple(of)) for name, of in numbers.items())
     response = await connection.request(module.DescribeProducersRequest(topics=topics))
-    answers: dict[TopicPartition, LastSequence] = {}
-    for topic in response.topics:
-        for found in topic.partitions:
-            partition = TopicPartition(topic.name, found.partition_index)
-            sequences = [p.last_sequence for p in found.active_producers if p.producer_id == producers[partition]]
-            # A producer whose only batches are markers has sequence -1.
-            known = next((each for each in sequences if each >= 0), None)
-            answers[partition] = LastSequence(known, int(found.error_code))
-    return answers
+    return {
+        TopicPartition(topic.name, found.partition_index): KnownProducers(
+            # One that has written nothing but markers has sequence -1.
+            {each.producer_id: each.last_sequence for each in found.active_producers if each.last_sequence >= 0},
+            int(found.error_code),
+        )
+        for topic in response.topics
+        for found in topic.partitions
+    }

@@ -24,6 +24,9 @@ class Anchor:
     #: Leader epoch of the source's batch before ``source_offset``, by which the source's broker knows whether its log
     #: was truncated below it; -1 for none.
     source_epoch: int = field(default=-1, compare=False)
+    #: Leader epoch of the target in which its log had come to ``target_offset``, by which its broker knows whether the
+    #: log lost its end since, and grew again; -1 for not known.
+    target_epoch: int = field(default=-1, compare=False)
 
     @property
     def next_sequence(self) -> int:

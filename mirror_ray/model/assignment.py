@@ -36,6 +36,8 @@ class Assignment:
     epoch: int
     #: Which coordinator raised the epoch to that, as the grant in the state topic says.
     owner: str = ""
+    #: Whether nothing of ours lies behind ``anchor``, for sure.
+    settled: bool = False
     #: Where in the flow's state topic to begin to look for higher epochs: nothing before it is newer than this
     #: assignment. -1: at its start.
     state_offset: int = -1

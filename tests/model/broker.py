@@ -10,7 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.model.anchor import SEQUENCE_MODULUS
+from mirror_ray.model.assignment import NO_END
 from mirror_ray.records.batch import Batch, iter_batches
 from mirror_ray.records.decode import records_of
 from tests.support.batches import record, sealed
@@ -84,6 +86,8 @@ class TargetPartition:
     end: int = 0
     high_watermark: int = 0
     log: list[Stored] = field(default_factory=list)
+    #: Each leader epoch that has begun, and where.
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     producers: dict[int, Producer] = field(default_factory=dict)
     #: All that ever wrote.
     met: set[int] = field(default_factory=set)
@@ -162,6 +166,7 @@ class TargetPartition:
             self.log, self.end = kept, cut
             self.on_truncated(cut)
             self.load(now_ms)
+        self.epochs = [*(each for each in self.epochs if each[1] < cut), (self.leader_epoch, cut)]
         # The new leader's followers fetch from it before it knows what they have.
         self.high_watermark = min(self.high_watermark, self.end)
         if not self.replicated:
@@ -185,6 +190,12 @@ class TargetPartition:
             struct.pack_into(">qhi", data, _PRODUCER_AT, old.producer_id, old.producer_epoch, old.base_sequence)
             stored.data = bytes(data)
         self.log = [each for each in self.log if each.values or each is self.log[-1]]
+
+    def seen(self, epoch: int, *, scanned: bool) -> TargetLog:
+        """Its end; and where the log that was led in ``epoch`` ends in it, if that is asked (KIP-101)."""
+        later = (first for number, first in self.epochs if number > epoch)
+        asked = scanned and 0 <= epoch < self.leader_epoch
+        return TargetLog(end=self.end, epoch=self.leader_epoch, agrees_to=next(later, self.end) if asked else NO_END)
 
     def tail(self, end: int) -> Batch | None:
         """The first batch that a fetch from ``end - 1`` brings; None where the log begins behind it or ends before."""

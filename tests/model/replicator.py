@@ -6,19 +6,20 @@ steps here, with anything in between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from mirror_ray.copying.counting import TargetLog, scanned_from, wants_memory
 from mirror_ray.copying.lease import LeaseBook, Tenure
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import Contents, TargetLog
+from mirror_ray.copying.recovery import Contents
+from mirror_ray.copying.scan import Scan
 from mirror_ray.copying.troubled import Troubled, recreated
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.records.batch import Batch
 from tests.model.broker import TargetPartition
 from tests.model.requests import Connection, Part, Request
 from tests.model.source import Fetched, SourcePartition
@@ -59,7 +60,7 @@ class Replicator:
     leaders: dict[PartitionCopy, int] = field(default_factory=dict)
     leader_epochs: dict[PartitionCopy, int] = field(default_factory=dict)
     fetches: dict[int, tuple[PartitionCopy, Fetched]] = field(default_factory=dict)
-    ends: dict[int, tuple[PartitionCopy, int]] = field(default_factory=dict)
+    ends: dict[int, tuple[PartitionCopy, TargetLog]] = field(default_factory=dict)
     look: tuple[float, int, int] | None = None
     given_up: list[tuple[int, int]] = field(default_factory=list)
 
@@ -126,28 +127,27 @@ class Replicator:
             found = TopicId(target.topic_id)
             self.stop(copy, Troubled(recreated("remote", "A.t", found, copy.assignment.target_topic_id)))
         elif target.end == target.high_watermark:
-            self.ends[number] = (copy, target.end)
+            self.ends[number] = (copy, target.seen(copy.acknowledged.target_epoch, scanned=copy.needs_scan))
 
     def settle(self, number: int) -> None:
         """What lies before that end is read, and the copy goes on from there."""
-        copy, end = self.ends.pop(number)
+        copy, seen = self.ends.pop(number)
         target = self.around.targets[number]
         if copy is not self.copies.get(number) or not copy.needs_end:
             return
-        seen, contents = TargetLog(end=end), None
-        if (copy.needs_scan and copy.needs_tail(end)) or copy.wants_contents:
-            newest: Batch | None = None
-            contents = Contents() if copy.wants_contents else None
-            for stored in target.log:
-                behind = stored.next_offset > copy.acknowledged.target_offset and stored.base_offset < end
-                if behind and stored.producer_id == copy.assignment.producer_id:
-                    newest = stored.parsed()
-                    if contents is not None:
-                        contents.add(newest)
-            if copy.needs_scan:
-                seen = TargetLog(end=end, tail=newest, start=target.start)
-        if copy.needs_tail(end) and not copy.needs_scan:
-            seen = TargetLog(end=end, tail=target.tail(end))
+        contents = Contents() if copy.wants_contents else None
+        begin = scanned_from(copy.acknowledged, seen)
+        if (copy.needs_scan or copy.wants_contents) and (copy.needs_tail(seen.end) or seen.agrees_to <= begin):
+            scan = Scan(copy.assignment, copy.acknowledged, begin, contents)
+            scan.add(each.parsed() for each in target.log if each.next_offset > begin and each.base_offset < seen.end)
+            seen = scan.told(seen) if copy.needs_scan else seen
+        if copy.needs_tail(seen.end) and not copy.needs_scan:
+            seen = replace(seen, tail=target.tail(seen.end))
+        if wants_memory(copy.acknowledged, seen, copy.assignment):
+            if (target.leader_epoch, target.end, target.high_watermark) != (seen.epoch, seen.end, seen.end):
+                return
+            known = target.producers.get(copy.assignment.producer_id)
+            seen = replace(seen, remembered=None if known is None else known.next_sequence)
         try:
             copy.established(seen, contents)
         except MirrorError as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import Contents, TargetLog
+from mirror_ray.copying.recovery import Contents
 from mirror_ray.model.anchor import Anchor
 from tests.model.cast import Nature
 from tests.model.ending import check, come_to_rest, holder
@@ -130,23 +131,32 @@ def test_end_above_the_high_watermark(naive: bool, monkeypatch: pytest.MonkeyPat
 
 
 def _trust_the_high_watermark(replicator: Replicator, number: int) -> None:
-    replicator.ends[number] = (replicator.copies[number], replicator.around.targets[number].high_watermark)
+    end = replicator.around.targets[number].high_watermark
+    replicator.ends[number] = (replicator.copies[number], TargetLog(end=end))
 
 
-@naive
-def test_retention_that_ate_the_tail(naive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target's log is empty, but where it ends says how much was copied."""
+@pytest.mark.parametrize(("naive", "forgotten"), [(False, False), (False, True), (True, True)])
+def test_retention_that_ate_the_tail(naive: bool, forgotten: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is empty: its broker says how much was copied; where it has forgotten that, nothing is guessed."""
     if naive:
         monkeypatch.setattr(PartitionCopy, "established", _trust_the_tail)
     world = _world()
     _write(world, 1)
-    _forget(world)
+    if forgotten:
+        _forget(world)
+        world.done[0].add("target_emptied")
     world.targets[0].remove_below(world.targets[0].end)
     world.coordinators[0].ledger.moved(_copy(world).assignment.partition.source, Anchor(0, 0))
     world.crash(world.holders(0)[0])
     if naive:
         with pytest.raises(Wrong, match=r"is before it on the target|twice"):
             _go_on(world, 10)
+    elif forgotten:
+        come_to_rest(world)
+        check(world)
+        trouble = _copy(world).trouble
+        assert trouble is not None
+        assert trouble.kind == "copy_lost"
     else:
         _all_is_well(world)
 

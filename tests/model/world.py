@@ -38,6 +38,8 @@ class World(Control):
                 self.move_leader(number, target.end - depth, unclean=True)
             case "emptied":
                 target.remove_below(target.end - depth // 4)
+                if target.start == target.end:
+                    done.add("target_emptied")
             case "compacted":
                 target.compact(lambda value: hash(value) % 3 == depth % 3)
             case "foreign":

@@ -12,6 +12,7 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.config.transforms import with_routes
 from mirror_ray.coordination import state
 from mirror_ray.coordination.aligning import Positions, aligned, stops
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.backfill import BackfillRequest
 from mirror_ray.model.errors import ConfigError
@@ -54,7 +55,7 @@ async def assigned(world: World, each: FlowPartition) -> Assignment:
     return world.ray.replicators[1].assigned[each]
 
 
-def record(world: World, each: FlowPartition) -> state.PartitionRecord:
+def record(world: World, each: FlowPartition) -> PartitionRecord:
     """What the state says of the partition."""
     return state.decode(world.kafka.states[each.flow]).partitions[each.source]
 

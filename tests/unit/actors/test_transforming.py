@@ -8,6 +8,7 @@ import pytest
 
 from actors.coordinator import Coordinator
 from mirror_ray.coordination import state
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import TopicPartition
 from tests.support.transforms import steps, suffix
@@ -37,7 +38,7 @@ async def assigned(world: World) -> Assignment:
     return world.ray.replicators[1].assigned[ORDERS]
 
 
-def record(world: World) -> state.PartitionRecord:
+def record(world: World) -> PartitionRecord:
     """What the state says of the partition."""
     return state.decode(world.kafka.states[FLOW]).partitions[ORDERS.source]
 

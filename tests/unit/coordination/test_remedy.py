@@ -314,14 +314,16 @@ def test_strangers_are_accepted_up_to_where_the_target_was_cut() -> None:
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_an_answer_is_not_carried_out_on_another_topic(kind: TroubleKind, policy: TroublePolicy, side: str) -> None:
     """It was given for the topics that were there; what somebody wrote into a new one is not deleted."""
-    facts = replace(FACTS, **{f"{side}_topic_id": TopicId("x")})
+    another = TopicId("x")
+    facts = replace(FACTS, source_topic_id=another) if side == "source" else replace(FACTS, target_topic_id=another)
     found = remedy(kind, policy, facts=facts, resume=Anchor(110, 90), source_from=90, source_to=110)
     assert isinstance(found, str)
 
 
 #: Which log each field of a partition's record speaks of; what names neither outlives both.
 OF_SOURCE = {"source_topic_id", "source_offset", "source_epoch", "skip", "routes_from", "begins_at", "aligned_at"}
-OF_TARGET = {"target_topic_id", "target_offset", "sequence", "producer_id", "producer_epoch", "foreign_to"}
+OF_TARGET = {"target_topic_id", "target_offset", "sequence", "foreign_to", "target_epoch", "settled"}
+OF_TARGET |= {"producer_id", "producer_epoch"}
 OF_BOTH = {each.name for each in fields(PartitionRecord) if each.name.startswith(("origin_", "transforms_"))}
 OF_NEITHER = {"target_topic", "shared", "transforms", "recounting", "end_offset"}
 
@@ -330,7 +332,8 @@ def test_every_note_goes_with_the_log_that_it_is_about() -> None:
     """Whatever is noted: nothing of a log that is gone is left in the record. A new field has to be thought of here."""
     assert {each.name for each in fields(PartitionRecord)} == OF_SOURCE | OF_TARGET | OF_BOTH | OF_NEITHER
     noted = replace(
-        RECORD, sequence=5, source_epoch=4, producer_id=7, producer_epoch=2, foreign_to=85, skip=((120, 121),),
+        RECORD, sequence=5, source_epoch=4, target_epoch=6, settled=True,
+        producer_id=7, producer_epoch=2, foreign_to=85, skip=((120, 121),),
         routes_from=95, begins_at=95, aligned_at=100, origin_sequence=3, transforms="x", transforms_source_offset=99,
         transforms_target_offset=89,
     )  # fmt: skip
@@ -346,6 +349,7 @@ def test_every_note_goes_with_the_log_that_it_is_about() -> None:
     gone = done(remedy("target_missing", "skip", noted, another_target))
     assert gone.new_producer
     assert {name: getattr(gone.record, name) for name in OF_TARGET - {"producer_id", "producer_epoch"}} == {
-        "target_topic_id": "t2", "target_offset": 0, "sequence": None, "foreign_to": -1,
+        "target_topic_id": "t2", "target_offset": 0, "sequence": None, "foreign_to": -1, "target_epoch": -1,
+        "settled": False,
     }  # fmt: skip
     assert (gone.record.origin, gone.record.transforms_target_offset) == (gone.record.anchor, 0)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.fetcher import Arrived, Fetcher, pieces
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.pacing import Pacer
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.transforming import Transforming
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.fetch import FetchParameters

@@ -11,10 +11,10 @@ import pytest
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, TransformSettings
 from mirror_ray.copying import flow_transforms
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.flow_transforms import FlowTransforms
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment

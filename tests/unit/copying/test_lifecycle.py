@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.lifecycle import Lifecycle
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.retry import Retry
 from mirror_ray.copying.workers import Workers
 from mirror_ray.model.anchor import Anchor
@@ -151,3 +151,22 @@ def test_what_is_said_of_a_removed_partition_is_ignored(scene: Scene) -> None:
     scene.life.acknowledged(scene.copy)
     assert not scene.events
     assert not scene.life.copies
+
+
+def test_a_sequence_that_is_refused_for_good_is_a_fault(scene: Scene) -> None:
+    """Once may pass by itself; again and again, with the place as it is, somebody has to decide, until it is taken."""
+    refused = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    for _ in range(5):
+        scene.copy.established(TargetLog(end=0))
+        scene.life.back_off(scene.copy, refused, None)
+        assert scene.copy.trouble is None
+    scene.copy.established(TargetLog(end=0))
+    scene.life.back_off(scene.copy, refused, None)
+    assert scene.copy.trouble is not None
+    assert scene.copy.trouble.kind == "copy_lost"
+    scene.copy.established(TargetLog(end=0))
+    scene.life.established(scene.copy)
+    report = scene.copy.report()
+    assert (report.state, report.trouble is None) == ("stopped", False)
+    scene.life.acknowledged(scene.copy)
+    assert scene.copy.trouble is None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.statistics import Interval, Tally
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import NO_END, Assignment

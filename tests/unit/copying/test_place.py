@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.place import Place
-from mirror_ray.copying.recovery import CleanedError, Contents, TargetLog
+from mirror_ray.copying.recovery import CleanedError, Contents
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment

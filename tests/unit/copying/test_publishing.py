@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 
 from mirror_ray.copying import publishing
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.copying.publishing import Publishing, now_ms
-from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.statistics import Tally
 from mirror_ray.kafka.idempotent_writer import IdempotentWriter
 from mirror_ray.kafka.internal_writer import InternalRecord

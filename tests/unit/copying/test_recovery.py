@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.copying.recovery import CleanedError, Contents, Match, TargetLog, Walk, copied_since, to_be_scanned
+from mirror_ray.copying.counting import TargetLog, copied_since, to_be_scanned
+from mirror_ray.copying.recovery import CleanedError, Contents, Match, Walk
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
 from mirror_ray.model.assignment import Assignment
@@ -83,9 +84,9 @@ def test_an_end_that_is_as_it_was_with_another_batch_before_it() -> None:
     assert _trouble(anchor, TargetLog(end=1, tail=_tail(6, 1)), _assignment()) == "copy_lost"
 
 
-def test_a_tail_that_retention_took_is_counted_by_the_end() -> None:
+def test_a_tail_that_retention_took_is_counted_by_what_the_broker_remembers() -> None:
     """An empty log that ends further on has been written to there."""
-    assert copied_since(Anchor(0, 5), TargetLog(end=12, start=12), _assignment()) == 7
+    assert copied_since(Anchor(0, 5), TargetLog(end=12, remembered=12), _assignment()) == 7
 
 
 def test_an_end_before_the_anchor_is_a_loss() -> None:
@@ -128,7 +129,7 @@ def test_ours_among_others_are_counted_by_sequence() -> None:
     anchor, shared = Anchor(3, 10, sequence=SEQUENCE_MODULUS - 2), _assignment(shared=True)
     assert copied_since(anchor, TargetLog(end=99, tail=_tail(1, 4)), shared) == 7
     assert copied_since(anchor, TargetLog(end=99), shared) == 0
-    assert _trouble(anchor, TargetLog(end=99, start=11), shared) == "copy_lost"
+    assert _trouble(anchor, TargetLog(end=99, whole_from=11), shared) == "copy_lost"
 
 
 def test_a_stranger_behind_those_that_were_accepted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mirror_ray.copying.retry import Retry
+from mirror_ray.model.anchor import Anchor
 
 
 def test_what_passes_does_not_put_off_a_stop() -> None:
@@ -18,3 +19,12 @@ def test_what_passes_does_not_put_off_a_stop() -> None:
     retry.acknowledged()
     retry.stopped(0.0)
     assert (retry.at_s, retry.fails_for_long) == (2.0, False)
+
+
+def test_a_broker_that_contradicts_at_ever_another_place_is_not_counted() -> None:
+    """Somebody else of the flow may be copying on meanwhile."""
+    retry = Retry()
+    assert not any(retry.contradicted(Anchor(place, place)) for place in range(20))
+    assert [retry.contradicted(Anchor(20, 20)) for _ in range(6)] == [False] * 5 + [True]
+    retry.acknowledged()
+    assert not retry.contradicted(Anchor(20, 20))

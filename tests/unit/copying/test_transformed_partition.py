@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import Contents, TargetLog
+from mirror_ray.copying.recovery import Contents
 from mirror_ray.copying.transforming import ErrorPolicy, Transforming
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import Anchor
