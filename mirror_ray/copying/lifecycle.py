@@ -126,8 +126,8 @@ class Lifecycle:
         if error in MISSING and self.retries[copy].fails_for_long:
             self.stop(copy, Troubled(target_missing(target, error)))
         elif error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and self.retries[copy].contradicted(copy.acknowledged):
-            self.retries[copy].contradiction = contradicted(copy.assignment, copy.acknowledged)
-            self.stop(copy, Troubled(self.retries[copy].contradiction))
+            trouble = self.retries[copy].contradiction = contradicted(copy.assignment, copy.acknowledged)
+            self.stop(copy, Troubled(trouble))
         elif error in TRANSIENT or error in RECORD_ERRORS:
             self.again(copy, text)
         else:

@@ -108,6 +108,33 @@ async def test_truncated_target(mortal: Clusters, make_topic: TopicMaker, policy
     assert await aside(lambda: held(mortal.b, f"A.{topic}")) == wanted
 
 
+@pytest.mark.parametrize("policy", ["skip", "resync"])
+async def test_truncated_shared_target(mortal: Clusters, make_topic: TopicMaker, policy: str) -> None:
+    """Others have written on before the system comes up: it is told, and resync copies the lost ones again."""
+    topic = make_topic(mortal.a)
+    remote = f"A.{topic}"
+    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5, shared_remote=(remote.replace(".", r"\."),))
+    shared = settings_of({"A": mortal.a, "B": mortal.b}, "A->B", topics=topics)
+    fill(mortal.a, topic, 0, 200)
+    async with LocalSystem(shared) as system:
+        await system.caught_up(topic, 200)
+    await aside(lambda: cut(mortal.b, remote, 150))
+    await aside(lambda: fill(mortal.b, remote, 9000, 9100))
+    await aside(lambda: fill(mortal.a, topic, 200, 300))
+    async with LocalSystem(shared) as system:
+        line = await system.troubled(topic, "target_truncated")
+        assert "has lost 50 records" in (line.reason or "")
+        await system.coordinator.resolve("A->B", topic, 0, "skip" if policy == "skip" else "resync")
+        await system.caught_up(topic, 300)
+        (gap,) = await system.gaps(topic, 1)
+        assert (gap.policy, gap.target_to - gap.target_from) == (policy, 50)
+    everything = await aside(lambda: held(mortal.a, topic))
+    found = await aside(lambda: held(mortal.b, remote))
+    wanted = everything if policy == "resync" else [*everything[:150], *everything[200:]]
+    assert [record for record in found if record in set(everything)] == wanted
+    assert len(found) == len(wanted) + 100
+
+
 async def test_truncated_target_whose_beginning_the_source_has_lost(mortal: Clusters, make_topic: TopicMaker) -> None:
     """The place can't be found from the first pair any more: resync empties the target, and copies what there is."""
     topic = make_topic(mortal.a)
