@@ -32,6 +32,8 @@ class Walk:
     skip: Sequence[tuple[int, int]] = ()
     #: What made the target's records of the source's, if anything did.
     transforms: Transforming | None = None
+    #: Whether source offsets without a record were met, as cleaning leaves them.
+    _holes: bool = False
 
     def passed(self, batch: Batch, position: int) -> int | None:
         """Pass over a batch's records from ``position`` on.
@@ -40,18 +42,21 @@ class Walk:
             The source position to copy from, once all were passed over.
 
         Raises:
-            CleanedError: What would be the last one is another record.
+            CleanedError: What would be the last one is another record; or that can't be told, and some are missing.
         """
+        self._holes |= batch.base_offset > position
         whole = batch.base_offset >= position and not reaching_into(batch, batch.base_offset, self.skip)
         if batch.magic == 2 and whole and self.transforms is None and self.records > batch.count:
             self.records -= batch.count
+            self._holes |= batch.is_compacted
             return None
         records = _copied_of(batch, position, self.skip, self.transforms)
         if self.records > len(records):
             self.records -= len(records)
+            self._holes |= batch.magic == 2 and batch.is_compacted
             return None
         last = records[self.records - 1]
-        if not self._is_last(last):
+        if not self._is_last(last, batch):
             raise CleanedError
         return last.offset + 1 if self.records < len(records) else batch.next_offset
 
@@ -63,11 +68,19 @@ class Walk:
         """
         raise CleanedError(position)
 
-    def _is_last(self, record: Record) -> bool:
-        if self.tail is None or self.tail.is_empty:
-            return True
+    def _is_last(self, record: Record, batch: Batch) -> bool:
+        last = None if self.tail is None or self.tail.is_empty else records_of(self.tail)[-1]
+        if self.tail is None or last is None or last.offset + 1 < self.tail.next_offset:
+            # It is there no more, so the number alone says that it is this one: of a source that has all its records.
+            return not (self._holes or _has_hole_before(batch, record.offset))
         timed = not self.tail.is_log_append_time
-        return content_of(records_of(self.tail)[-1], timed=timed) == content_of(record, timed=timed)
+        return content_of(last, timed=timed) == content_of(record, timed=timed)
+
+
+def _has_hole_before(batch: Batch, offset: int) -> bool:
+    if batch.magic != 2 or not batch.is_compacted:
+        return False
+    return sum(record.offset < offset for record in records_of(batch)) < offset - batch.base_offset
 
 
 @dataclass(slots=True)

@@ -36,6 +36,8 @@ class Nature:
     patient: bool = True
     careful: bool = True
     by_id: bool = True
+    #: Whether others write to the remote topic, too.
+    shared: bool = False
 
 
 class Cast:

@@ -22,6 +22,8 @@ class Control(Network):
         self.coordinators: list[Coordinator] = []
         self.orders: list[Order] = []
         self.reports: list[tuple[int, PartitionReport]] = []
+        #: The epoch in which each partition was in the trouble that was answered last.
+        self.answered: dict[int, int] = {}
         self.start_coordinator()
 
     def start_coordinator(self) -> None:
@@ -30,7 +32,7 @@ class Control(Network):
         self.coordinators.append(
             Coordinator(
                 self.state, self.sources, self.targets, nature.lease_ms, self._begun, nature.max_message_bytes,
-                patient=nature.patient, careful=nature.careful,
+                patient=nature.patient, careful=nature.careful, shared=nature.shared,
             )
         )  # fmt: skip
 
@@ -137,5 +139,6 @@ class Control(Network):
 
     def _check(self, report: PartitionReport) -> None:
         number = report.partition.partition
-        if number not in self.wrongs and not self.done[number] & {"target_unclean", "target_recreated"}:
+        current = report.epoch > self.answered.get(number, 0)
+        if current and number not in self.wrongs and not self.done[number] & {"target_unclean", "target_recreated"}:
             self.judges[number].pair(report.anchor)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from actors.ledger import FlowLedger
 from actors.ports import FlowPort, TargetLimits
-from mirror_ray.coordination import discovery
+from mirror_ray.coordination import discovery, remedy
 from mirror_ray.coordination.discovery import LogBounds, TopicSide
-from mirror_ray.coordination.state import FlowRecord
+from mirror_ray.coordination.state import FlowRecord, Repair
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import StateFencedError
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.trouble import Trouble, TroublePolicy
 from tests.model.broker import TargetPartition
 from tests.model.source import SourcePartition
 from tests.model.state_topic import StatePort, StateTopic, at_once
@@ -47,6 +48,8 @@ class Coordinator:
     patient: bool = True
     #: Whether a remote partition that holds records and is not accounted for is refused.
     careful: bool = True
+    #: Whether others write to the remote topic, too.
+    shared: bool = False
     ledger: FlowLedger = field(init=False)
     identity: int = -1
     #: Partition to replicator and epoch.
@@ -86,13 +89,15 @@ class Coordinator:
             if self.ledger.record(partition) is not None:
                 continue
             bounds = LogBounds(start=target.start, end=target.end)
-            if self.careful and discovery.occupied_refusal("A.t", {number: bounds}) is not None:
+            if self.careful and not self.shared and discovery.occupied_refusal("A.t", {number: bounds}) is not None:
                 self.refused.add(number)
                 continue
-            here = TopicSide(topic="t", topic_id=TopicId("s"), partitions=len(self.sources))
+            here = TopicSide(topic="t", topic_id=source.topic_id, partitions=len(self.sources))
             there = TopicSide(topic="A.t", topic_id=TopicId(target.topic_id), partitions=len(self.targets))
-            anchor = Anchor(source.start, target.end)
-            at_once(self.ledger.remember({partition: discovery.first_record(here, there, anchor)}))
+            anchor = Anchor(source.start, target.end, 0 if self.shared else None)
+            own = self._new_producer() if self.shared else None
+            first = replace(discovery.first_record(here, there, anchor, own), shared=self.shared)
+            at_once(self.ledger.remember({partition: first}))
             self.on_begun(number, anchor)
 
     def free(self, number: int) -> bool:
@@ -161,6 +166,50 @@ class Coordinator:
         number = report.partition.partition
         if self.owners.get(number) == (replicator, report.epoch):
             self.ledger.moved(report.partition.source, report.anchor)
+
+    def _new_producer(self) -> tuple[int, int]:
+        self.state.producers += 1
+        return FIRST_PRODUCER + 1000 + self.state.producers, 0
+
+    # ---- what becomes of partitions in trouble, by the real remedies
+
+    def answers(self, number: int, trouble: Trouble) -> tuple[TroublePolicy, ...]:
+        """The policies that an operator may choose from."""
+        record = self.ledger.record(TopicPartition("t", number))
+        return () if record is None else remedy.answers(trouble.kind, shared=record.shared)
+
+    def answer(self, number: int, report: PartitionReport, policy: TroublePolicy, now_ms: int) -> remedy.Remedy | None:
+        """Decide about a partition that nobody has any more, and do it; None where that must not be done."""
+        assert report.trouble is not None
+        partition, source, target = TopicPartition("t", number), self.sources[number], self.targets[number]
+        repair = Repair(trouble=report.trouble, policy=policy, time_ms=now_ms)
+        try:
+            at_once(self.ledger.decide({partition: repair}, {partition: report.anchor}))
+            record, latest = self.ledger.record(partition), self.ledger.latest_anchor(partition)
+            assert record is not None
+            assert latest is not None
+            facts = remedy.Facts(
+                source_topic_id=source.topic_id,
+                source_start=source.start,
+                target_topic_id=TopicId(target.topic_id),
+                target_start=target.start,
+                target_end=target.end,
+            )
+            stands = remedy.still_stands(repair, record.anchor, latest)
+            found = remedy.find_remedy(repair, record.at(latest), facts) if stands else "void"
+            if isinstance(found, str):
+                at_once(self.ledger.drop_repairs([partition]))
+                return None
+            if found.empty_to is not None:
+                target.remove_below(found.empty_to)
+            done = found.record
+            if found.new_producer:
+                producer_id, epoch = self._new_producer()
+                done = replace(done, producer_id=producer_id, producer_epoch=epoch)
+            at_once(self.ledger.repaired(partition, done, found.gap))
+        except StateFencedError:
+            return None
+        return replace(found, record=done)
 
     def flush(self) -> None:
         """Persist the pairs that moved."""

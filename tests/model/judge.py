@@ -31,6 +31,12 @@ class Judge:
     history: list[Origin] = field(default_factory=list)
     #: Target offset of each.
     offsets: list[int] = field(default_factory=list)
+    #: So much of ``history`` lies before the pair from which somebody decided to go on.
+    before: int = 0
+
+    def goes_on(self, source_offset: int) -> None:
+        """Somebody has decided where to go on: what is before that on the target is not what follows is behind."""
+        self.before, self.begins = len(self.history), source_offset
 
     def appended(self, target_offset: int, values: list[bytes]) -> None:
         """A batch of ours was appended.
@@ -48,13 +54,15 @@ class Judge:
         """The target's log ends there now."""
         at = bisect_left(self.offsets, end)
         del self.history[at:], self.offsets[at:]
+        self.before = min(self.before, at)
 
     def _follows(self, after: Origin) -> None:
-        before = self.history[-1] if self.history else (0, -1)
+        behind_any = len(self.history) > self.before
+        before = self.history[-1] if behind_any else (0, -1)
         newest = max(before[0], after[0])
         if before[1] >= after[1]:
             raise Wrong(f"record {after} is appended behind {before}: twice, or out of order")
-        if self.history and not (self._is_in(before, newest) and self._is_in(after, newest)):
+        if behind_any and not (self._is_in(before, newest) and self._is_in(after, newest)):
             raise Wrong(f"record {after} is appended behind {before}, which is of another log")
         if newest == self.source.incarnation:
             missing = self.missing(before[1] + 1, after[1])
@@ -78,13 +86,13 @@ class Judge:
             Wrong: It does not.
         """
         at = bisect_left(self.offsets, anchor.target_offset)
-        before = self.history[at - 1] if at else (0, -1)
+        before = self.history[at - 1] if at > self.before else (0, -1)
         if before[1] >= anchor.source_offset:
             raise Wrong(f"{anchor}, but {before} is before it on the target")
         # One that the source was cleaned of meanwhile may be, when a request of a lost connection was handled late.
         if at < len(self.history) and self.missing(self.history[at][1], anchor.source_offset):
             raise Wrong(f"{anchor}, but {self.history[at]} is behind it on the target")
-        if self._is_in(before, self.source.incarnation):
+        if at <= self.before or self._is_in(before, self.source.incarnation):
             missing = self.missing(before[1] + 1, anchor.source_offset)
             if missing:
                 raise Wrong(f"{anchor}, but {missing} before it are not on the target")
@@ -92,5 +100,7 @@ class Judge:
     @property
     def complete(self) -> bool:
         """Whether everything that the source shows now is on the target, and the target's last record is in it."""
-        last = self.history[-1] if self.history else (0, -1)
-        return not self.missing(last[1] + 1, self.source.end) and self._is_in(last, self.source.incarnation)
+        behind_any = len(self.history) > self.before
+        last = self.history[-1] if behind_any else (0, -1)
+        there = not behind_any or self._is_in(last, self.source.incarnation)
+        return there and not self.missing(last[1] + 1, self.source.end)

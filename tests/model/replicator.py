@@ -175,6 +175,8 @@ class Replicator:
     def fetch(self, number: int, most: int) -> None:
         """A fetch goes out, and is answered by the log as it is now."""
         copy = self.copies[number]
+        if self._is_another_source(copy):
+            return
         self.fetches[number] = (
             copy, self.around.sources[number].fetch(copy.fetch_offset, copy.fetch_epoch, most)
         )  # fmt: skip
@@ -209,6 +211,8 @@ class Replicator:
     def ask_source(self, number: int) -> None:
         """The source's leader says where its log begins and ends."""
         copy, source = self.copies[number], self.around.sources[number]
+        if self._is_another_source(copy):
+            return
         try:
             copy.source_bounds(source.start, source.end, source.stable_end)
         except MirrorError as error:
@@ -216,6 +220,13 @@ class Replicator:
             return
         if copy.state == "establishing":
             self.again(copy)
+
+    def _is_another_source(self, copy: PartitionCopy) -> bool:
+        """Whether the source topic is not the one that was assigned, by which it is asked for; stops the copy then."""
+        found, assigned = self.around.sources[copy.source.partition].topic_id, copy.assignment.source_topic_id
+        if found != assigned:
+            self.stop(copy, Troubled(recreated("source", "t", found, assigned)))
+        return found != assigned
 
     # ---- the target
 

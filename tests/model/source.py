@@ -6,6 +6,7 @@ import struct
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
+from mirror_ray.model.names import TopicId
 from tests.support.batches import marker, record, sealed
 
 _EPOCH_AT = 12
@@ -50,6 +51,7 @@ class SourcePartition:
         self.batches: list[Held] = []
         self.start = self.end = 0
         self.epoch = 0
+        self.topic_id = TopicId("s")
         #: Where each incarnation but the first begins.
         self.forks: list[int] = []
         #: Offsets of records that read_committed shows, in this incarnation, not cleaned and not removed.
@@ -195,6 +197,17 @@ class SourcePartition:
         self._aborted = [each for each in self._aborted if each[2] < self.end]
         self.forks.append(self.end)
         self.lead()
+        return True
+
+    def recreate(self) -> bool:
+        """Deleted, and created again: a log from 0 on, of another topic."""
+        if self._open:
+            return False
+        self.topic_id = TopicId(self.topic_id + "'")
+        self.batches, self.visible, self.removed, self._aborted = [], [], [], []
+        self.start = self.end = self.epoch = 0
+        self._epochs = [(0, 0)]
+        self.forks.append(0)
         return True
 
     # ---- what a consumer sees

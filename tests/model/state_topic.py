@@ -29,6 +29,8 @@ class StateTopic:
 
     def __init__(self) -> None:
         self.identity = 0
+        #: How many producers of single partitions were made on its cluster.
+        self.producers = 0
         self.entries: list[tuple[str, Document | None]] = []
         self.owner: StatePort | None = None
 

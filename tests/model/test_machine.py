@@ -17,7 +17,6 @@ small = st.integers(0, 7)
 numbers = st.integers(0, 1)
 #: What may be done to a world's logs, besides what may happen in each.
 FAULTS = [
-    "none",
     "cleaned",
     "removed",
     "truncated",
@@ -26,9 +25,12 @@ FAULTS = [
     "compacted",
     "foreign",
     "recreated",
+    "source_recreated",
     "refused",
     "state",
 ]
+#: Two faults, or three, meet in a world: what is noted of a log when the one has been answered must not outlive it.
+_MOST_FAULTS = 3
 
 
 class Mirror(RuleBasedStateMachine):
@@ -37,23 +39,42 @@ class Mirror(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World(Nature())
-        self.fault = "none"
+        self.faults: list[str] = []
+        self.answers: list[int] = []
 
-    @initialize(fault=st.sampled_from(FAULTS), replicated=st.booleans(), large=st.booleans(), rounds=st.integers(0, 6))
-    def begin(self, fault: str, replicated: bool, large: bool, rounds: int) -> None:
+    @initialize(
+        faults=st.sets(st.sampled_from(FAULTS), max_size=_MOST_FAULTS),
+        replicated=st.booleans(),
+        large=st.booleans(),
+        shared=st.booleans(),
+        rounds=st.integers(0, 6),
+        answers=st.lists(small, max_size=3),
+    )
+    def begin(
+        self, faults: set[str], replicated: bool, large: bool, shared: bool, rounds: int, answers: list[int]
+    ) -> None:
         """A world of one nature, in which ``rounds`` went well."""
-        self.fault = fault
-        keys = 5 if fault == "cleaned" else None
-        self.world = World(Nature(keys=keys, replicated=replicated, max_message_bytes=1 << 20 if large else 90))
+        # A topic that others write to can't be told from one that is begun with once the state is gone.
+        self.answers = answers
+        self.faults = sorted(faults - {"state"} if shared else faults)
+        keys = 5 if "cleaned" in faults else None
+        room = 1 << 20 if large else 90
+        self.world = World(Nature(keys=keys, replicated=replicated, max_message_bytes=room, shared=shared))
         for source in self.world.sources:
             for size in (3, 1, 5, 2, 4):
                 source.append(size, self.world.timestamp(old=size != 2))
         self.go_on(rounds=rounds)
 
     def teardown(self) -> None:
-        """Nothing fails any more: all is copied, or what stopped it is shown."""
+        """Nothing fails any more: all is copied, or what stopped it is shown; answered, it goes on."""
         come_to_rest(self.world)
         check(self.world)
+        for which in self.answers:
+            answered = [self.world.resolve(number, which) for number in range(len(self.world.sources))]
+            if any(answered):
+                steps.tally["answered"] += sum(answered)
+                come_to_rest(self.world)
+                check(self.world)
         for number in range(len(self.world.sources)):
             copy = holder(self.world, number)
             steps.tally["records copied"] += len(self.world.judges[number].history)
@@ -256,12 +277,27 @@ class Mirror(RuleBasedStateMachine):
 
     # ---- what is done to logs, in worlds of that nature
 
-    @precondition(lambda self: self.fault != "none")
-    @rule(number=numbers, depth=st.integers(0, 12))
-    def harm(self, number: int, depth: int) -> None:
-        """The world's own fault."""
+    @precondition(lambda self: self.faults)
+    @rule(number=numbers, depth=st.integers(0, 12), which=small)
+    def harm(self, number: int, depth: int, which: int) -> None:
+        """One of the world's own faults."""
         steps.count()
-        self.world.harm(self.fault, number, depth)
+        self.world.harm(self.faults[which % len(self.faults)], number, depth)
+
+    @precondition(lambda self: self.faults)
+    @rule(number=numbers, which=small, rounds=st.integers(0, 4))
+    def resolve(self, number: int, which: int, rounds: int) -> None:
+        """Somebody answers a partition's trouble, and it goes on for a while."""
+        if self.world.resolve(number, which):
+            steps.tally["answered"] += 1
+            self.go_on(rounds=rounds)
+
+    @precondition(lambda self: self.world.nature.shared)
+    @rule(number=numbers, size=st.integers(1, 4))
+    def others_write(self, number: int, size: int) -> None:
+        """Records of others in a topic that is declared shared."""
+        steps.count()
+        self.world.targets[number].write([b"another's"] * size, self.world.now_ms)
 
     def _replicator(self, which: int) -> Replicator:
         lives = sorted(self.world.replicators)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from tests.model.broker import TargetPartition
 from tests.model.cast import Act
-from tests.model.control import Control
+from tests.model.resolving import Resolving
 
 
-class World(Control):
+class World(Resolving):
     """What is done to logs besides what happens in each, and the usual course of things."""
 
     def recreate_target(self, number: int) -> None:
@@ -41,6 +41,7 @@ class World(Control):
                 if target.start == target.end:
                     done.add("target_emptied")
             case "compacted":
+                done.add("target_compacted")
                 target.compact(lambda value: hash(value) % 3 == depth % 3)
             case "foreign":
                 if depth > 9:
@@ -51,7 +52,10 @@ class World(Control):
                     self.recreate_target(number)
             case "refused":
                 done.add("refused")
-                target.refuses = lambda value: int(value.split(b".")[1]) % 11 == 10
+                target.refuses = _is_refused
+            case "source_recreated":
+                if depth == 0 and source.recreate():
+                    done.add("source_recreated")
             case "state":
                 self.lose_state()
 
@@ -69,6 +73,12 @@ class World(Control):
             lambda: self.reading(3), lambda: self.reading(3), lambda: self.sending(relaxed=True),
             self.handling, self.answering, self.reporting,
         ]  # fmt: skip
+
+
+def _is_refused(value: bytes) -> bool:
+    """One record in eleven, of the first log of the source."""
+    incarnation, _, offset = value.partition(b".")
+    return incarnation == b"0" and int(offset) % 11 == 10
 
 
 def each_once(acts: Callable[[], list[Act]]) -> int:

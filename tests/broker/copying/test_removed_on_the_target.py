@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.support.logs import cut_log
 from tests.support.waiting import wait_until
 
 _WEEK_MS = 7 * 24 * 3600 * 1000
-_EAGER_CLEANER = {
+_EAGER_CLEANER: dict[str, Any] = {
     "cleanup_policy": "compact",
     "min_cleanable_dirty_ratio": "0.01",
     "segment_ms": "200",

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.copying.counting import TargetLog, copied_since, to_be_scanned
+from mirror_ray.copying.passing import Passing
 from mirror_ray.copying.recovery import CleanedError, Contents, Match, Walk
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import SEQUENCE_MODULUS, Anchor
@@ -263,3 +264,27 @@ def _cleaned(keys: Sequence[int], end: int) -> list[int]:
     """Offsets that cleaning below ``end`` leaves: of each key the newest there, and all behind it."""
     newest = {key: offset for offset, key in enumerate(keys[:end])}
     return [*sorted(newest.values()), *range(end, len(keys))]
+
+
+@pytest.mark.parametrize("tail", [None, _batch(40, [b"x"], last=2)], ids=["gone", "without its last record"])
+def test_a_walk_whose_end_can_t_be_compared_needs_a_source_without_holes(tail: Batch | None) -> None:
+    """Else it would pass over records that were never copied, instead of those that cleaning took."""
+    whole = [_batch(0, [b"a", b"b"]), _batch(2, [b"c", b"d"])]
+    walk = Walk(3, tail)
+    assert [walk.passed(batch, batch.base_offset) for batch in whole] == [None, 3]
+    for cleaned in ([_batch(0, [b"a"], last=1), whole[1]], [_batch(0, [b"a"]), whole[1]]):
+        walk, position = Walk(3, tail), 0
+        with pytest.raises(CleanedError):  # noqa: PT012 - the last one of the batches
+            for batch in cleaned:
+                walk.passed(batch, position)
+                position = batch.next_offset
+            walk.ended(position)
+
+
+def test_contents_say_nothing_where_others_values_may_have_replaced_ours() -> None:
+    """A record of ours that cleaning took need not have a successor on the source."""
+    shared = _assignment(shared=True)
+    with pytest.raises(Troubled) as raised:
+        Passing.over(shared, Anchor(0, 0, 0), Anchor(0, 9, 3), 3, _copied(b"a", b"b"))
+    assert raised.value.trouble.kind == "copy_lost"
+    assert Passing.over(_assignment(), Anchor(0, 0), Anchor(0, 3), 3, _copied(b"a", b"b")).records == 3

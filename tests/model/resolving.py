@@ -1,0 +1,65 @@
+"""An operator's answers to partitions in trouble, by the real remedies; and what the judges expect from then on."""
+
+from __future__ import annotations
+
+from mirror_ray.coordination.remedy import Remedy
+from mirror_ray.model.trouble import Trouble
+from tests.model.control import Control
+from tests.model.judge import Judge
+from tests.model.requests import Connection, Request
+
+
+class Resolving(Control):
+    """Partitions that wait for somebody to decide."""
+
+    def resolve(self, number: int, which: int) -> bool:
+        """Answer a partition's trouble by one of the policies that there are, when nothing of it is on its way."""
+        target = self.targets[number]
+        coordinator = next((each for each in self.coordinators if each.opened and not each.fenced), None)
+        holder = max(self.holders(number), key=lambda each: each.copies[number].assignment.epoch, default=None)
+        if coordinator is None or holder is None or not holder.runs or self._is_under_way(number):
+            return False
+        copy = holder.copies[number]
+        trouble, report = copy.trouble, copy.report()
+        ours = coordinator.owners.get(number) == (holder.number, report.epoch)
+        if trouble is None or not ours or target.end != target.high_watermark:
+            return False
+        policies = coordinator.answers(number, trouble)
+        self.move(coordinator, number)
+        remedy = coordinator.answer(number, report, policies[which % len(policies)], self.now_ms)
+        if remedy is not None:
+            self.answered[number] = report.epoch
+            self.wrongs.pop(number, None)
+            _expect(self.judges[number], trouble, remedy)
+        return remedy is not None
+
+    def _is_under_way(self, number: int) -> bool:
+        """Whether a request with a batch of the partition may still be carried out; or an order be on its way."""
+        live = [each for replicator in self.replicators.values() for each in replicator.connections.values()]
+        waiting = [request for replicator in self.replicators.values() for _, request in replicator.unsent]
+        requests = [*waiting, *(request for each in (*live, *self.orphans) for request in _requests(each))]
+        ordered = any(each.assignment.partition.partition == number for each in self.orders)
+        return ordered or any(part.number == number for request in requests for part in request.parts)
+
+
+def _requests(connection: Connection) -> list[Request]:
+    return [*connection.sent, *connection.handled]
+
+
+def _expect(judge: Judge, trouble: Trouble, remedy: Remedy) -> None:
+    record, gap = remedy.record, remedy.gap
+    match trouble.kind:
+        case "record_refused" | "source_removed" if remedy.empty_to is None:
+            judge.left_out |= set(range(gap.source_from, gap.source_to))
+        case "target_foreign" if remedy.empty_to is None:
+            return
+        case "target_truncated" if record.recounting:
+            return
+        case _:
+            if trouble.kind == "source_recreated" or remedy.empty_to is not None:
+                judge.left_out.clear()
+            if trouble.kind == "source_truncated":
+                judge.left_out = {each for each in judge.left_out if each < record.source_offset}
+            if trouble.kind in ("target_missing", "target_recreated"):
+                judge.left_out.clear()
+            judge.goes_on(record.source_offset)
