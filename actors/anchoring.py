@@ -154,10 +154,12 @@ class Anchoring:
             producers = await self._producers(len(partitions)) if shared else []
             for number, each in partitions.items():
                 if each.bounds is not None and each.start is not None:
+                    # What others have written, and is not committed, may yet be lost.
+                    anchor = Anchor(each.start, each.bounds.committed, 0 if shared else None)
                     record = discovery.first_record(
                         source.topics[topic],
                         target.topics[remotes[topic]],
-                        Anchor(each.start, each.bounds.end, 0 if shared else None),
+                        anchor,
                         producers.pop() if producers else None,
                     )
                     record = discovery.shared_record(record) if shared else record

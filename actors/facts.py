@@ -34,7 +34,8 @@ async def look_at_both_sides(
             source_start=starts[each],
             target_topic_id=target.topics[there.topic].topic_id,
             target_start=bounds[there].start,
-            target_end=bounds[there].end,
+            target_end=bounds[there].committed,
+            target_settled=bounds[there].committed == bounds[there].end,
         )
         for each, there in remote.items()
         if each in starts and there in bounds

@@ -174,7 +174,9 @@ class KafkaFlowPort:
             self._target.log_ends(partitions),
         )
         return {
-            each: LogBounds(start=starts[each].offset, end=ends[each].end_offset)
+            each: LogBounds(
+                start=starts[each].offset, end=ends[each].end_offset, high_watermark=ends[each].high_watermark
+            )
             for each in partitions
             if starts[each].error_code == 0 and ends[each].error_code == 0
         }

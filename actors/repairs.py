@@ -254,6 +254,10 @@ class Repairs:
             if partition not in facts:
                 self._fail(partition, "one of its topics is not there, or its leader can't be asked")
                 continue
+            record = self._ledger.record(partition)
+            if not facts[partition].target_settled and record is not None and not record.shared:
+                self._fail(partition, "not all that its remote partition's leader holds is committed")
+                continue
             try:
                 if not await self._carry_out_one(partition, facts[partition]):
                     void.append(partition)

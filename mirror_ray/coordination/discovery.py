@@ -26,10 +26,16 @@ class TopicSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """A target partition's first offset and the leader's own log end."""
+    """A target partition's first offset, the leader's own log end, and how much of it is committed; -1: not known."""
 
     start: int
     end: int
+    high_watermark: int = -1
+
+    @property
+    def committed(self) -> int:
+        """Up to where the log is sure to last."""
+        return self.end if self.high_watermark < 0 else min(self.end, self.high_watermark)
 
 
 def selection_of(settings: FlowSettings) -> str:

@@ -63,7 +63,9 @@ class Facts:
     source_start: int
     target_topic_id: TopicId
     target_start: int
+    #: Where what is committed ends; whether that is all that the leader holds.
     target_end: int
+    target_settled: bool = True
 
     @property
     def target_is_empty(self) -> bool:

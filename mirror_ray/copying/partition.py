@@ -138,8 +138,7 @@ class PartitionCopy:
         """
         self.question = None
         before = self.acknowledged
-        unanswered = self.pipeline.unanswered
-        self.place.find(log, contents, self.pipeline.boundary, self.transforms, unanswered=unanswered)
+        self.place.find(log, contents, self.pipeline.boundary, self.transforms, unanswered=self.pipeline.unanswered)
         self._count_unanswered(before, self.acknowledged.next_sequence)
         self.pipeline.forget()
         self._fetch_from(self.acknowledged)

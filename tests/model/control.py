@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from mirror_ray.model.anchor import Anchor
@@ -110,8 +111,10 @@ class Control(Network):
             if (each.replicator, each.assignment.partition.partition) != (holder.number, number)
         ]
         if number in holder.copies:
-            self._check(holder.copies[number].report())
-            coordinator.hear(holder.number, holder.copies[number].report())
+            copy = holder.copies[number]
+            self._check(copy.report())
+            settled = copy.settled and copy.place.known and copy.state == "copying"
+            coordinator.hear(holder.number, replace(copy.report(), settled=settled))
             holder.drop(number)
         coordinator.disown(number, free=True)
 

@@ -88,13 +88,13 @@ class Coordinator:
             partition = TopicPartition("t", number)
             if self.ledger.record(partition) is not None:
                 continue
-            bounds = LogBounds(start=target.start, end=target.end)
+            bounds = LogBounds(start=target.start, end=target.end, high_watermark=target.high_watermark)
             if self.careful and not self.shared and discovery.occupied_refusal("A.t", {number: bounds}) is not None:
                 self.refused.add(number)
                 continue
             here = TopicSide(topic="t", topic_id=source.topic_id, partitions=len(self.sources))
             there = TopicSide(topic="A.t", topic_id=TopicId(target.topic_id), partitions=len(self.targets))
-            anchor = Anchor(source.start, target.end, 0 if self.shared else None)
+            anchor = Anchor(source.start, bounds.committed, 0 if self.shared else None)
             own = self._new_producer() if self.shared else None
             first = replace(discovery.first_record(here, there, anchor, own), shared=self.shared)
             at_once(self.ledger.remember({partition: first}))
@@ -165,7 +165,7 @@ class Coordinator:
         """A report has arrived."""
         number = report.partition.partition
         if self.owners.get(number) == (replicator, report.epoch):
-            self.ledger.moved(report.partition.source, report.anchor)
+            self.ledger.moved(report.partition.source, report.anchor, settled=report.settled)
 
     def _new_producer(self) -> tuple[int, int]:
         self.state.producers += 1

@@ -113,6 +113,13 @@ def test_gaps_before_a_new_beginning_are_over() -> None:
         assert in_force([later, anew, *earlier]) == [later]
 
 
+def test_gaps_before_a_place_that_was_copied_on_from_still_stand() -> None:
+    """Nothing was emptied: what was left out before is not there, and what others wrote is."""
+    earlier = [refused(10, 11, 1), foreign(5, 6, 2)]
+    again = gap("copy_lost", 3, "resync", target_from=90, target_to=300)
+    assert in_force([again, *earlier]) == earlier
+
+
 def test_offsets_behind_a_lost_end_are_others_since() -> None:
     """What came before is cut there; what was missing or extra behind the end is so at the end."""
     assert explained([("extra", 1, 605)], foreign(600, 610, 1), target_lost(500, 700, 2)) == [False]
