@@ -83,8 +83,9 @@ def check(world: World) -> None:
     """All is copied, or what stopped it is shown and true."""
     for number in range(len(world.sources)):
         copy, done = holder(world, number), set(world.done[number])
-        if copy is not None and copy.assignment.producer_id in world.targets[number].producers:
-            # Its broker could say how much was copied.
+        remembered = copy is not None and copy.assignment.producer_id in world.targets[number].producers
+        if remembered and "cleaned" not in done:
+            # Its broker could say how much was copied; which records those were, a source that was cleaned could not.
             done -= {"target_emptied", "target_compacted"}
         if number in world.wrongs:
             done.add("wrong")
