@@ -97,6 +97,13 @@ def copied_since(anchor: Anchor, log: TargetLog, assignment: Assignment, sent: S
     return _all_ours(anchor, log, assignment, _next_sequence(log.tail))
 
 
+def last_copied(log: TargetLog, assignment: Assignment, reached: Anchor) -> Batch | None:
+    """The batch that ends with the last record that was copied before ``reached``; None: it is not there any more."""
+    if log.tail is None or assignment.producer_id < 0 or _next_sequence(log.tail) == reached.next_sequence:
+        return log.tail
+    return None
+
+
 def _nothing_since(anchor: Anchor, log: TargetLog, assignment: Assignment) -> int:
     """The end is where it was left; the last batch, where it is known and ours, must be the one that was left, too."""
     if log.tail is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mirror_ray.copying import troubled
-from mirror_ray.copying.counting import TargetLog, to_be_scanned
+from mirror_ray.copying.counting import TargetLog, last_copied, to_be_scanned
 from mirror_ray.copying.recovery import CleanedError, Contents, Match, Walk
 from mirror_ray.copying.transforming import Transforming
 from mirror_ray.copying.troubled import Troubled
@@ -44,7 +44,8 @@ class Passing:
         """
         skip = assignment.skip
         if isinstance(by, TargetLog):
-            return Passing(assignment, start, end, records, Walk(records, by.tail, skip, transforms))
+            tail = last_copied(by, assignment, end)
+            return Passing(assignment, start, end, records, Walk(records, tail, skip, transforms))
         sparse = len(by.records) < records
         # What cleaning took of ours may have newer values of others behind it, which the source does not have.
         guessed = sparse and (transforms is not None or to_be_scanned(assignment, start))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.copying.counting import Sent, TargetLog, copied_since, wants_memory
+from mirror_ray.copying.counting import Sent, TargetLog, copied_since, last_copied, wants_memory
 from mirror_ray.copying.recovery import Contents
 from mirror_ray.copying.scan import Scan
 from mirror_ray.copying.troubled import Troubled
@@ -156,3 +156,10 @@ def test_where_nobody_knows_who_wrote_what_is_gone_nothing_is_guessed() -> None:
     log = TargetLog(end=120)
     assert trouble(log, ALONE).kind == "copy_lost"
     assert copied_since(ANCHOR, log, ALONE, Sent(up_to_end=True)) == 20
+
+
+def test_a_newest_batch_that_is_not_our_last_one_is_not_compared() -> None:
+    """What the broker remembers goes beyond it: the last record that was copied is gone."""
+    log = replace(scanned(120, batch(100, 5, 40), batch(110, 10, 0, OTHERS)), remembered=52)
+    assert last_copied(log, SHARED, Anchor(0, 120, 52)) is None
+    assert last_copied(log, SHARED, Anchor(0, 120, 45)) is log.tail
