@@ -38,7 +38,11 @@ class Control(Network):
         )  # fmt: skip
 
     def _begun(self, number: int, anchor: Anchor) -> None:
-        self.judges[number].begins = anchor.source_offset
+        target, judge = self.targets[number], self.judges[number]
+        if target.start == target.end:
+            # Whatever was there once: it is empty, and begun with.
+            judge.goes_on(anchor.source_offset)
+        judge.begins = anchor.source_offset
 
     def coordinating(self) -> list[Act]:
         """Opening the state, handing out, fencing, adopting, persisting."""

@@ -15,7 +15,7 @@ from tests.model.test_machine import FAULTS
 from tests.model.world import World, each_once
 
 #: How deep each fault goes, where its depth says whether it happens at all.
-_DEPTHS = {"recreated": 0, "source_recreated": 0, "foreign": 11, "emptied": 0}
+_DEPTHS = {"recreated": 0, "source_recreated": 0, "foreign": 11, "emptied": 0, "truncated": 60}
 _ANSWERS = 3
 
 
@@ -42,31 +42,33 @@ def _until_all_is_well(world: World, which: int) -> None:
             return
 
 
-def _happens(world: World, fault: str, *, forgotten: bool) -> None:
-    """Something is copied that nobody persists, somebody else writes, and then it happens."""
+def _happen(world: World, *faults: str, forgotten: bool) -> None:
+    """Something is copied that nobody persists, somebody else writes, and then they happen before anybody looks."""
     _write(world)
     _go_on(world, 5)
     if world.nature.shared:
         world.targets[0].write([b"another's"] * 2, world.now_ms)
     if forgotten:
         world.targets[0].producers.clear()
-    world.harm(fault, 0, _DEPTHS.get(fault, 4))
+    for fault in faults:
+        world.harm(fault, 0, _DEPTHS.get(fault, 4))
     if world.nature.shared:
         world.targets[0].write([b"another's"] * 9, world.now_ms)
     for replicator in list(world.replicators.values()):
         world.crash(replicator)
+    _write(world)
+    _write(world)
 
 
 @pytest.mark.parametrize("first", FAULTS)
 @pytest.mark.parametrize("second", FAULTS)
 def test_each_pair_of_faults_and_each_answer(first: str, second: str) -> None:
     """What is noted of a log when the first is answered does not outlive that log."""
-    for which, shared, forgotten in product((0, 1), (False, True), (False, True)):
+    for which, shared, forgotten, together in product((0, 1), (False, True), (False, True), (False, True)):
         if shared and "state" in (first, second):
             continue
         keys = 5 if "cleaned" in (first, second) else None
         world = World(Nature(partitions=1, replicators=1, keys=keys, shared=shared))
-        _happens(world, first, forgotten=forgotten)
-        _until_all_is_well(world, which)
-        _happens(world, second, forgotten=forgotten)
-        _until_all_is_well(world, which)
+        for faults in [(first, second)] if together else [(first,), (second,)]:
+            _happen(world, *faults, forgotten=forgotten)
+            _until_all_is_well(world, which)

@@ -38,7 +38,7 @@ class World(Resolving):
                 self.move_leader(number, target.end - depth, unclean=True)
             case "emptied":
                 target.remove_below(target.end - depth // 4)
-                if target.start == target.end:
+                if target.start == target.end or self.nature.shared:
                     done.add("target_emptied")
             case "compacted":
                 done.add("target_compacted")
