@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mirror_ray.coordination.state import PartitionRecord
+from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.verification.account import Account, Span, Writers, without
 from mirror_ray.verification.between import Bounds
 from mirror_ray.verification.job import Job

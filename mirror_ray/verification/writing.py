@@ -6,7 +6,8 @@ import asyncio
 from collections import defaultdict
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.coordination.state import FlowMemory, PartitionRecord, decode, state_topic
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.state import read_state
 from mirror_ray.model.names import TopicPartition

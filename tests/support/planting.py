@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.coordination.state import FLOW_KEY, FlowRecord, PartitionRecord, encode, partition_key, state_topic
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import FLOW_KEY, FlowRecord, encode, partition_key, state_topic
 from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.errors import error_info

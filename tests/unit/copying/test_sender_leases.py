@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.outgoing import Budget
 from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import TargetLog
 from mirror_ray.copying.sender import Sender
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.connection import Answer

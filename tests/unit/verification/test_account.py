@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirror_ray.coordination.state import FlowMemory, FlowRecord, PartitionRecord, Pause, Repair
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import FlowMemory, FlowRecord, Pause, Repair
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.model.trouble import Trouble
