@@ -14,7 +14,7 @@ from typing import Any
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.failover.places import Place, place_of
-from mirror_ray.failover.plan import Kind, Plan, StepResult, plan_of, result_of
+from mirror_ray.failover.plan import Kind, Plan, Step, StepResult, counted, plan_of, result_of
 from mirror_ray.kafka.audit import create_audit_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.internal_reader import InternalReader
@@ -30,7 +30,7 @@ class AuditBook:
 
     def __init__(self) -> None:
         self._heads: dict[str, Mapping[str, Any]] = {}
-        self._results: dict[str, list[Mapping[str, Any]]] = {}
+        self._results: dict[str, dict[Step, StepResult]] = {}
         self._places: dict[str, dict[str, list[Place]]] = {}
 
     def apply(self, key: bytes | None, value: bytes) -> None:
@@ -47,8 +47,8 @@ class AuditBook:
                 places = [place_of(name["group"], each) for each in said]
                 self._places.setdefault(plan, {})[name["group"]] = places
             elif "step" in name:
-                result_of(said)
-                self._results.setdefault(plan, []).append(said)
+                result = result_of(said)
+                self._results.setdefault(plan, {})[result.step] = result
             else:
                 plan_of(said)
                 self._heads[plan] = said
@@ -64,10 +64,13 @@ class AuditBook:
         """Where each group of a plan goes on; empty before its step ``offsets``."""
         return self._places.get(plan, {})
 
+    def last_try(self, plan: str, step: Step) -> StepResult | None:
+        """What came of a step when it was tried last, though the plan may have gone back since."""
+        return self._results.get(plan, {}).get(step)
+
     def _plan(self, head: Mapping[str, Any]) -> Plan:
         plan = plan_of(head)
-        newest = {result.step: result for result in map(result_of, self._results.get(plan.id, []))}
-        return replace(plan, results=newest)
+        return replace(plan, results=counted(self._results.get(plan.id, {})))
 
 
 class Audit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror_ray.failover.places import Place, decide_failback, decide_failover
@@ -14,6 +14,7 @@ from mirror_ray.kafka.errors import ErrorInfo
 from mirror_ray.kafka.group_offsets import ACTIVE
 from mirror_ray.kafka.groups import ListedGroup
 from mirror_ray.kafka.internal_writer import InternalRecord
+from mirror_ray.model.commit import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.group_book import WRITTEN_HEADER, encode_written
 from mirror_ray.offsets.group_sync import Keep, Write
@@ -35,6 +36,8 @@ class CommitResult:
     kept: list[Place] = field(default_factory=list)
     #: Groups that have members on the destination, and share groups there, for which nobody must commit.
     active: list[str] = field(default_factory=list)
+    #: Groups that an earlier try has moved, and that have members there since: they stand before their places.
+    at_work: list[str] = field(default_factory=list)
     #: Why commits were refused, or not confirmed: by group, and partition on the destination.
     refused: dict[tuple[str, TopicPartition], ErrorInfo] = field(default_factory=dict)
 
@@ -46,23 +49,35 @@ async def commit(
     options: Options,
     *,
     dry: bool,
+    still_due: Collection[str] | None = None,
 ) -> CommitResult:
     """Commit what is not there yet; to be called again until nothing is active.
 
-    ``moved``: for a failback, what the failover has moved. ``dry``: commit nothing.
+    Args:
+        sides: Both sides.
+        places: Where each group goes on.
+        moved: For a failback, what the failover has moved.
+        options: How.
+        dry: Commit nothing.
+        still_due: Groups that an earlier try has left. The others were moved by it, and may have worked there since:
+            they are moved on, never back, and left alone while they work. None: there was no earlier try.
 
     Raises:
         OSError, MirrorError: A cluster can't be asked; call it again.
     """
     result = CommitResult()
     listed = await sides.groups(sides.destination)
-    result.active = sorted(name for name in places if name in listed and _is_taken(listed[name]))
+    taken = {name for name in places if name in listed and _is_taken(listed[name])}
+    before = places.keys() - set(still_due) if still_due is not None else set[str]()
+    result.active = sorted(taken - before)
     waiting = {
         name: not_before_it_left(each, moved.get(name, ()))
         for name, each in places.items()
         if name not in set(result.active)
     }
     committed = await sides.committed(sides.destination, list(waiting))
+    result.at_work = sorted(name for name in taken & before if _is_behind(waiting[name], committed.get(name, {})))
+    waiting = {name: each for name, each in waiting.items() if name not in taken}
     said = await sides.said() if sides.kind == "failover" else {}
     left_at = {(p.group, p.origin): p.origin_offset for every in moved.values() for p in every}
     commits: Commits = defaultdict(dict)
@@ -78,6 +93,9 @@ async def commit(
             seen.add(place.destination)
             there = committed.get(group, {}).get(place.destination)
             stands = there.offset if there is not None else None
+            if group in before and stands is not None and stands >= place.offset:
+                result.there_already += 1
+                continue
             both = sides.carrying.both_sides_write(place.origin.topic, place.destination.topic)
             if sides.kind == "failback":
                 # Where it was left it has its own place: what came of that on the other side may lie before it.
@@ -108,6 +126,15 @@ async def commit(
         done = {name: each for name, each in waiting.items() if name not in set(result.active)}
         await sides.say(_handed_back(sides, done))
     return result
+
+
+def _is_behind(places: Sequence[Place], committed: Mapping[TopicPartition, CommittedOffset]) -> bool:
+    """Whether a group stands before one of its places on the destination."""
+    return any(
+        place.destination not in committed or committed[place.destination].offset < place.offset
+        for place in places
+        if place.destination is not None and place.offset is not None
+    )
 
 
 def not_before_it_left(places: Sequence[Place], moved: Sequence[Place]) -> list[Place]:

@@ -57,6 +57,8 @@ class StepResult:
     figures: Mapping[str, Any] = field(default_factory=dict)
     began_ms: int
     ended_ms: int
+    #: How often the plan had gone back to an earlier step before.
+    repeats: int = 0
 
     @property
     def over(self) -> bool:
@@ -82,12 +84,21 @@ class Plan:
     @property
     def next_step(self) -> Step | None:
         """The first step that is not over; None: the plan is finished."""
-        return next((step for step in STEPS if step not in self.results or not self.results[step].over), None)
+        return next((step for step in STEPS if not self.is_over(step)), None)
 
     @property
     def finished(self) -> bool:
         """Whether every step is over."""
         return self.next_step is None
+
+    @property
+    def repeats(self) -> int:
+        """How often it has gone back to an earlier step."""
+        return max((result.repeats for result in self.results.values()), default=0)
+
+    def is_over(self, step: Step) -> bool:
+        """Whether a step is over, and need not be done again."""
+        return step in self.results and self.results[step].over
 
     @property
     def last_ms(self) -> int:
@@ -106,14 +117,18 @@ class Plan:
         return f"blocked in {step}" if blocked else f"broke off before the end of {step}"
 
     def after(self, result: StepResult) -> Plan:
-        """The plan with the result of its next step.
+        """The plan with the result of its next step, or of an earlier one that it goes back to.
+
+        From there on all is done again.
 
         Raises:
             ValueError: It is the result of another step.
         """
-        if result.step != self.next_step:
-            raise ValueError(f"{self.id}: {result.step} is not the next step, {self.next_step} is")
-        return replace(self, results={**self.results, result.step: result})
+        step = self.next_step
+        goes_back = step is not None and STEPS.index(result.step) < STEPS.index(step) and result.repeats > self.repeats
+        if result.step != step and not goes_back:
+            raise ValueError(f"{self.id}: {result.step} is not the next step, {step} is")
+        return replace(self, results=counted({**self.results, result.step: result}))
 
     def head(self) -> dict[str, Any]:
         """All but the results, as plain values."""
@@ -126,6 +141,17 @@ class Plan:
             "options": asdict(self.options),
             "abandoned": self.abandoned,
         }
+
+
+def counted(newest: Mapping[Step, StepResult]) -> dict[Step, StepResult]:
+    """Of the newest result of each step those that count: without what is to be done again since the plan went back."""
+    found: dict[Step, StepResult] = {}
+    repeats = 0
+    for step in STEPS:
+        result = newest.get(step)
+        if result is not None and result.repeats >= repeats:
+            found[step], repeats = result, result.repeats
+    return found
 
 
 def plan_of(head: Mapping[str, Any]) -> Plan:

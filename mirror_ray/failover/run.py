@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.failover.audit import Audit, AuditBook
+from mirror_ray.failover.done import Done
 from mirror_ray.failover.places import Place
 from mirror_ray.failover.plan import STEPS, Kind, Options, Plan, Step, StepResult
 from mirror_ray.failover.running import Running
 from mirror_ray.failover.sides import Sides
-from mirror_ray.failover.steps import Done, Steps, Timing
+from mirror_ray.failover.steps import Steps, Timing
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -85,7 +87,7 @@ async def carry_out(
         moved = _moved(book, order) if order.kind == "failback" else {}
         steps = Steps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
         steps.places = dict(book.places(plan.id))
-        if (tried := plan.results.get(Step.COMMIT)) is not None:
+        if (tried := book.last_try(plan.id, Step.COMMIT)) is not None:
             steps.left = tried.figures.get("active")
         if order.dry:
             return await _rehearse(plan, steps, on_result)
@@ -95,7 +97,7 @@ async def carry_out(
             await audit.begin(plan)
         else:
             await audit.head(plan)
-        return await _go_on(plan, steps, audit, on_result)
+        return await _Run(plan, steps, audit, on_result).go_on()
 
 
 async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
@@ -114,29 +116,47 @@ async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
         await cluster.close()
 
 
-async def _go_on(plan: Plan, steps: Steps, audit: Audit, on_result: OnResult) -> Report:
-    while (step := plan.next_step) is not None:
+class _Run:
+    """A plan on its way."""
+
+    def __init__(self, plan: Plan, steps: Steps, audit: Audit, on_result: OnResult) -> None:
+        self._plan, self._steps, self._audit, self._on_result = plan, steps, audit, on_result
+
+    async def go_on(self) -> Report:
+        """Do what is left of it, until it is finished or blocked."""
+        if self._plan.is_over(Step.STOP) and (step := self._plan.next_step) is not None:
+            # Long after the flow was paused, it may be: what was true then is looked at again.
+            await self._do(step, self._steps.look_again)
+        while (step := self._plan.next_step) is not None:
+            self._steps.went_back = self._plan.repeats > 0
+            result = await self._do(step, partial(self._steps.do, step))
+            if result is not None and not result.over:
+                break
+        return Report(plan=self._plan, places=self._steps.places)
+
+    async def _do(self, step: Step, act: Callable[[], Awaitable[Done | None]]) -> StepResult | None:
+        """Do it and keep what came of it; None: there is nothing to keep."""
         began_ms = _now_ms()
         failure: Exception | None = None
         try:
-            done = await steps.do(step)
+            done = await act()
         except (OSError, MirrorError) as error:
             done, failure = Done("blocked", str(error) or type(error).__name__, {}), error
+        if done is None:
+            return None
         if step == Step.OFFSETS and done.outcome == "done":
-            await audit.places(plan, steps.places)
-        result = _result(step, done, began_ms)
+            await self._audit.places(self._plan, self._steps.places)
+        result = _result(done.back_to or step, done, began_ms, self._plan.repeats + (done.back_to is not None))
         try:
-            await audit.result(plan, result)
+            await self._audit.result(self._plan, result)
         except (OSError, MirrorError):
             if failure is None:
                 raise
-        plan = plan.after(result)
-        on_result(plan, result)
+        self._plan = self._plan.after(result)
+        self._on_result(self._plan, result)
         if failure is not None:
             raise failure
-        if not result.over:
-            break
-    return Report(plan=plan, places=steps.places)
+        return result
 
 
 async def _rehearse(plan: Plan, steps: Steps, on_result: OnResult) -> Report:
@@ -148,7 +168,7 @@ async def _rehearse(plan: Plan, steps: Steps, on_result: OnResult) -> Report:
     return Report(plan=plan, places=steps.places, dry=True)
 
 
-def _result(step: Step, done: Done, began_ms: int) -> StepResult:
+def _result(step: Step, done: Done, began_ms: int, repeats: int = 0) -> StepResult:
     return StepResult(
         step=step,
         outcome=done.outcome,
@@ -156,6 +176,7 @@ def _result(step: Step, done: Done, began_ms: int) -> StepResult:
         figures=done.figures,
         began_ms=began_ms,
         ended_ms=_now_ms(),
+        repeats=repeats,
     )
 
 

@@ -1,0 +1,115 @@
+"""A flow with a group between real brokers, to be failed over and back: without Ray, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer
+
+from mirror_ray.config.settings import GroupSettings, MirrorSettings
+from mirror_ray.devcluster import DevCluster
+from mirror_ray.failover.plan import Kind
+from mirror_ray.failover.run import Order, Report
+from mirror_ray.failover.steps import Timing
+from mirror_ray.model.names import FlowName
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.groups import commit
+from tests.support.kafka import Message, produce
+from tests.support.local import LocalSystem, aside
+from tests.support.systems import settings_of
+from tests.support.waiting import wait_until_async
+
+FAST = Timing(quiet_s=0.3, catch_up_s=60.0)
+
+
+def order(flow: FlowName, kind: Kind = "failover", **more: Any) -> Order:
+    """To fail over, or back, without long waits."""
+    return Order(**{"kind": kind, "flow": flow, "timing": FAST, **more})
+
+
+class Names(NamedTuple):
+    """What one test calls its own: a paused flow and its plans are kept by the source's alias."""
+
+    flow: FlowName
+    topic: str
+    group: str
+
+    @property
+    def remote(self) -> str:
+        """The topic on B."""
+        return f"{self.flow.source}.{self.topic}"
+
+
+def settings(clusters: Clusters, names: Names, *more: FlowName) -> MirrorSettings:
+    """A flow, and ``more``, of the topic that carries over the groups that begin with the group's name."""
+    groups = GroupSettings(
+        include=(f"{names.group}.*",),
+        emit_checkpoints_interval_s=0.2,
+        sync_offsets_interval_s=0.2,
+        refresh_interval_s=0.2,
+    )
+    pair = {names.flow.source: clusters.a, names.flow.target: clusters.b}
+    return settings_of(pair, *(str(flow) for flow in (names.flow, *more)), topics=names.topic, groups=groups)
+
+
+def new_names(topic: str) -> Names:
+    """For one test."""
+    unique = uuid.uuid4().hex[:8]
+    return Names(FlowName(f"A{unique}", f"B{unique}"), topic, f"g-{unique}")
+
+
+async def caught_up(system: LocalSystem, count: int) -> None:
+    """Wait until so many partitions are known, and have no lag."""
+
+    async def done() -> bool:
+        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
+        return len(lines) == count and all(each.lag_records == 0 for each in lines)
+
+    await system.wait(done, "everything is copied")
+
+
+def numbered(count: int, first: int = 0) -> list[Message]:
+    """Records for two partitions."""
+    return [Message(b"%d" % number, partition=number % 2) for number in range(first, first + count)]
+
+
+@asynccontextmanager
+async def scene(clusters: Clusters, make_topic: TopicMaker) -> AsyncIterator[tuple[LocalSystem, Names]]:
+    """A running system whose topic of two partitions holds 200 records, and a group that stands at 30 in each."""
+    names = new_names(make_topic(clusters.a, 2))
+    topic = names.topic
+    await aside(lambda: produce(clusters.a.confluent_config(), topic, numbered(200)))
+    await aside(lambda: commit(clusters.a, names.group, {(topic, 0): 30, (topic, 1): 30}))
+    async with LocalSystem(settings(clusters, names), groups=True) as system:
+        await caught_up(system, 2)
+        yield system, names
+
+
+def outcomes(report: Report) -> list[str]:
+    """Of all steps that were done."""
+    return [result.outcome for result in report.plan.results.values()]
+
+
+@asynccontextmanager
+async def member(cluster: DevCluster, group: str, topic: str) -> AsyncIterator[None]:
+    """The group has one member, which commits nothing."""
+    consumer = Consumer({**cluster.confluent_config(), "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    stop = asyncio.Event()
+
+    async def poll() -> None:
+        while not stop.is_set():
+            await aside(lambda: consumer.poll(0.1))
+
+    polling = asyncio.create_task(poll())
+    try:
+        await wait_until_async(lambda: aside(lambda: bool(consumer.assignment())), 60, "it is a member")
+        yield
+    finally:
+        stop.set()
+        await polling
+        await aside(consumer.close)
