@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mirror_ray.failover.done import Done, by_topic, names
+from mirror_ray.failover.done import NAMED, Done, by_topic, names
 from mirror_ray.failover.places import Place
 from mirror_ray.failover.plan import Step
 from mirror_ray.model.commit import CommittedOffset
@@ -81,7 +81,12 @@ def told(found: LeftBehind, alias: str, again: str, *, or_gone: str = "") -> Don
         if unstable:
             text += f"; in transactions that are open, or not on all replicas yet: {_counts(unstable)}"
         text += f". Stop the producers, then run this again: {again}{or_gone}"
-        return Done("blocked", text, {"written": written, "open_transactions": unstable}, Step.PRODUCERS)
+        figures = {
+            "written": written,
+            "open_transactions": unstable,
+            "partitions": {str(partition): count for partition, count in list(found.written.items())[:NAMED]},
+        }
+        return Done("blocked", text, figures, Step.PRODUCERS)
     if found.groups:
         text = f"these groups were at work on {alias} since their offsets were looked up: {names(found.groups)}."
         text += " Stop them, then run this again"

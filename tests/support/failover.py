@@ -44,11 +44,15 @@ class Names(NamedTuple):
         return f"{self.flow.source}.{self.topic}"
 
 
-def settings(clusters: Clusters, names: Names, *more: FlowName) -> MirrorSettings:
-    """A flow, and ``more``, of the topic that carries over the groups that begin with the group's name."""
+def settings(clusters: Clusters, names: Names, *more: FlowName, sync: bool = True) -> MirrorSettings:
+    """A flow, and ``more``, of the topic that carries over the groups that begin with the group's name.
+
+    ``sync``: their offsets are committed on the target as they go, and a failover finds them there.
+    """
     groups = GroupSettings(
         include=(f"{names.group}.*",),
         emit_checkpoints_interval_s=0.2,
+        sync_offsets_enabled=sync,
         sync_offsets_interval_s=0.2,
         refresh_interval_s=0.2,
     )
@@ -78,13 +82,15 @@ def numbered(count: int, first: int = 0) -> list[Message]:
 
 
 @asynccontextmanager
-async def scene(clusters: Clusters, make_topic: TopicMaker) -> AsyncIterator[tuple[LocalSystem, Names]]:
+async def scene(
+    clusters: Clusters, make_topic: TopicMaker, *, sync: bool = True
+) -> AsyncIterator[tuple[LocalSystem, Names]]:
     """A running system whose topic of two partitions holds 200 records, and a group that stands at 30 in each."""
     names = new_names(make_topic(clusters.a, 2))
     topic = names.topic
     await aside(lambda: produce(clusters.a.confluent_config(), topic, numbered(200)))
     await aside(lambda: commit(clusters.a, names.group, {(topic, 0): 30, (topic, 1): 30}))
-    async with LocalSystem(settings(clusters, names), groups=True) as system:
+    async with LocalSystem(settings(clusters, names, sync=sync), groups=True) as system:
         await caught_up(system, 2)
         yield system, names
 

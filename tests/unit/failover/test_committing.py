@@ -49,6 +49,7 @@ class FakeSides:
 
     there: Mapping[str, ListedGroup] = field(default_factory=dict)
     errors: Mapping[tuple[str, TopicPartition], ErrorInfo] = field(default_factory=dict)
+    stands: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     committed_now: list[str] = field(default_factory=list)
 
     kind = "failover"
@@ -75,7 +76,7 @@ class FakeSides:
 
     async def committed(self, on: object, groups: Collection[str]) -> dict[str, Any]:
         """See ``Sides``."""
-        return {}
+        return {group: dict(offsets) for group, offsets in self.stands.items() if group in groups}
 
     async def said(self) -> dict[str, Any]:
         """See ``Sides``."""
@@ -109,6 +110,22 @@ async def test_what_is_refused_does_not_hide_the_others() -> None:
     fake = FakeSides(errors={("g1", OTHER): REFUSED, ("g2", REMOTE): error_info(25)})
     result = await committed(fake, place("g1"), place("g1", OTHER), place("g2"), place("g3"))
     assert (result.committed, result.active, result.refused) == (2, ["g2"], {("g1", OTHER): REFUSED})
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_who_was_moved_by_an_earlier_try_is_moved_on_and_never_back(force: bool) -> None:
+    """Not even by force; at work it is left alone, and named where it would have to go on."""
+    stands = {"ahead": 9, "behind": 5, "works": 8, "works-behind": 5, "left": 9}
+    fake = FakeSides(
+        {name: listed(name, "consumer", "Stable" if "works" in name else "Empty") for name in stands},
+        stands={name: {REMOTE: CommittedOffset(offset)} for name, offset in stands.items()},
+    )
+    places = {name: [place(name)] for name in (*stands, "nowhere")}
+    options = Options(force=force)
+    result = await commit(cast("Sides", fake), places, {}, options, dry=False, still_due=["left"])
+    assert (result.active, result.at_work) == ([], ["works-behind"])
+    assert sorted(fake.committed_now) == (["behind", "left", "nowhere"] if force else ["nowhere"])
+    assert sorted(kept.group for kept in result.kept) == ([] if force else ["behind", "left"])
 
 
 async def test_a_share_group_is_left_alone() -> None:

@@ -68,6 +68,55 @@ def test_a_plan_that_breaks_off_anywhere_is_taken_up_there(tries: list[str]) -> 
     assert plan.finished == (len(over) == len(STEPS))
 
 
+@given(st.lists(st.sampled_from(["done", "blocked", "lost", *STEPS]), max_size=60))
+def test_a_plan_that_goes_back_does_all_again_from_there(tries: list[str]) -> None:
+    """It is finished only when each step was over after all that went back before it; compaction changes nothing."""
+    topic: list[StepResult] = []
+    #: What is over, and has not been undone since.
+    over: list[Step] = []
+    for outcome in tries:
+        (plan,) = read(list(written(new_plan(), topic))).plans()
+        if (step := plan.next_step) is None:
+            break
+        assert step == STEPS[len(over)]
+        if outcome in {"done", "blocked"}:
+            made = replace(result(step, outcome), repeats=plan.repeats)  # type: ignore[arg-type]
+            over += [step] if outcome == "done" else []
+        elif outcome != "lost" and STEPS.index(Step(outcome)) < len(over):
+            made = replace(result(Step(outcome), "blocked"), repeats=plan.repeats + 1)
+            del over[STEPS.index(Step(outcome)) :]
+        else:
+            continue
+        topic.append(made)
+        assert plan.after(made).next_step == (STEPS[len(over)] if len(over) < len(STEPS) else None)
+    compacted = dict(written(new_plan(), topic))
+    (plan,) = read(list(compacted.items())).plans()
+    assert plan == read(list(written(new_plan(), topic))).plans()[0]
+    assert [step for step in STEPS if plan.is_over(step)] == over
+    assert plan.finished == (len(over) == len(STEPS))
+
+
+def test_what_an_earlier_version_wrote_counts() -> None:
+    """It knew of no going back."""
+    said = asdict(result(Step.DETECT, "done"))
+    del said["repeats"]
+    head = next(written(new_plan(), []))
+    (plan,) = read([head, (b'{"plan": "failover-1", "step": "detect"}', json.dumps(said).encode())]).plans()
+    assert plan.next_step == Step.CHECK
+
+
+def test_what_a_step_came_to_last_is_known_though_the_plan_went_back() -> None:
+    """Which groups `commit` has left decides what the next try does with them."""
+    done = [result(step, "done") for step in STEPS[: STEPS.index(Step.VERIFY)]]
+    back = replace(result(Step.PRODUCERS, "blocked"), repeats=1)
+    book = read(list(written(new_plan(), [*done, back])))
+    (plan,) = book.plans()
+    assert list(plan.results) == [Step.DETECT, Step.CHECK, Step.PRODUCERS]
+    assert (plan.state, plan.next_step) == ("blocked in producers", Step.PRODUCERS)
+    assert book.last_try(plan.id, Step.COMMIT) == done[-1]
+    assert book.last_try("another", Step.COMMIT) is None
+
+
 @given(st.sampled_from(STEPS), st.sampled_from(STEPS))
 def test_only_the_next_step_has_a_result(reached: Step, step: Step) -> None:
     """Neither a step that is over, nor one that would leave another out."""
