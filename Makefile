@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model versions planted jars clean
+.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model versions planted bench-failover jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,6 +38,7 @@ help:
 	@echo 'make bench-topics  what it costs to keep the configs and ACLs of a thousand topics in step'
 	@echo 'make bench-transform  what transforms cost: records a processor second'
 	@echo 'make bench-page  what it costs to look at 5,000 partitions: status, scrape, page, the coordinator'
+	@echo 'make bench-failover  what it costs to move 5,000 groups of 50 partitions to the other side, and back'
 	@echo 'make bench-limits  how exactly limits of bytes per second hold'
 	@echo 'make bench-holes  what ten million holes in one partition cost the map of offsets'
 	@echo 'make jars     fetch the jars ahead'
@@ -98,6 +99,9 @@ bench-page: $(READY)
 
 bench-limits: $(READY)
 	@$(BIN)/python -m benchmarks.limits $(ARGS)
+
+bench-failover: $(READY)
+	@$(BIN)/python -m benchmarks.failover $(ARGS)
 
 bench-tally: $(READY)
 	@$(BIN)/python -m benchmarks.tally $(ARGS)

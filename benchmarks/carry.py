@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 
 from confluent_kafka import Producer
 
@@ -36,15 +37,16 @@ from tests.support.kafka import create_topic
 TOPIC = "offsets"
 COMPACTED = {"cleanup.policy": "compact"}
 RECORDS = 12_000
+TIMESTAMP_MS = int(time.time() * 1000)
 
 
-def fill(cluster: DevCluster, topic: str, partitions: int) -> None:
-    """Records on every partition."""
+def fill(cluster: DevCluster, topic: str, partitions: int, records: int = RECORDS) -> None:
+    """So many records on every partition, the same whenever it is called."""
     create_topic(cluster.confluent_config(), topic, partitions)
     producer = Producer({**cluster.confluent_config(), "queue.buffering.max.messages": 2_000_000})
     for partition in range(partitions):
-        for _ in range(RECORDS):
-            producer.produce(topic, b"x", partition=partition)
+        for _ in range(records):
+            producer.produce(topic, b"x", partition=partition, timestamp=TIMESTAMP_MS)
         producer.flush()
 
 

@@ -27,6 +27,7 @@ from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound, ToCommit, commit_offsets
 from mirror_ray.kafka.groups import list_groups
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.names import TopicPartition
 from tests.support.kafka import create_topic
 
@@ -59,7 +60,7 @@ async def timed(
 
 async def commit(coordinators: Coordinators, commits: Mapping[str, ToCommit]) -> None:
     """Commit all of it."""
-    answers = await commit_offsets(coordinators, commits)
+    answers = await commit_offsets(coordinators, commits, UNRECORDED, {})
     refused = {str(error) for answer in answers.values() for error in answer.values() if error}
     if refused:
         raise SystemExit(f"not all was committed: {refused}")

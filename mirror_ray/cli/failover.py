@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.failover.plan import Kind, Plan, StepResult
     from mirror_ray.failover.run import Order, Report
+    from mirror_ray.model.names import FlowName
 
 _STEPS: Columns = (
     ("STEP", lambda row: row["step"]),
@@ -82,6 +83,9 @@ def failover(
     planned: Annotated[
         bool, typer.Option("--planned", help="Of a simulation: the source is not killed, groups are stopped cleanly.")
     ] = False,
+    kills: Annotated[
+        bool, typer.Option("--kills", help="Of a simulation: command, coordinator and brokers are killed in each step.")
+    ] = False,
     groups: Annotated[int, typer.Option("--groups", min=1, help="Of a simulation: how many groups.")] = 6,
     seed: Annotated[int, typer.Option("--seed", help="Of a simulation.")] = 1,
     output: FormatOption = Format.table,
@@ -95,10 +99,7 @@ def failover(
     from mirror_ray.failover.plan import Options
 
     if simulate:
-        from mirror_ray.chaos.rehearsal_outcome import RehearsalSettings
-        from mirror_ray.cli.simulating import simulate as rehearse
-
-        rehearse(parse_flow(flow), RehearsalSettings(groups=groups, seed=seed, planned=planned), _rehearsed_as(name))
+        _simulate(parse_flow(flow), _rehearsed_as(name), groups, seed, planned=planned, kills=kills)
         return
     options = Options(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
     order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
@@ -138,6 +139,17 @@ def _order(kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *,
     timing = Timing(quiet_s=waits_s[0], catch_up_s=waits_s[1])
     asked = parse_flow(flow)
     return Order(kind=kind, flow=asked, options=options, timing=timing, dry=dry, restart=restart, by=whoami())
+
+
+def _simulate(flow: FlowName, name: str, groups: int, seed: int, *, planned: bool, kills: bool) -> None:
+    from mirror_ray.chaos.rehearsal_kills_outcome import KillSettings
+    from mirror_ray.chaos.rehearsal_outcome import RehearsalSettings
+    from mirror_ray.cli import simulating
+
+    if kills:
+        simulating.simulate_kills(flow, KillSettings(groups=groups, seed=seed), name)
+    else:
+        simulating.simulate(flow, RehearsalSettings(groups=groups, seed=seed, planned=planned), name)
 
 
 def _rehearsed_as(name: str) -> str:

@@ -19,35 +19,59 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 
 if TYPE_CHECKING:
+    from mirror_ray.chaos.rehearsal_kills_outcome import KillSettings
     from mirror_ray.chaos.rehearsal_outcome import RehearsalSettings
+    from mirror_ray.chaos.run import StartSystem
     from mirror_ray.config.settings import MirrorSettings
 
 
 def simulate(flow: FlowName, settings: RehearsalSettings, name: str) -> None:
     """Rehearse a failover and print the report. Raises typer.Exit(1) where what is guaranteed does not hold."""
-    from mirror_ray.chaos.rehearsal import FLOW, rehearse
+    from mirror_ray.chaos.rehearsal import rehearse
     from mirror_ray.chaos.rehearsal_outcome import report
 
-    if flow != FLOW:
-        raise ConfigError(f"a simulation makes its own clusters, A and B: mirror-ray failover '{FLOW}' --simulate")
-    if own_ray.find(name) is not None:
-        raise MirrorError(f"{name} runs already on this machine: give the simulation another --name")
+    with _directory(flow, name) as directory:
+        outcome = rehearse(settings, directory, _system_of(name), say)
+        out().print(report(outcome), soft_wrap=True)
+        if outcome.wrong:
+            raise typer.Exit(1)
 
+
+def simulate_kills(flow: FlowName, settings: KillSettings, name: str) -> None:
+    """Kill a failover and a failback in every step, and print the report. Raises as ``simulate``."""
+    from mirror_ray.chaos.rehearsal_kills import rehearse_kills
+    from mirror_ray.chaos.rehearsal_kills_outcome import report
+
+    with _directory(flow, name) as directory:
+        outcome = rehearse_kills(settings, directory, name, _system_of(name), say)
+        out().print(report(outcome), soft_wrap=True)
+        if outcome.wrong:
+            raise typer.Exit(1)
+
+
+def _system_of(name: str) -> StartSystem:
     @contextmanager
     def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
         with launch.start(flows, name, None, replicators=replicators, detach=False) as started:
             yield started.system
 
-    directory, well = Path(tempfile.mkdtemp(prefix="mirror-ray-failover-")), False
+    return start_system
+
+
+@contextmanager
+def _directory(flow: FlowName, name: str) -> Iterator[Path]:
+    """Where a simulation keeps its brokers' data and logs; they are left where it does not end well."""
+    from mirror_ray.chaos.rehearsal import FLOW
+
+    if flow != FLOW:
+        raise ConfigError(f"a simulation makes its own clusters, A and B: mirror-ray failover '{FLOW}' --simulate")
+    if own_ray.find(name) is not None:
+        raise MirrorError(f"{name} runs already on this machine: give the simulation another --name")
+    directory = Path(tempfile.mkdtemp(prefix="mirror-ray-failover-"))
     try:
         with foreground.interruptible():
-            outcome = rehearse(settings, directory, start_system, say)
-        well = not outcome.wrong
-    finally:
-        if well:
-            rmtree(directory, ignore_errors=True)
-        else:
-            say(f"the brokers' data and logs are kept: {directory}", "yellow")
-    out().print(report(outcome), soft_wrap=True)
-    if not well:
-        raise typer.Exit(1)
+            yield directory
+    except BaseException:
+        say(f"the brokers' data and logs are kept: {directory}", "yellow")
+        raise
+    rmtree(directory, ignore_errors=True)

@@ -1,6 +1,7 @@
 """The audit topic of a flow: every plan, every step's result with its figures, and where each group went.
 
-Compacted, JSON, one key per plan and step, and one per plan and group. It is on the flow's target.
+Compacted, JSON, one key per plan and step, and one per plan and group (more for a group of thousands of
+partitions). It is on the flow's target.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Final
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.failover.places import Place, place_of
@@ -23,6 +24,9 @@ from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.internal_topics import audit_topic
 
 log = logging.getLogger(__name__)
+
+#: In one record: below the default ``max.message.bytes`` of 1 MiB, however little it compresses.
+_PLACES_AT_MOST: Final = 2000
 
 
 class AuditBook:
@@ -44,8 +48,7 @@ class AuditBook:
                 return
             plan = name["plan"]
             if "group" in name:
-                places = [place_of(name["group"], each) for each in said]
-                self._places.setdefault(plan, {})[name["group"]] = places
+                self._take_places(plan, name["group"], said, follows="part" in name)
             elif "step" in name:
                 result = result_of(said)
                 self._results.setdefault(plan, {})[result.step] = result
@@ -54,6 +57,14 @@ class AuditBook:
                 self._heads[plan] = said
         except (KeyError, TypeError, ValueError) as error:
             log.warning("a record of the audit topic is not understood: %r", error)
+
+    def _take_places(self, plan: str, group: str, said: list[Any], *, follows: bool) -> None:
+        groups = self._places.setdefault(plan, {})
+        if not follows:
+            groups[group] = []
+        groups.setdefault(group, []).extend(place_of(group, place) for place in said)
+        if not groups[group]:
+            del groups[group]
 
     def plans(self, kind: Kind | None = None) -> list[Plan]:
         """All plans, or those of one kind, oldest first."""
@@ -116,16 +127,22 @@ class Audit:
         await self._append([({"plan": plan.id, "step": result.step}, asdict(result))])
 
     async def places(self, plan: Plan, groups: Mapping[str, Sequence[Place]]) -> None:
-        """Write where groups go on. Raises as ``result`` does."""
+        """Write where groups go on; a group without places is left out from now on. Raises as ``result`` does."""
         await self._append(
-            ({"plan": plan.id, "group": group}, [place.to_json() for place in places])
-            for group, places in groups.items()
+            record for group, of_group in groups.items() for record in place_records(plan.id, group, of_group)
         )
 
-    async def _append(self, records: Iterable[tuple[Mapping[str, str], Any]]) -> None:
+    async def _append(self, records: Iterable[tuple[Mapping[str, Any], Any]]) -> None:
         encoded = [InternalRecord(_json(key), _json(value)) for key, value in records]
         if encoded:
             await self._writer.append(encoded)
+
+
+def place_records(plan: str, group: str, places: Sequence[Place]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    """Yield keys and values of a group's records: the first one replaces what was said before, others follow it."""
+    for part, begin in enumerate(range(0, len(places) or 1, _PLACES_AT_MOST)):
+        key = {"plan": plan, "group": group} | ({"part": part} if part else {})
+        yield key, [place.to_json() for place in places[begin : begin + _PLACES_AT_MOST]]
 
 
 def _json(value: Any) -> bytes:

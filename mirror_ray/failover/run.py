@@ -121,6 +121,8 @@ class _Run:
 
     def __init__(self, plan: Plan, steps: Steps, audit: Audit, on_result: OnResult) -> None:
         self._plan, self._steps, self._audit, self._on_result = plan, steps, audit, on_result
+        #: Groups whose places the audit topic knows.
+        self._placed = steps.places.keys()
 
     async def go_on(self) -> Report:
         """Do what is left of it, until it is finished or blocked."""
@@ -145,7 +147,9 @@ class _Run:
         if done is None:
             return None
         if step == Step.OFFSETS and done.outcome == "done":
-            await self._audit.places(self._plan, self._steps.places)
+            left_out = dict.fromkeys(self._placed - self._steps.places.keys(), ())
+            await self._audit.places(self._plan, {**left_out, **self._steps.places})
+            self._placed = self._steps.places.keys()
         result = _result(done.back_to or step, done, began_ms, self._plan.repeats + (done.back_to is not None))
         try:
             await self._audit.result(self._plan, result)

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.failover.places import Place
-from mirror_ray.failover.sides import Sides, answered
+from mirror_ray.failover.records_at import Fingerprint, records_at
+from mirror_ray.failover.sides import Sides
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.errors import protocol_error
-from mirror_ray.kafka.fetch import FetchParameters
-from mirror_ray.kafka.reading import fetch_at
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translate import LogBounds
-from mirror_ray.records.batch import iter_batches
-from mirror_ray.records.batch import verify as verify_checksum
-from mirror_ray.records.decode import Record, records_of
 
+#: Partitions of each side that are read at once.
 _AT_ONCE: Final = 16
 _SHOWN: Final = 200
-#: A broker answers at least one batch whole, and little more.
-_ONE_BATCH: Final = FetchParameters(
-    max_wait_ms=0, min_bytes=0, max_bytes=64 << 10, max_partition_bytes=16 << 10, read_committed=True, rack=""
-)
 
 
 class _Pair(NamedTuple):
@@ -39,12 +29,6 @@ class _Pair(NamedTuple):
     origin_offset: int
     destination: TopicPartition
     offset: int
-
-
-class _Found(NamedTuple):
-    record: Record
-    #: The broker has set its timestamp.
-    append_time: bool
 
 
 async def verify(sides: Sides, places: Mapping[str, list[Place]], *, with_source: bool) -> dict[str, Any]:
@@ -72,15 +56,27 @@ async def verify(sides: Sides, places: Mapping[str, list[Place]], *, with_source
     # Of a topic that several were merged into, a place need not be a record of the one that the group goes back to.
     ways = Counter(origin for origin, _ in {(pair.origin, pair.destination) for pair in pairs})
     there = await sides.logs(sides.origin, {pair.origin for pair in pairs})
-    room = asyncio.Semaphore(_AT_ONCE)
-
-    async def compare(pair: _Pair) -> str | None:
-        async with room:
-            if pair.origin not in there or pair.destination not in logs or ways[pair.origin] > 1:
-                return ""
-            return await _compare(sides, pair, there[pair.origin], logs[pair.destination])
-
-    answers = await asyncio.gather(*(compare(pair) for pair in pairs))
+    readable = [
+        pair
+        for pair in pairs
+        if pair.origin in there and pair.destination in logs and ways[pair.origin] == 1
+        if pair.origin_offset >= there[pair.origin].start
+    ]
+    wanted, found = await asyncio.gather(
+        _records(sides, sides.origin, {(p.origin, p.origin_offset) for p in readable}, there),
+        _records(sides, sides.destination, {(p.destination, p.offset) for p in readable}, logs),
+    )
+    compared = {
+        pair: _differ(
+            pair,
+            wanted.get((pair.origin, pair.origin_offset)),
+            found.get((pair.destination, pair.offset)),
+            logs[pair.destination],
+        )
+        for pair in readable
+    }
+    # One side does not have the record any more, or never had it as such.
+    answers = [compared.get(pair, "") for pair in pairs]
     cleaned = set()
     if any(answers):
         # Records that transforms have changed differ from those that they were made of.
@@ -94,14 +90,31 @@ async def verify(sides: Sides, places: Mapping[str, list[Place]], *, with_source
     }
 
 
-async def _compare(sides: Sides, pair: _Pair, origin: LogBounds, destination: LogBounds) -> str | None:
+async def _records(
+    sides: Sides,
+    cluster: Cluster,
+    places: Collection[tuple[TopicPartition, int]],
+    logs: Mapping[TopicPartition, LogBounds],
+) -> dict[tuple[TopicPartition, int], Fingerprint]:
+    """The records at these places of one side, where there are any."""
+    offsets: dict[TopicPartition, list[int]] = defaultdict(list)
+    for partition, offset in sorted(places):
+        offsets[partition].append(offset)
+    committed = sides.isolation_level == "read_committed"
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(partition: TopicPartition) -> dict[tuple[TopicPartition, int], Fingerprint]:
+        async with room:
+            end = logs[partition].end
+            found = await records_at(cluster, partition, offsets[partition], end, committed=committed)
+        return {(partition, offset): record for offset, record in found.items()}
+
+    every = await asyncio.gather(*map(read, offsets))
+    return {place: record for found in every for place, record in found.items()}
+
+
+def _differ(pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, destination: LogBounds) -> str | None:
     """How they differ; None: they don't, "": one side does not have the record any more."""
-    if pair.origin_offset < origin.start:
-        return ""
-    wanted, found = await asyncio.gather(
-        _record_at(sides, sides.origin, pair.origin, pair.origin_offset, origin.end),
-        _record_at(sides, sides.destination, pair.destination, pair.offset, destination.end),
-    )
     if wanted is None and found is None:
         return None
     where = f"{pair.origin} {pair.origin_offset} and {pair.destination} {pair.offset}"
@@ -109,35 +122,10 @@ async def _compare(sides: Sides, pair: _Pair, origin: LogBounds, destination: Lo
         # Behind all that was copied, others may write.
         return f"{where}: only one of them has a record" if wanted is not None else None
     stamped = wanted.append_time or found.append_time
-    same = stamped or wanted.record.timestamp == found.record.timestamp
-    if same and wanted.record.tail == found.record.tail:
+    if (stamped or wanted.timestamp_ms == found.timestamp_ms) and wanted.digest == found.digest:
         return None
     # Where retention took the record itself, the group goes on at the start of the log.
     return "" if 0 < destination.start == pair.offset else where
-
-
-async def _record_at(sides: Sides, cluster: Cluster, partition: TopicPartition, offset: int, end: int) -> _Found | None:
-    """The first record that a consumer sees from there on."""
-    committed = sides.isolation_level == "read_committed"
-    ids = {partition: cluster.metadata.topics[partition.topic].topic_id}
-    connection = await answered(cluster, cluster.connect(cluster.metadata.leader(partition), "verify"))
-    position = offset
-    while position < end:
-        wanted, parameters = {partition: position}, replace(_ONE_BATCH, read_committed=committed)
-        ((_, fetched),) = await answered(cluster, fetch_at(connection, ids, wanted, parameters))
-        if fetched.error_code:
-            raise protocol_error(fetched.error_code, f"read {partition} from {position}")
-        batches = iter_batches(fetched.records) if len(fetched.records) else []
-        if not batches:
-            return None
-        select = CommittedOnly(fetched.aborted if committed else ())
-        for batch in batches:
-            verify_checksum(batch)
-            for record in records_of(batch) if select.copies(batch) else ():
-                if record.offset >= offset:
-                    return _Found(record, batch.is_log_append_time)
-        position = batches[-1].next_offset
-    return None
 
 
 def _is_transformed(sides: Sides, pair: _Pair) -> bool:

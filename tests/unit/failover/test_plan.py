@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.failover.audit import AuditBook
+from mirror_ray.failover.audit import AuditBook, place_records
 from mirror_ray.failover.places import Place
 from mirror_ray.failover.plan import STEPS, Options, Outcome, Plan, Step, StepResult
 from mirror_ray.model.names import TopicPartition
@@ -170,3 +170,29 @@ def test_the_book_knows_plans_by_time_and_places_by_group() -> None:
     assert book.plans("failback") == []
     assert book.places("a") == {"g": [place, nowhere]}
     assert book.places("b") == {}
+
+
+@pytest.mark.parametrize("count", [1, 2000, 2001, 25_000])
+def test_any_number_of_places_fits_into_the_topic(count: int) -> None:
+    """Of one group, with names as long as they may be: no record, even uncompressed, is above the brokers' default."""
+    topic = "t" * 200
+    places = [
+        Place(
+            group="g",
+            origin=TopicPartition(topic, number),
+            origin_offset=10**12 + number,
+            destination=TopicPartition(f"A.{topic}", number),
+            offset=10**12 + number,
+        )
+        for number in range(count)
+    ]
+    records = [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in place_records("p", "g", places)]
+    assert max(len(value) for _, value in records) < 1 << 20
+    fewer = [
+        (json.dumps(key).encode(), json.dumps(value).encode()) for key, value in place_records("p", "g", places[:1])
+    ]
+    # Compaction leaves the newest record of each key, at its offset.
+    again = dict([*fewer, *records])
+    assert read([(key, again[key]) for key, _ in records]).places("p") == {"g": places}
+    assert read([*records, *fewer]).places("p") == {"g": places[:1]}
+    assert read([*records, (fewer[0][0], b"[]")]).places("p") == {}
