@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model versions planted bench-failover jars clean
+.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,6 +23,7 @@ help:
 	@echo 'make format   let ruff format the code'
 	@echo 'make chaos    100 kills and freezes of everything while records flow, then every record compared; ARGS="--seed 7"'
 	@echo 'make planted  every kind of fault in every kind of copy, by verify, verify --spark, compare and chaos'"'"'s check; a few minutes'
+	@echo 'make failover-kills  command, coordinator and brokers killed in each step of a failover and of a failback'
 	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
 	@echo 'make versions  earlier versions of Kafka on either side, from 2.4.1 on; a broker is killed meanwhile'
 	@echo 'make bench    the race against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
@@ -108,6 +109,9 @@ bench-tally: $(READY)
 
 chaos: $(READY)
 	@$(BIN)/mirror-ray chaos $(ARGS)
+
+failover-kills: $(READY)
+	@$(BIN)/mirror-ray failover 'A->B' --simulate --kills $(ARGS)
 
 model: $(READY)
 	@MODEL_PROFILE=thorough $(BIN)/pytest -q --timeout 3600 tests/model $(ARGS)

@@ -89,6 +89,7 @@ async def carry_out(
         steps.places = dict(book.places(plan.id))
         if (tried := book.last_try(plan.id, Step.COMMIT)) is not None:
             steps.left = tried.figures.get("active")
+        steps.lifts_pause = _is_paused_by_failover(book, plan)
         if order.dry:
             return await _rehearse(plan, steps, on_result)
         if fresh:
@@ -130,7 +131,7 @@ class _Run:
             # Long after the flow was paused, it may be: what was true then is looked at again.
             await self._do(step, self._steps.look_again)
         while (step := self._plan.next_step) is not None:
-            self._steps.went_back = self._plan.repeats > 0
+            self._steps.lifts_pause |= self._plan.repeats > 0
             result = await self._do(step, partial(self._steps.do, step))
             if result is not None and not result.over:
                 break
@@ -215,6 +216,12 @@ def _plan(book: AuditBook, order: Order) -> tuple[Plan, bool]:
         options=order.options,
     )
     return plan, True
+
+
+def _is_paused_by_failover(book: AuditBook, plan: Plan) -> bool:
+    """Whether the plan before this one was a failover that has paused the flow, finished or given up."""
+    before = [other for other in book.plans() if other.id != plan.id]
+    return bool(before) and before[-1].kind == "failover" and before[-1].is_over(Step.STOP)
 
 
 def _moved(book: AuditBook, order: Order) -> dict[str, list[Place]]:

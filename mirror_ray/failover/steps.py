@@ -40,7 +40,7 @@ class Timing(NamedTuple):
 
 
 class Steps:
-    """The steps of one plan. Whoever takes a plan up again sets ``places``, ``left`` and ``went_back`` as it left them.
+    """The steps of one plan. Whoever takes a plan up again sets its public attributes as it left them.
 
     Records that were written, and groups that went on, on the side that is left send the plan back to the step that
     sees to them: looked for once the flow is paused, when a plan is taken up behind that, and last of all.
@@ -60,8 +60,8 @@ class Steps:
         self.places: dict[str, list[Place]] = {}
         #: Groups that an earlier try of ``commit`` has left; None: there was none.
         self.left: Collection[str] | None = None
-        #: The plan has gone back: the flow may be paused by it, and must be resumed to catch up.
-        self.went_back = False
+        #: The flow may be paused by this plan, which went back, or by the failover before: it is resumed to catch up.
+        self.lifts_pause = False
         self._sides, self._running, self._options, self._timing = sides, running, options, timing
         self._dry, self._moved_before = dry, moved_before
         sides.without_silent = options.force
@@ -146,8 +146,8 @@ class Steps:
         return Done("blocked", f"{text}. Run this again when they are{self._or_gone()}", figures)
 
     async def _lift_own_pause(self) -> None:
-        """So that the flow copies what was written since this plan has paused it."""
-        if self.went_back and self._running is not None and self._sides.kind == "failover" and not self._dry:
+        """So that the flow copies what was written since it was paused."""
+        if self.lifts_pause and self._running is not None and self._sides.kind == "failover" and not self._dry:
             await self._running.resume(str(self._sides.flow.name))
 
     async def _stop(self) -> Done:

@@ -111,7 +111,6 @@ async def test_a_slow_producer(clusters: Clusters, make_topic: TopicMaker) -> No
                 assert left_behind(producer, report, await held(clusters.b, names.remote)) == []
             producer.stop()
         # What a plan that was finished did not see any more is seen by the next one.
-        await system.coordinator.resume(str(names.flow))
         await until_done(system, names)
         assert {value for value, _ in producer.acknowledged} <= await held(clusters.b, names.remote)
         rest = await aside(lambda: process(clusters.b, names.group, names.remote))
@@ -199,6 +198,24 @@ async def test_written_while_a_group_is_waited_for(clusters: Clusters, make_topi
         (plan,) = (await look(system.settings, names.flow)).plans()
         assert plan.finished
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+
+
+async def test_written_after_the_last_look(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Nobody looks any more then; a dry run tells of it, and another failover copies it, groups at work left alone."""
+    async with scene(clusters, make_topic) as (system, names):
+        await until_done(system, names)
+        await aside(lambda: produce(clusters.a.confluent_config(), names.topic, numbered(20, 1000)))
+        dry = await carry_out(system.settings, order(names.flow, dry=True), system.coordinator)
+        assert dry.plan.results[Step.CHECK].figures["topics"] == {names.topic: 20}
+        assert dry.plan.results[Step.CATCH_UP].outcome == "blocked"
+        async with member(clusters.b, names.group, names.remote):
+            again = order(names.flow, options=Options(skip_active=True))
+            report = await carry_out(system.settings, again, system.coordinator)
+            assert report.plan.finished, report.plan.results
+        assert len(await held(clusters.b, names.remote)) == 220
+        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        rest = await aside(lambda: process(clusters.b, names.group, names.remote))
+        assert len(rest) == 160
 
 
 async def test_a_transaction_that_is_open_behind_the_pause(clusters: Clusters, make_topic: TopicMaker) -> None:
