@@ -12,7 +12,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from mirror_ray import own_ray
+from mirror_ray.chaos.rehearsal_command import Command
 from mirror_ray.devcluster import DevCluster
+from mirror_ray.failover.plan import STEPS, Step
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file, wait_for
 from tests.support.kafka import create_topic, produce, sample_messages
@@ -31,7 +33,7 @@ def name() -> Iterator[str]:
 
 
 def test_there_and_back_by_the_command_line(clusters: Clusters, name: str, tmp_path: Path) -> None:
-    """Rehearsed by a dry run, carried out, looked at, and back again; without a system only the file is needed."""
+    """Rehearsed by a dry run, killed and taken up, looked at, and back again; without a system the file is enough."""
     flow, topic = f"{name}->B", create_topic(clusters.a.confluent_config(), name)
     produce(clusters.a.confluent_config(), topic, sample_messages(100))
     _stand(clusters.a, name, topic, 40)
@@ -45,6 +47,11 @@ def test_there_and_back_by_the_command_line(clusters: Clusters, name: str, tmp_p
     dry = answer("failover", flow, "--name", name, "--dry-run")
     assert [step["outcome"] for step in dry["steps"]] == ["done"] * 9
     assert answer("failover", flow, "--name", name, "--status")["plans"] == []
+    killed = Command(["failover", flow, "--name", name, "--yes"])
+    with killed.running():
+        killed.wait_for(STEPS.index(Step.STOP))
+        killed.kill()
+    assert killed.told < len(STEPS)
     done = answer("failover", flow, "--name", name, "--yes")
     assert done["state"] == "finished"
     (partition,) = done["groups"][0]["partitions"]
@@ -57,6 +64,8 @@ def test_there_and_back_by_the_command_line(clusters: Clusters, name: str, tmp_p
     mirror_ray("down", "--name", name)
     status = answer("failback", flow, "--config", str(path), "--status")
     assert [plan["state"] for plan in status["plans"]] == ["finished"]
+    plans = answer("failover", flow, "--config", str(path), "--status")["plans"]
+    assert [plan["id"] for plan in plans] == [done["id"]]
     missing = mirror_ray("failover", flow, "--status", "--name", name, exit_code=2)
     assert "--config FILE" in missing.stderr
 
