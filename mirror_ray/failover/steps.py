@@ -26,6 +26,7 @@ from mirror_ray.failover.running import Running
 from mirror_ray.failover.sides import WITHOUT_MEMBERS, Sides
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.observe.status import PartitionStatus
 
 _PAUSED_WITHIN_S: Final = 30.0
 
@@ -87,7 +88,16 @@ class Steps:
 
     async def look_again(self) -> Done | None:
         """Whether a plan whose flow was paused must go back before it goes on; None: it need not. Raises as ``do``."""
+        flow = str(self._sides.flow.name)
+        # The last step of a failback resumes the flow itself.
+        if self._sides.kind == "failover" and await self._held(flow):
+            return Done("blocked", f"{flow} was resumed meanwhile, and is to be paused again", {}, Step.STOP)
         return await self._left_behind(groups=True)
+
+    async def _held(self, flow: str) -> list[PartitionStatus]:
+        """Partitions that replicators hold: one is shown as paused before its replicator has let go of it."""
+        found = await self._running.partitions(flow) if self._running is not None else ()
+        return [partition for partition in found if partition.replicator or partition.state == "copying"]
 
     async def _left_behind(self, *, groups: bool) -> Done | None:
         """``groups``: also whether groups have gone on. What was written is looked for last."""
@@ -159,8 +169,7 @@ class Steps:
             return Done("done", f"would pause {flow}", {})
         await self._running.pause(flow)
         deadline_s = time.monotonic() + _PAUSED_WITHIN_S
-        # A partition is shown as paused before its replicator has let go of it.
-        while held := [p for p in await self._running.partitions(flow) if p.replicator or p.state == "copying"]:
+        while held := await self._held(flow):
             if time.monotonic() > deadline_s:
                 return Done("blocked", f"{flow}: {len(held)} partitions go on copying: see `replicators`", {})
             await asyncio.sleep(LOOK_S)

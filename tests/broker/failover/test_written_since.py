@@ -117,8 +117,12 @@ async def test_a_slow_producer(clusters: Clusters, make_topic: TopicMaker) -> No
         assert len(rest) == len(set(rest)) == 140 + len(producer.acknowledged)
 
 
-async def test_a_producer_starts_between_any_two_steps(clusters: Clusters, make_topic: TopicMaker) -> None:
+async def test_a_producer_starts_between_any_two_steps(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A plan that says done has it all; one that does not says who wrote, and is done once the producer has stopped."""
+    # A flow that is paused has told all already.
+    monkeypatch.setattr(looking, "TOLD_WITHIN_S", 0.4)
     async with scene(clusters, make_topic) as (system, names):
         written = 0
         for step in BEFORE_THE_END:
@@ -197,6 +201,22 @@ async def test_written_while_a_group_is_waited_for(clusters: Clusters, make_topi
         assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 640
         (plan,) = (await look(system.settings, names.flow)).plans()
         assert plan.finished
+        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+
+
+async def test_a_flow_that_was_resumed_meanwhile(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """By hand, while a group was waited for: it is paused again before the plan goes on."""
+    async with scene(clusters, make_topic) as (system, names):
+        async with member(clusters.a, names.group, names.topic):
+            report = await carry_out(system.settings, order(names.flow), system.coordinator)
+            assert report.plan.next_step == Step.OFFSETS
+        await system.coordinator.resume(str(names.flow))
+        await caught_up(system, 2)
+        report = await carry_out(system.settings, order(names.flow), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        assert [(result.step, result.repeats) for result in report.plan.results.values()] == [
+            (step, int(STEPS.index(step) >= STEPS.index(Step.STOP))) for step in STEPS
+        ]
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
 
 
