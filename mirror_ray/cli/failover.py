@@ -18,6 +18,7 @@ from mirror_ray.cli.auditing import audited
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
 from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
+from mirror_ray.model.errors import ConfigError
 from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def failover(
     if simulate:
         _simulate(parse_flow(flow), _rehearsed_as(name), groups, seed, planned=planned, kills=kills)
         return
+    if kills:
+        raise ConfigError("--kills is for a simulation, on clusters of its own: say --simulate, too")
     options = Options(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
     order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
     _run(order, config, name, address, output, status=status, yes=yes)
