@@ -141,6 +141,8 @@ class _Rounds:
 
     def _kill(self, command: Command, victim: KillVictim, step: Step) -> bool:
         """Kill it when the step is at work; whether it still was."""
+        # Asked before: a step may be over while it is answered.
+        coordinator = psutil.Process(self._system.status().coordinator_pid)
         command.wait_for(STEPS.index(step))
         time.sleep(self._dice.uniform(0, self.step_s.get(step, _STEP_S)))
         in_step = command.is_running and command.told == STEPS.index(step)
@@ -148,7 +150,7 @@ class _Rounds:
             command.kill()
         elif victim == "coordinator":
             with suppress(psutil.NoSuchProcess):
-                psutil.Process(self._system.status().coordinator_pid).kill()
+                coordinator.kill()
         else:
             cluster = self._clusters[victim.removeprefix("broker ")]
             cluster.brokers[0].kill()
