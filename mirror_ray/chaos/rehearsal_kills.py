@@ -142,7 +142,7 @@ class _Rounds:
     def _kill(self, command: Command, victim: KillVictim, step: Step) -> bool:
         """Kill it when the step is at work; whether it still was."""
         # Asked before: a step may be over while it is answered.
-        coordinator = psutil.Process(self._system.status().coordinator_pid)
+        coordinator = self._coordinator()
         command.wait_for(STEPS.index(step))
         time.sleep(self._dice.uniform(0, self.step_s.get(step, _STEP_S)))
         in_step = command.is_running and command.told == STEPS.index(step)
@@ -157,6 +157,18 @@ class _Rounds:
             time.sleep(_AWAY_S)
             cluster.start()
         return in_step
+
+    def _coordinator(self) -> psutil.Process:
+        """Its process, once it answers: it may have been killed a moment ago."""
+        found: list[psutil.Process] = []
+
+        def answers() -> bool:
+            with suppress(MirrorError, psutil.NoSuchProcess):
+                found.append(psutil.Process(self._system.status().coordinator_pid))
+            return bool(found)
+
+        _wait(answers, "the coordinator answers")
+        return found[0]
 
     def _copies(self) -> bool:
         """A coordinator that starts again answers after a moment."""
