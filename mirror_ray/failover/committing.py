@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror_ray.failover.places import Place, decide_failback, decide_failover
@@ -83,38 +83,31 @@ async def commit(
     commits: Commits = defaultdict(dict)
     memory: list[InternalRecord] = []
     for group, every in waiting.items():
-        seen: set[TopicPartition] = set()
-        for place in every:
-            if place.destination is None or place.offset is None:
-                continue
-            if place.destination in seen:
-                # Several topics are merged there, and one offset stands for all of them.
-                continue
-            seen.add(place.destination)
-            there = committed.get(group, {}).get(place.destination)
+        for destination, offset, place in _one_for_each_destination(every):
+            there = committed.get(group, {}).get(destination)
             stands = there.offset if there is not None else None
-            if group in before and stands is not None and stands >= place.offset:
+            if group in before and stands is not None and stands >= offset:
                 result.there_already += 1
                 continue
-            both = sides.carrying.both_sides_write(place.origin.topic, place.destination.topic)
+            both = sides.carrying.both_sides_write(place.origin.topic, destination.topic)
             if sides.kind == "failback":
                 # Where it was left it has its own place: what came of that on the other side may lie before it.
-                left = left_at.get((group, place.destination)) if not both else None
-                act = decide_failback(place.offset, stands, left, force=options.force)
+                left = left_at.get((group, destination)) if not both else None
+                act = decide_failback(offset, stands, left, force=options.force)
             else:
-                last = said.get(group, {}).get(place.destination)
-                sources = _sources(sides, every, place.destination)
+                last = said.get(group, {}).get(destination)
+                sources = _sources(sides, every, destination)
                 act = _by_group_sync(place, sources, stands, last, both=both, force=options.force)
             if isinstance(act, Keep):
-                result.there_already += stands == place.offset
+                result.there_already += stands == offset
                 if act.reason:
                     result.kept.append(replace(place, reason=act.reason))
                 continue
-            commits[group][place.destination] = (act.offset, place.metadata)
+            commits[group][destination] = (act.offset, place.metadata)
             result.written.append(place)
             if sides.kind == "failover" and place.origin_offset is not None:
-                written = (place.offset,) if stands is None else (place.offset, stands)
-                record = _remembered(place, place.destination, place.origin_offset, written, sources)
+                written = (offset,) if stands is None else (offset, stands)
+                record = _remembered(place, destination, place.origin_offset, written, sources)
                 not_read = unsubscribed_header(last.unsubscribed) if last is not None else ()
                 memory.append(record._replace(headers=(*record.headers, *not_read)))
     if dry:
@@ -126,6 +119,15 @@ async def commit(
         done = {name: each for name, each in waiting.items() if name not in set(result.active)}
         await sides.say(_handed_back(sides, done))
     return result
+
+
+def _one_for_each_destination(places: Sequence[Place]) -> Iterator[tuple[TopicPartition, int, Place]]:
+    """The destination, its offset and the place that says so; where several topics are merged one stands for all."""
+    seen: set[TopicPartition] = set()
+    for place in places:
+        if place.destination is not None and place.offset is not None and place.destination not in seen:
+            seen.add(place.destination)
+            yield place.destination, place.offset, place
 
 
 def _is_behind(places: Sequence[Place], committed: Mapping[TopicPartition, CommittedOffset]) -> bool:
