@@ -39,6 +39,7 @@ from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.backfill import BackfillRecord
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.start import Start, parse_start
 from mirror_ray.model.trouble import Trouble, TroubleKind, TroublePolicy
@@ -224,44 +225,48 @@ def decode(documents: Mapping[str, Document]) -> FlowMemory:
     """Read the last value of every key.
 
     Raises:
-        KeyError: A record lacks a field: the topic was not written by mirror-ray.
+        MirrorError: A record can't be read: it was not written by mirror-ray. Names the key and what is wrong.
     """
-    memory = FlowMemory(backfills=_backfills(documents))
+    memory = FlowMemory()
     for key, document in documents.items():
-        grant = read_grant(key, document)
-        if grant is not None:
-            memory.grants[grant[0]] = grant[1]
-        match key.split("/"):
-            case ["flow"]:
-                memory.flow = FlowRecord(**_fields(FlowRecord, document))
-            case ["partition", topic, number]:
-                memory.partitions[TopicPartition(topic, int(number))] = _partition(document)
-            case ["repair", topic, number]:
-                memory.repairs[TopicPartition(topic, int(number))] = _repair(document)
-            case ["gap", topic, number, time_ms]:
-                memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = Gap(**_fields(Gap, document))
-            case ["handed-back"]:
-                memory.handed_back_ms = document["time_ms"]
-            case ["acl", _]:
-                memory.acls.add(Acl(**_fields(Acl, document)))
-            case ["latest" | "start", topic]:
-                memory.starts[topic] = parse_start(document.get("at", "latest"))
-            case ["paused", "flow"]:
-                memory.paused.add(Pause())
-            case ["paused", "topic", topic]:
-                memory.paused.add(Pause(topic))
-            case ["paused", "partition", topic, number]:
-                memory.paused.add(Pause(topic, int(number)))
+        try:
+            _take(memory, key, document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise MirrorError(
+                f"state record {key!r}: not written by mirror-ray ({wrong}); name the system's topics apart, or delete "
+                "the record by a tombstone"
+            ) from error
     return memory
 
 
-def _backfills(documents: Mapping[str, Document]) -> dict[str, BackfillRecord]:
-    prefix = backfill_key("")
-    return {
-        key.removeprefix(prefix): BackfillRecord.read(document)
-        for key, document in documents.items()
-        if key.startswith(prefix)
-    }
+def _take(memory: FlowMemory, key: str, document: Document) -> None:
+    grant = read_grant(key, document)
+    if grant is not None:
+        memory.grants[grant[0]] = grant[1]
+    match key.split("/"):
+        case ["flow"]:
+            memory.flow = FlowRecord(**_fields(FlowRecord, document))
+        case ["partition", topic, number]:
+            memory.partitions[TopicPartition(topic, int(number))] = _partition(document)
+        case ["repair", topic, number]:
+            memory.repairs[TopicPartition(topic, int(number))] = _repair(document)
+        case ["gap", topic, number, time_ms]:
+            memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = Gap(**_fields(Gap, document))
+        case ["handed-back"]:
+            memory.handed_back_ms = document["time_ms"]
+        case ["acl", _]:
+            memory.acls.add(Acl(**_fields(Acl, document)))
+        case ["backfill", identity]:
+            memory.backfills[identity] = BackfillRecord.read(document)
+        case ["latest" | "start", topic]:
+            memory.starts[topic] = parse_start(document.get("at", "latest"))
+        case ["paused", "flow"]:
+            memory.paused.add(Pause())
+        case ["paused", "topic", topic]:
+            memory.paused.add(Pause(topic))
+        case ["paused", "partition", topic, number]:
+            memory.paused.add(Pause(topic, int(number)))
 
 
 def _repair(document: Document) -> Repair:

@@ -201,7 +201,7 @@ class Planner:
             timestamps=not theirs.append_time,
             notes=notes,
         )
-        return self._transformed(job)
+        return self._transformed(replace(job, notes=(*notes, *self._writing.notes(self._record(job)))))
 
     def _transformed(self, job: Job) -> Job:
         """With what its transforms mean for comparing."""

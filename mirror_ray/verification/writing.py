@@ -10,6 +10,7 @@ from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.state import read_state
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.topics.selection import replication_rules
@@ -27,22 +28,33 @@ class Writing:
         self._rules = replication_rules(flow)
         self._memory = FlowMemory()
         self._others: list[FlowMemory] = []
+        self._unread: list[str] = []
 
     async def read(self, memory: FlowMemory) -> None:
         """Take the flow's state; where it shares remote topics, those of all flows to the cluster are read.
 
+        One of another flow that can't be read is noted, and its producers are not known.
+
         Raises:
             ClusterUnreachableError: The cluster does not answer.
-            MirrorError: A state topic can't be read.
         """
-        self._memory, self._others = memory, []
+        self._memory, self._others, self._unread = memory, [], []
         if not any(record.shared for record in memory.partitions.values()):
             return
         own = state_topic(self._flow.name.source, route=self._flow.name.route)
         names = (await self._target.refresh(None)).topics
         others = [name for name in names if name.startswith(_STATE) and name.endswith(_INTERNAL) and name != own]
         for name in others:
-            self._others.append(decode(await asyncio.to_thread(read_state, self._target.settings, name)))
+            try:
+                self._others.append(decode(await asyncio.to_thread(read_state, self._target.settings, name)))
+            except ClusterUnreachableError:
+                raise
+            except MirrorError as error:
+                self._unread.append(f"the state of another flow, {name}, can't be read, so who writes for it: {error}")
+
+    def notes(self, record: PartitionRecord | None) -> tuple[str, ...]:
+        """What is to be known of how the records of others were told apart in the record's remote partition."""
+        return tuple(self._unread) if record is not None and record.shared else ()
 
     def writers(self, job: Job, record: PartitionRecord | None) -> Writers:
         """Who may write the job's remote partition.

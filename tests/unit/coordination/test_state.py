@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from mirror_ray.coordination.naming import replicator_name, replicator_number
 from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.coordination.state import HANDED_BACK_KEY, FlowRecord, GrantRecord, Pause, Repair, decode
 from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.start import LATEST, Start
 from mirror_ray.model.trouble import Trouble, TroubleKind
@@ -81,6 +83,25 @@ def test_unknown_keys_and_fields_are_ignored() -> None:
     """A newer version's state can be read."""
     memory = state.decode({"segments/t/0": {"x": 1}, state.FLOW_KEY: {**state.encode(FLOW_RECORD), "new": 1}})
     assert memory.flow == FLOW_RECORD
+
+
+@pytest.mark.parametrize(
+    ("key", "document", "wrong"),
+    [
+        ("partition/t/0", {}, "source_topic_id"),
+        ("partition/t/x", state.encode(RECORD), "x"),
+        ("grant/t/0", {"epoch": 1}, "lease_ms"),
+        ("flow", [], "."),
+        ("repair/t/0", {"trouble": 3}, "."),
+        ("gap/t/0/1", None, "."),
+        ("backfill/1", {}, "."),
+        ("start/t", {"at": "never"}, "never"),
+    ],
+)
+def test_what_is_not_ours_is_named(key: str, document: Any, wrong: str) -> None:
+    """A record that somebody else wrote is an error with its key and what is wrong, whatever it holds."""
+    with pytest.raises(MirrorError, match=rf"state record '{key}': not written by mirror-ray \(.*{wrong}"):
+        state.decode({key: document})
 
 
 @pytest.mark.parametrize(

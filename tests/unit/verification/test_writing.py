@@ -1,0 +1,76 @@
+"""Who writes a shared remote topic, by the states of all flows to its cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.coordination import state
+from mirror_ray.coordination.partition_record import PartitionRecord
+from mirror_ray.coordination.state import Document, FlowMemory, FlowRecord
+from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
+from mirror_ray.model.names import FlowName, TopicId, TopicPartition
+from mirror_ray.offsets.book import SegmentBook
+from mirror_ray.verification import writing
+from mirror_ray.verification.job import Job
+from mirror_ray.verification.writing import Writing
+
+WHERE, REMOTE = TopicPartition("t", 0), TopicPartition("all", 0)
+RECORD = PartitionRecord(
+    source_topic_id=TopicId("s1"),
+    target_topic="all",
+    target_topic_id=TopicId("t1"),
+    source_offset=0,
+    target_offset=0,
+    producer_id=7,
+    shared=True,
+)
+MEMORY = FlowMemory(partitions={WHERE: RECORD})
+OTHER = FlowRecord(
+    producer_id=8, producer_epoch=0, source_cluster_id="x", target_cluster_id="b", selection="", starts=""
+)
+
+
+class Target:
+    """A cluster with the states of three other flows."""
+
+    settings = SimpleNamespace(alias="B")
+
+    async def refresh(self, topics: object) -> Any:
+        return SimpleNamespace(topics=["mm2-ray-state.A.internal", "orders", *(state.state_topic(x) for x in "CDE")])
+
+
+def writing_of(monkeypatch: pytest.MonkeyPatch, garbage: Exception) -> Writing:
+    """Of A->B; the state of D raises, and that of E is not written by us."""
+
+    def read(_: object, topic: str) -> dict[str, Document]:
+        if topic == state.state_topic("D"):
+            raise garbage
+        return {state.FLOW_KEY: state.encode(OTHER) if topic == state.state_topic("C") else {"x": 1}}
+
+    monkeypatch.setattr(writing, "read_state", read)
+    return Writing(FlowSettings(name=FlowName("A", "B"), enabled=True), cast(Cluster, Target()), SegmentBook())
+
+
+async def test_a_state_that_can_not_be_read_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that can be are read all the same; of a remote topic that nobody shares there is nothing to say."""
+    found = writing_of(monkeypatch, MirrorError("offset 2: not written by mirror-ray"))
+    await found.read(MEMORY)
+    job = Job(source=WHERE, target=REMOTE)
+    assert found.writers(job, RECORD).flows == {7, 8}
+    notes = found.notes(RECORD)
+    assert [note.split(",")[1] for note in notes] == [" mm2-ray-state.D.internal", " mm2-ray-state.E.internal"]
+    assert "offset 2: not written by mirror-ray" in notes[0]
+    assert "'producer_id' is missing" in notes[1]
+    assert found.notes(None) == ()
+
+
+async def test_a_cluster_that_does_not_answer_is_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the command."""
+    found = writing_of(monkeypatch, ClusterUnreachableError("B"))
+    with pytest.raises(ClusterUnreachableError):
+        await found.read(MEMORY)
