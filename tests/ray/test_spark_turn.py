@@ -13,29 +13,36 @@ import ray
 from ray.util.placement_group import remove_placement_group
 
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.spark import turn
 from mirror_ray.spark.turn import reserve
 
 _BUNDLES = [{"CPU": 1.0}]
+#: Not that of the product: tests of Spark have it in this Ray for as long as they run.
+_NAME = "spark of this test"
 _HOLDER = """
 import time
 from mirror_ray.attach import connect
 connect("anything", {address!r})
-from mirror_ray.spark.turn import reserve
-reserve([{{"CPU": 1.0}}], "report A->B", print)
+from mirror_ray.spark import turn
+turn._NAME = {name!r}
+turn.reserve([{{"CPU": 1.0}}], "report A->B", print)
 print("has it", flush=True)
 time.sleep(600)
 """
 
 
 @pytest.fixture
-def holder(ray_session: None) -> Iterator[subprocess.Popen[str]]:
+def holder(ray_session: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
     """Another process that has Spark in this Ray."""
-    code = _HOLDER.format(address=ray.get_runtime_context().gcs_address)
+    monkeypatch.setattr(turn, "_NAME", _NAME)
+    code = _HOLDER.format(address=ray.get_runtime_context().gcs_address, name=_NAME)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "has it\n"
-        yield process
-        process.kill()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "has it\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def test_the_second_waits_until_the_first_is_gone(holder: subprocess.Popen[str]) -> None:

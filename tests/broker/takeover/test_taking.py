@@ -21,10 +21,12 @@ from mirror_ray.config.settings import (
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover.deciding import Row
+from mirror_ray.takeover.ground import Ground
 from mirror_ray.takeover.handing_back import hand_back
 from mirror_ray.takeover.matching import NOTHING_ALIKE
+from mirror_ray.takeover.signs import Traces
 from mirror_ray.takeover.taking import Taken, take_over
-from mirror_ray.takeover.traces import which_mm2
+from mirror_ray.takeover.traces import Mm2, which_mm2
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters
@@ -206,16 +208,21 @@ async def test_what_must_end_first(scene: Scene) -> None:
     assert_equal_copies(scene.source, scene.target, topic, scene.mm2.remote(topic))
 
 
-async def test_it_goes_on_meanwhile(scene: Scene) -> None:
-    """Records that come in while the command looks are a sign that MM2 runs; nothing is written."""
+async def test_it_goes_on_meanwhile(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that come in between the command's two looks are a sign that MM2 runs; nothing is written."""
     topic = scene.topic("t")
     scene.mm2.copy(topic, {0: 50})
     scene.mm2.note(topic, {0: 49})
-    command = asyncio.create_task(take_over(scene.settings, scene.flow, scene.which, quiet_s=2.0))
-    await asyncio.sleep(1.0)
-    await asyncio.to_thread(scene.mm2.copy, topic, {0: 60}, first=50)
+    second_look = Ground.second_look
+
+    async def written_before(ground: Ground, mm2: Mm2, before: Traces) -> None:
+        await asyncio.to_thread(scene.mm2.copy, topic, {0: 60}, first=50)
+        await second_look(ground, mm2, before)
+
+    monkeypatch.setattr(Ground, "second_look", written_before)
     with pytest.raises(NotReadyError, match=f"remote topic {scene.mm2.remote(topic)}-0 went from 50 to 60"):
-        await command
+        await scene.take_over()
+    monkeypatch.undo()
     assert (await scene.rows())[TopicPartition(topic, 0)].begin == 60
 
 
