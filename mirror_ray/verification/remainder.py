@@ -54,7 +54,8 @@ class Remainder:
         if not job.beside:
             return [], job.account
         job = await self._with_own_writer(job)
-        compared = job.begin.target, job.end.target
+        # Where nothing is compared, what the map does not account for is not known to be too much.
+        compared = (job.begin.target if job.ranges else job.end.target), job.end.target
         sorter = Sorter.of(job.writers, job.copied, job.origin, compared, MOST_FINDINGS)
         async for batch in batches_in(self._logs(job)[1], job.beside):
             sorter.take(_written(batch, job, wanted=sorter.wants(batch.producer_id, batch.last_offset)))
