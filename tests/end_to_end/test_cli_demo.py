@@ -21,7 +21,7 @@ def test_the_demo_copies_both_ways_and_is_not_taken(clusters: Clusters, tmp_path
     """Everything comes up and records move; other clusters under the same aliases are refused; all records arrive."""
     name = f"demo-{os.getpid()}"
     other = mm2_file(tmp_path / "other.properties", clusters, "A->B.enabled = true")
-    command = [PROGRAM, "demo", "--for", "25", "--name", name]
+    command = [PROGRAM, "demo", "--for", "45", "--name", name]
     errors = (tmp_path / "stderr").open("w+")
     with errors, subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=errors, text=True) as demo:
         assert demo.stdout is not None
