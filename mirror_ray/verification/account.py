@@ -99,7 +99,7 @@ class Writers:
 
     #: Producers of this very partition; empty: they are not known.
     own: frozenset[int] = frozenset()
-    #: Producers of any flow that copies to the cluster.
+    #: Where it is shared: producers of any flow that copies to the cluster. Else ``own``.
     flows: frozenset[int] = frozenset()
     #: Whether others' records are a fault there.
     alone: bool = True
@@ -156,7 +156,8 @@ def writers_of(
     if memory.flow is not None and record is not None and record.producer_id != -1:
         own.add(memory.flow.producer_id)
     flows = set(own)
-    for state in (memory, *others):
+    # Where the flow writes alone, another flow's records are as foreign as anybody's.
+    for state in (memory, *others) if record is not None and record.shared else ():
         flows |= {found.producer_id for found in state.partitions.values() if found.producer_id is not None}
         flows |= {state.flow.producer_id} if state.flow is not None else set()
     return Writers(own=frozenset(own), flows=frozenset(flows), alone=alone)

@@ -62,10 +62,13 @@ def test_what_a_map_accounts_for() -> None:
 
 def test_who_may_write() -> None:
     """The partition's own producer and the flow's; other flows' in a shared topic; none without a record."""
-    shared = memory(partitions={SOURCE: record(producer_id=8), TopicPartition("u", 0): record(producer_id=9)})
+    beside = TopicPartition("u", 0)
+    shared = memory(partitions={SOURCE: record(producer_id=8, shared=True), beside: record(producer_id=9)})
     other = memory(partitions={SOURCE: record(producer_id=10)})
     found = writers_of(shared, shared.partitions[SOURCE], [other], alone=False)
     assert (set(found.own), set(found.flows)) == ({7, 8}, {7, 8, 9, 10})
+    exclusive = writers_of(shared, shared.partitions[beside], [other], alone=True)
+    assert (set(exclusive.own), set(exclusive.flows)) == ({7, 9}, {7, 9})
     assert writers_of(memory(), None, (), alone=True).own == frozenset()
     assert writers_of(memory(), record(producer_id=-1), (), alone=True).own == {-1}
 

@@ -1,0 +1,93 @@
+"""What lies outside of what is compared: a fault is named, and what is not known is not called one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mirror_ray.model.segment import Segment
+from mirror_ray.offsets.segments import SegmentMap
+from mirror_ray.records.batch import Batch
+from mirror_ray.records.decode import Record, records_of
+from mirror_ray.verification import remainder
+from mirror_ray.verification.job import Job
+from mirror_ray.verification.remainder import Remainder
+from mirror_ray.verification.verdict import PartitionVerdict
+from tests.unit.records.strategies import Plain
+from tests.unit.verification import test_planning as planned
+from tests.unit.verification.logged import batch_of
+
+OURS, THEIRS = 7, 99
+
+
+def batch(producer: int, first: int, count: int) -> Batch:
+    """Records whose values are their offsets."""
+    records = [Plain(offset=at, timestamp=5, value=b"%d" % at) for at in range(first, first + count)]
+    return batch_of(records, producer=(producer, 0, first))
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log in memory."""
+
+    held: Sequence[Batch]
+
+    async def start(self) -> int:
+        return self.held[0].base_offset if self.held else 0
+
+    async def end(self) -> int:
+        return self.held[-1].next_offset if self.held else 0
+
+    async def records(self, start: int, end: int) -> AsyncIterator[list[Record]]:
+        for each in self.held:
+            yield [record for record in records_of(each) if start <= record.offset < end]
+
+
+async def found_of(
+    monkeypatch: pytest.MonkeyPatch, job: Job, source: Sequence[Batch], target: Sequence[Batch]
+) -> PartitionVerdict:
+    """What is said of a job of which nothing is compared, and all that lies outside is read."""
+
+    async def batches_in(log: Any, spans: Iterable[tuple[int, int]]) -> AsyncIterator[Batch]:
+        for first, end in spans:
+            for each in log.held:
+                if each.base_offset < end and first < each.next_offset:
+                    yield each
+
+    monkeypatch.setattr(remainder, "batches_in", batches_in)
+    logs: Any = (Log(source), Log(target))
+    return job.verdict(*await Remainder(lambda _: logs).account(job, job.unchecked))
+
+
+def shared_job(monkeypatch: pytest.MonkeyPatch, ends: tuple[int, int], segments: Iterable[Segment]) -> Job:
+    """Of a partition that is copied into a topic with others."""
+    record = planned._record(source_offset=ends[0], target_offset=ends[1], shared=True, producer_id=OURS, sequence=0)
+    logs = (0, ends[0], ends[0]), (0, ends[1], ends[1])
+    return planned._plan(monkeypatch, *logs, record=record, segments=segments)
+
+
+def test_records_of_ours_that_a_shared_map_has_no_place_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replicator was killed before it told where they are: that is not known, and no fault."""
+    job = shared_job(monkeypatch, (200, 310), [Segment(0, 0, 100, 0), Segment(150, 260, 50, 150)])
+    assert "is not known" in str(job.reason)
+    target = [batch(OURS, 0, 100), batch(THEIRS, 100, 20), batch(OURS, 120, 50), batch(THEIRS, 170, 90)]
+    found = asyncio.run(found_of(monkeypatch, job, [batch(1, 0, 200)], [*target, batch(OURS, 260, 50)]))
+    assert (found.outcome, found.checked.findings) == ("not_checked", [])
+
+
+def test_a_shared_map_that_was_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two topics were copied into one in turns for long: the map has dropped most of its places."""
+    kept, source, target = SegmentMap(), 0, 0
+    for _ in range(20_000):
+        kept.add(Segment(source, target, 5, source), source + 5)
+        source, target = source + 5, target + 10
+    assert len(list(kept)) < 20_000
+    job = shared_job(monkeypatch, (source, target - 5), kept)
+    assert "is not known" in str(job.reason)
+    first = next(first for first, _ in job.beside)
+    found = asyncio.run(found_of(monkeypatch, job, [], [batch(OURS, first + 10 - first % 10, 5)]))
+    assert (found.outcome, found.checked.findings) == ("not_checked", [])
