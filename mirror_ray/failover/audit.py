@@ -36,6 +36,7 @@ class AuditBook:
         self._heads: dict[str, Mapping[str, Any]] = {}
         self._results: dict[str, dict[Step, StepResult]] = {}
         self._places: dict[str, dict[str, list[Place]]] = {}
+        self._since: dict[str, dict[str, int]] = {}
 
     def apply(self, key: bytes | None, value: bytes) -> None:
         """Take the next record. What earlier versions wrote of changes is passed over.
@@ -58,13 +59,15 @@ class AuditBook:
         except (KeyError, TypeError, ValueError) as error:
             log.warning("a record of the audit topic is not understood: %r", error)
 
-    def _take_places(self, plan: str, group: str, said: list[Any], *, follows: bool) -> None:
-        groups = self._places.setdefault(plan, {})
+    def _take_places(self, plan: str, group: str, said: Any, *, follows: bool) -> None:
+        groups, since = self._places.setdefault(plan, {}), self._since.setdefault(plan, {})
         if not follows:
-            groups[group] = []
+            groups[group], since[group] = [], 0
+        if isinstance(said, Mapping):
+            said, since[group] = said["places"], said["since"]
         groups.setdefault(group, []).extend(place_of(group, place) for place in said)
         if not groups[group]:
-            del groups[group]
+            del groups[group], since[group]
 
     def plans(self, kind: Kind | None = None) -> list[Plan]:
         """All plans, or those of one kind, oldest first."""
@@ -74,6 +77,10 @@ class AuditBook:
     def places(self, plan: str) -> dict[str, list[Place]]:
         """Where each group of a plan goes on; empty before its step ``offsets``."""
         return self._places.get(plan, {})
+
+    def since(self, plan: str) -> dict[str, int]:
+        """How often the plan had gone back when each group first had places."""
+        return self._since.get(plan, {})
 
     def last_try(self, plan: str, step: Step) -> StepResult | None:
         """What came of a step when it was tried last, though the plan may have gone back since."""
@@ -126,10 +133,15 @@ class Audit:
         """
         await self._append([({"plan": plan.id, "step": result.step}, asdict(result))])
 
-    async def places(self, plan: Plan, groups: Mapping[str, Sequence[Place]]) -> None:
-        """Write where groups go on; a group without places is left out from now on. Raises as ``result`` does."""
+    async def places(self, plan: Plan, groups: Mapping[str, Sequence[Place]], since: Mapping[str, int]) -> None:
+        """Write where groups go on; a group without places is left out from now on. Raises as ``result`` does.
+
+        ``since``: see ``AuditBook.since``.
+        """
         await self._append(
-            record for group, of_group in groups.items() for record in place_records(plan.id, group, of_group)
+            record
+            for group, of_group in groups.items()
+            for record in place_records(plan.id, group, of_group, since.get(group, 0))
         )
 
     async def _append(self, records: Iterable[tuple[Mapping[str, Any], Any]]) -> None:
@@ -138,11 +150,14 @@ class Audit:
             await self._writer.append(encoded)
 
 
-def place_records(plan: str, group: str, places: Sequence[Place]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+def place_records(
+    plan: str, group: str, places: Sequence[Place], since: int = 0
+) -> Iterator[tuple[dict[str, Any], Any]]:
     """Yield keys and values of a group's records: the first one replaces what was said before, others follow it."""
     for part, begin in enumerate(range(0, len(places) or 1, _PLACES_AT_MOST)):
         key = {"plan": plan, "group": group} | ({"part": part} if part else {})
-        yield key, [place.to_json() for place in places[begin : begin + _PLACES_AT_MOST]]
+        said = [place.to_json() for place in places[begin : begin + _PLACES_AT_MOST]]
+        yield key, {"since": since, "places": said} if since and not part else said
 
 
 def _json(value: Any) -> bytes:

@@ -54,15 +54,20 @@ def left_behind(ends: Mapping[TopicPartition, Ends]) -> LeftBehind:
     return LeftBehind(written=written, unstable=unstable)
 
 
-def has_gone_on(places: Collection[Place], committed: Mapping[TopicPartition, CommittedOffset]) -> bool:
+def has_gone_on(
+    places: Collection[Place],
+    committed: Mapping[TopicPartition, CommittedOffset],
+    carried: Collection[TopicPartition] = (),
+) -> bool:
     """Whether a group stands elsewhere on the side that it has left than when its places were looked up.
 
-    An offset that is not there any more says nothing: it has expired, or the place was looked up without one.
+    An offset that is not there any more says nothing: it has expired. One that was not there says that it has begun in
+    a partition since. ``carried``: the partitions that the flow carries groups in.
     """
+    known = {place.origin: place.origin_offset for place in places}
     return any(
-        place.origin in committed and committed[place.origin].offset != place.origin_offset
-        for place in places
-        if place.origin_offset is not None
+        committed[partition].offset != known[partition] if partition in known else partition in carried
+        for partition in committed
     )
 
 

@@ -21,6 +21,16 @@ from mirror_ray.offsets.translate import LogBounds, Translation
 Places = dict[str, list[Place]]
 
 
+def to_move(
+    sides: Sides, groups: Mapping[str, ListedGroup], moved: Mapping[str, list[Place]], *, every: bool
+) -> dict[str, ListedGroup]:
+    """Those of these groups that are moved, where they have committed what the flow carries; see ``with_source``."""
+    found = {name: each for name, each in groups.items() if each.why_without_offsets is None}
+    if sides.kind == "failback" and not every:
+        found = {name: each for name, each in found.items() if name in moved}
+    return found
+
+
 async def with_source(
     sides: Sides,
     groups: Mapping[str, ListedGroup],
@@ -43,9 +53,7 @@ async def with_source(
         MirrorError: An offset is not ``final``.
     """
     await sides.maps_are_read()
-    names = [name for name, each in groups.items() if each.why_without_offsets is None]
-    if sides.kind == "failback" and not every:
-        names = [name for name in names if name in moved]
+    names = to_move(sides, groups, moved, every=every)
     committed = await sides.committed(sides.origin, names, stable=final)
     if sides.kind == "failover":
         await _with_silent_partitions(sides, committed)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from typing import Final
 
-from mirror_ray.failover.last_look import Ends, LeftBehind, has_gone_on, left_behind
-from mirror_ray.failover.places import Place
-from mirror_ray.failover.sides import WITHOUT_MEMBERS, Sides, answered
+from mirror_ray.failover.last_look import Ends, LeftBehind, left_behind
+from mirror_ray.failover.sides import Sides, answered
 from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.model.names import TopicPartition
@@ -93,19 +92,3 @@ async def _ends(sides: Sides, *, late: bool) -> dict[TopicPartition, Ends] | Non
             copied_to=sides.copied_to(partition),
         )
     return found
-
-
-async def groups_that_went_on(sides: Sides, places: Mapping[str, Sequence[Place]], *, skip_active: bool) -> list[str]:
-    """Groups that have done something on the origin since their places were looked up, or may do so now.
-
-    ``skip_active``: those that have members again are left where they are.
-
-    Raises:
-        OSError, MirrorError: The origin can't be asked, or an offset is in a transaction that is open.
-    """
-    listed = await sides.groups(sides.origin)
-    busy = {name for name in places if name in listed and listed[name].state not in WITHOUT_MEMBERS}
-    idle = [name for name in places if name in listed and name not in busy]
-    committed = await sides.committed(sides.origin, idle, stable=True)
-    moved = {name for name in idle if has_gone_on(places[name], committed.get(name, {}))}
-    return sorted(moved if skip_active else moved | busy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -87,8 +87,6 @@ async def carry_out(
         moved = _moved(book, order) if order.kind == "failback" else {}
         steps = Steps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
         steps.places = dict(book.places(plan.id))
-        if (tried := book.last_try(plan.id, Step.COMMIT)) is not None:
-            steps.left = tried.figures.get("active")
         steps.lifts_pause = _is_paused_by_failover(book, plan)
         if order.dry:
             return await _rehearse(plan, steps, on_result)
@@ -98,7 +96,7 @@ async def carry_out(
             await audit.begin(plan)
         else:
             await audit.head(plan)
-        return await _Run(plan, steps, audit, on_result).go_on()
+        return await _Run(plan, steps, audit, book, on_result).go_on()
 
 
 async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
@@ -120,8 +118,9 @@ async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
 class _Run:
     """A plan on its way."""
 
-    def __init__(self, plan: Plan, steps: Steps, audit: Audit, on_result: OnResult) -> None:
+    def __init__(self, plan: Plan, steps: Steps, audit: Audit, book: AuditBook, on_result: OnResult) -> None:
         self._plan, self._steps, self._audit, self._on_result = plan, steps, audit, on_result
+        self._since, self._committed = book.since(plan.id), book.last_try(plan.id, Step.COMMIT)
         #: Groups whose places the audit topic knows.
         self._placed = steps.places.keys()
 
@@ -129,9 +128,11 @@ class _Run:
         """Do what is left of it, until it is finished or blocked."""
         if self._plan.is_over(Step.STOP) and (step := self._plan.next_step) is not None:
             # Long after the flow was paused, it may be: what was true then is looked at again.
-            await self._do(step, self._steps.look_again)
+            looked_up = self._plan.is_over(Step.OFFSETS)
+            await self._do(step, partial(self._steps.look_again, groups=looked_up))
         while (step := self._plan.next_step) is not None:
             self._steps.lifts_pause |= self._plan.repeats > 0
+            self._steps.left = still_due(self._committed, self._since)
             result = await self._do(step, partial(self._steps.do, step))
             if result is not None and not result.over:
                 break
@@ -148,9 +149,11 @@ class _Run:
         if done is None:
             return None
         if step == Step.OFFSETS and done.outcome == "done":
-            left_out = dict.fromkeys(self._placed - self._steps.places.keys(), ())
-            await self._audit.places(self._plan, {**left_out, **self._steps.places})
-            self._placed = self._steps.places.keys()
+            placed, repeats = self._steps.places.keys(), self._plan.repeats
+            left_out = dict.fromkeys(self._placed - placed, ())
+            self._since = {group: self._since.get(group, 0) if group in self._placed else repeats for group in placed}
+            await self._audit.places(self._plan, {**left_out, **self._steps.places}, self._since)
+            self._placed = placed
         result = _result(done.back_to or step, done, began_ms, self._plan.repeats + (done.back_to is not None))
         try:
             await self._audit.result(self._plan, result)
@@ -162,6 +165,18 @@ class _Run:
         if failure is not None:
             raise failure
         return result
+
+
+def still_due(committed: StepResult | None, since: Mapping[str, int]) -> Collection[str] | None:
+    """Groups that an earlier try of ``commit`` has left, or did not know of; None: there was none.
+
+    Args:
+        committed: What came of it last.
+        since: How often the plan had gone back when each group first had places.
+    """
+    if committed is None or (left := committed.figures.get("active")) is None:
+        return None
+    return {*left, *(group for group, repeats in since.items() if repeats > committed.repeats)}
 
 
 async def _rehearse(plan: Plan, steps: Steps, on_result: OnResult) -> Report:

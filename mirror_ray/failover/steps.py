@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from mirror_ray.failover import assessing, committing, last_look, locating, verifying
 from mirror_ray.failover.advice import redirect
+from mirror_ray.failover.at_work import groups_at_work, groups_that_went_on, with_members
 from mirror_ray.failover.done import NAMED, Done, by_topic, names, told
 from mirror_ray.failover.last_look import LeftBehind
 from mirror_ray.failover.looking import (
     LOOK_S,
     TOLD_WITHIN_S,
-    groups_that_went_on,
     lags,
     marks,
     records_left_behind,
@@ -23,7 +23,7 @@ from mirror_ray.failover.looking import (
 from mirror_ray.failover.places import Place, group_totals
 from mirror_ray.failover.plan import Options, Step
 from mirror_ray.failover.running import Running
-from mirror_ray.failover.sides import WITHOUT_MEMBERS, Sides
+from mirror_ray.failover.sides import Sides
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
@@ -59,7 +59,7 @@ class Steps:
     ) -> None:
         """``moved_before``: for a failback, what the failover before it has moved."""
         self.places: dict[str, list[Place]] = {}
-        #: Groups that an earlier try of ``commit`` has left; None: there was none.
+        #: Groups that an earlier try of ``commit`` has left, or did not know of; None: there was none.
         self.left: Collection[str] | None = None
         #: The flow may be paused by this plan, which went back, or by the failover before: it is resumed to catch up.
         self.lifts_pause = False
@@ -86,13 +86,16 @@ class Steps:
         """
         return await self._steps[step]()
 
-    async def look_again(self) -> Done | None:
-        """Whether a plan whose flow was paused must go back before it goes on; None: it need not. Raises as ``do``."""
+    async def look_again(self, *, groups: bool) -> Done | None:
+        """Whether a plan whose flow was paused must go back before it goes on; None: it need not. Raises as ``do``.
+
+        ``groups``: their places have been looked up.
+        """
         flow = str(self._sides.flow.name)
         # The last step of a failback resumes the flow itself.
         if self._sides.kind == "failover" and await self._held(flow):
             return Done("blocked", f"{flow} was resumed meanwhile, and is to be paused again", {}, Step.STOP)
-        return await self._left_behind(groups=True)
+        return await self._left_behind(groups=groups)
 
     async def _held(self, flow: str) -> list[PartitionStatus]:
         """Partitions that replicators hold: one is shown as paused before its replicator has let go of it."""
@@ -106,7 +109,9 @@ class Steps:
         sides = self._sides
         went_on: list[str] = []
         if groups:
-            went_on = await groups_that_went_on(sides, self.places, skip_active=self._options.skip_active)
+            options, moved = self._options, self._moved_before
+            skip = options.skip_active
+            went_on = await groups_that_went_on(sides, self.places, moved, every=options.force, skip_active=skip)
         found = await records_left_behind(sides)
         found = LeftBehind(written=found.written, unstable=found.unstable, groups=went_on)
         again = f"{sides.carrying.name} catches up"
@@ -184,12 +189,14 @@ class Steps:
             groups = await sides.groups(sides.origin)
             force, moved = self._options.force, self._moved_before
             places = await locating.with_source(sides, groups, moved, every=force)
-            busy = sorted(name for name in places if groups[name].state not in WITHOUT_MEMBERS)
-            if busy and not self._options.skip_active and not self._dry:
-                text = f"still at work on {sides.origin.settings.alias}: {names(busy)}. Stop them, then run this again;"
-                return Done("blocked", f"{text} --skip-active leaves them where they are", {"active": busy[:NAMED]})
+            busy = with_members({name: groups[name] for name in places})
+            if not self._options.skip_active and not self._dry:
+                others = with_members(locating.to_move(sides, groups, moved, every=force))
+                others = {name: each for name, each in others.items() if name not in busy}
+                if names_at_work := sorted(busy.keys() | await groups_at_work(sides, others, every=force)):
+                    return self._at_work(names_at_work)
             if not self._dry:
-                idle = {name: groups[name] for name in places.keys() - set(busy)}
+                idle = {name: groups[name] for name in places.keys() - busy.keys()}
                 places = await locating.with_source(sides, idle, moved, every=force, final=True)
             self.places = places
         figures = group_totals(self.places)
@@ -198,6 +205,10 @@ class Steps:
         text = f"{figures['groups']} groups, {figures['partitions']} partitions: {figures['exact']} exact,"
         text += f" {figures['before_the_place']} before the place, {figures['without_offset']} without an offset"
         return Done("done", text, dict(figures))
+
+    def _at_work(self, busy: Sequence[str]) -> Done:
+        text = f"still at work on {self._sides.origin.settings.alias}: {names(busy)}. Stop them, then run this again;"
+        return Done("blocked", f"{text} --skip-active leaves them where they are", {"active": busy[:NAMED]})
 
     async def _commit(self) -> Done:
         alias = self._sides.destination.settings.alias

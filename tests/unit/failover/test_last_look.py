@@ -67,7 +67,7 @@ def test_what_is_said_of_groups_and_of_nothing() -> None:
 
 
 def test_a_group_that_has_gone_on() -> None:
-    """Forward or back; what has expired, and what it had no offset for, says nothing."""
+    """Forward or back, or begun in a partition of the flow; what has expired says nothing."""
 
     def place(offset: int | None) -> Place:
         return Place(group="g", origin=ORDERS, origin_offset=offset, destination=ORDERS, offset=1)
@@ -75,5 +75,6 @@ def test_a_group_that_has_gone_on() -> None:
     assert has_gone_on([place(5)], {ORDERS: CommittedOffset(6)})
     assert has_gone_on([place(5)], {ORDERS: CommittedOffset(4)})
     assert not has_gone_on([place(5)], {ORDERS: CommittedOffset(5), BILLS: CommittedOffset(1)})
-    assert not has_gone_on([place(5)], {})
-    assert not has_gone_on([place(None)], {ORDERS: CommittedOffset(6)})
+    assert has_gone_on([place(5)], {ORDERS: CommittedOffset(5), BILLS: CommittedOffset(1)}, {BILLS})
+    assert not has_gone_on([place(5)], {}, {ORDERS, BILLS})
+    assert has_gone_on([place(None)], {ORDERS: CommittedOffset(6)})

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mirror_ray.failover.audit import AuditBook, place_records
 from mirror_ray.failover.places import Place
 from mirror_ray.failover.plan import STEPS, Options, Outcome, Plan, Step, StepResult
+from mirror_ray.failover.run import still_due
 from mirror_ray.model.names import TopicPartition
 
 #: What each try of the next step comes to: a result that is written, or a break before that.
@@ -115,6 +116,29 @@ def test_what_a_step_came_to_last_is_known_though_the_plan_went_back() -> None:
     assert (plan.state, plan.next_step) == ("blocked in producers", Step.PRODUCERS)
     assert book.last_try(plan.id, Step.COMMIT) == done[-1]
     assert book.last_try("another", Step.COMMIT) is None
+
+
+def test_who_came_after_the_last_commit_was_moved_by_none() -> None:
+    """Until the next try of `commit`; what the topic says of it outlives kills, compaction and groups that leave."""
+    place = Place(
+        group="g", origin=TopicPartition("t", 0), origin_offset=1, destination=TopicPartition("u", 0), offset=1
+    )
+
+    def placed(group: str, since: int, count: int = 1) -> list[tuple[bytes, bytes]]:
+        records = place_records("failover-1", group, [place] * count, since)
+        return [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in records]
+
+    records = [*placed("first", 0), *placed("left", 0), *placed("gone", 2), *placed("new", 1), *placed("long", 2, 2001)]
+    book = read([*records, *placed("gone", 0, 0)])
+    since = book.since("failover-1")
+    assert since == {"first": 0, "left": 0, "new": 1, "long": 2}
+    assert len(book.places("failover-1")["long"]) == 2001
+    tried = replace(result(Step.COMMIT, "blocked"), figures={"active": ["left"]})
+    assert still_due(None, since) is None
+    assert still_due(result(Step.COMMIT, "blocked"), since) is None
+    assert still_due(tried, since) == {"left", "new", "long"}
+    assert still_due(replace(tried, repeats=1), since) == {"left", "long"}
+    assert still_due(replace(tried, repeats=2), since) == {"left"}
 
 
 @given(st.sampled_from(STEPS), st.sampled_from(STEPS))
