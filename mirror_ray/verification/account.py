@@ -52,6 +52,8 @@ class Account:
     #: Records of producers that are not ours: where the flow writes alone, and where others may.
     foreign: int = 0
     not_ours: int = 0
+    #: Records of producers that may be those of a flow whose state could not be read.
+    unattributed: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -66,6 +68,7 @@ class Account:
             (self.cleaned_on_target, "records are on the source alone: the target's cleaner has removed them"),
             (self.foreign, "records on the target are by producers that are not this flow's"),
             (self.not_ours, "records on the target are by producers that no flow's state knows: not ours"),
+            (self.unattributed, "records on the target are by producers that are not known: a flow's state is unread"),
         )
         return tuple(f"{number:,} {what}" for number, what in said if number)
 
@@ -78,6 +81,8 @@ class Headers:
     findings: Sequence[Finding]
     account: Account
     halt: Halt | None
+    #: Why it is not known whose records the remote partition holds; None: it is.
+    reason: str | None = None
 
     @property
     def drift(self) -> tuple[str, ...]:
@@ -103,10 +108,12 @@ class Writers:
     flows: frozenset[int] = frozenset()
     #: Whether others' records are a fault there.
     alone: bool = True
+    #: Whether the state of some flow could not be read, so that a producer that is not known may be that flow's.
+    unsure: bool = False
 
     def knows(self, producer_id: int) -> bool:
         """Whether a producer is a flow's, or may be: where its own are not known, nothing is said against any."""
-        return not self.own or producer_id in self.own or producer_id in self.flows
+        return not self.own or self.unsure or producer_id in self.own or producer_id in self.flows
 
 
 class Written(NamedTuple):
@@ -212,6 +219,7 @@ class Sorter:
     ours: list[Printed]
     foreign_records: int = 0
     not_ours: int = 0
+    unattributed: int = 0
     in_flight: int = 0
 
     @classmethod
@@ -238,6 +246,8 @@ class Sorter:
             return
         elif not self.writers.alone or not self.writers.own:
             self.not_ours += batch.records
+        elif self.writers.unsure:
+            self.unattributed += batch.records
         else:
             self.foreign_records += batch.records
             self._found(batch, batch.producer_id)
@@ -248,27 +258,6 @@ class Sorter:
         self.found += [
             Finding("extra", place, record.offset, producer_id=producer_id) for record in batch.prints[:room]
         ]
-
-
-def unexpected(ours: Sequence[Printed], following: Sequence[Print], at: int, *, cleaned: bool) -> list[Finding]:
-    """Which of our records behind the acknowledged pair are not the source's next ones.
-
-    Args:
-        ours: On the target, in order.
-        following: The source's records from the acknowledged position on.
-        at: That position.
-        cleaned: Whether records may be gone from the source.
-    """
-    found: list[Finding] = []
-    expected = 0
-    for record in ours:
-        places = range(expected, len(following)) if cleaned else range(expected, min(expected + 1, len(following)))
-        match = next((place for place in places if following[place] == record.print), None)
-        if match is not None:
-            expected = match + 1
-        elif not cleaned or not following:
-            found.append(Finding("extra", at, record.offset))
-    return found
 
 
 def swapped(

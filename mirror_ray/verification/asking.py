@@ -9,10 +9,16 @@ from typing import NamedTuple
 
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.between import Bounds
+
+#: So often, and so long apart, a leader is asked that does not answer: elections take seconds.
+_ASKED, _AGAIN_S = 12, 0.5
+#: Of a partition that was not there when it was asked for.
+NOT_THERE = OffsetAnswer(-1, UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class Logs(NamedTuple):
@@ -29,6 +35,22 @@ class Logs(NamedTuple):
     def bounds(self, partition: TopicPartition) -> Bounds:
         """Where one of them begins and ends."""
         return Bounds(*(each[partition].offset for each in self))
+
+
+async def ask_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetAnswer]:
+    """Where logs end, begin, or come to a time; leaders that do not answer are asked again for some seconds.
+
+    Raises:
+        ClusterUnreachableError: No broker answers.
+    """
+    answers = dict(await cluster.list_offsets(wanted, "read_uncommitted"))
+    for _ in range(_ASKED - 1):
+        failed = {each: wanted[each] for each, answer in answers.items() if answer.error_code}
+        if not failed:
+            break
+        await asyncio.sleep(_AGAIN_S)
+        answers |= await cluster.list_offsets(failed, "read_uncommitted")
+    return answers
 
 
 async def ask_logs(cluster: Cluster, partitions: Iterable[TopicPartition], *, committed: bool) -> Logs:

@@ -10,7 +10,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.verification.account import Headers
 from mirror_ray.verification.ends import Ask
 from mirror_ray.verification.planning import Wanted
-from mirror_ray.verification.remainder import Remainder
+from mirror_ray.verification.remainder import Remainder, whose_is_not_known
 from mirror_ray.verification.run import verification
 
 
@@ -30,7 +30,13 @@ async def read_headers(
             found: dict[TopicPartition, Headers] = {}
             for job in await verifying.planner.plan(Wanted(topics=tuple(topics), headers_alone=True), running):
                 findings, account = await remainder.outside(job)
-                found[job.source] = Headers(source=job.source, findings=findings, account=account, halt=job.halt)
+                found[job.source] = Headers(
+                    source=job.source,
+                    findings=findings,
+                    account=account,
+                    halt=job.halt,
+                    reason=job.reason or whose_is_not_known(account) or (job.unlike if account.in_flight else None),
+                )
             return found
     except MirrorError:
         raise

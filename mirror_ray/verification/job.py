@@ -43,6 +43,8 @@ class Job:
     notes: tuple[str, ...] = ()
     #: What is not on the target by a recorded gap, and is not compared.
     left_out: str | None = None
+    #: Why the source's records do not tell what their copies are.
+    unlike: str | None = None
     #: Why it can't be compared.
     reason: str | None = None
     #: Target offsets that are not compared, and that the map does not account for: read to see who wrote them.

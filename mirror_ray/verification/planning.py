@@ -21,8 +21,8 @@ from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.topics.selection import replication_rules
 from mirror_ray.transforms.loading import Chains
 from mirror_ray.verification import transformed
-from mirror_ray.verification.account import halted
-from mirror_ray.verification.asking import Logs, Policy, ask_logs, ask_policies
+from mirror_ray.verification.account import Account, halted
+from mirror_ray.verification.asking import NOT_THERE, Logs, Policy, ask_logs, ask_offsets, ask_policies
 from mirror_ray.verification.begin import begin_of
 from mirror_ray.verification.between import Begin, Bounds, NotKnown, between, until_of, within
 from mirror_ray.verification.ends import Ask, acknowledged, no_system
@@ -103,13 +103,12 @@ class Planner:
         # Later than that: up to there, both logs are as long.
         logs = await self._all_logs(jobs, reached)
         if wanted.since_ms is not None and sources:
-            asked = dict.fromkeys(sources, wanted.since_ms)
-            self._since = await self._source.list_offsets(asked, "read_uncommitted")
+            self._since = await ask_offsets(self._source, dict.fromkeys(sources, wanted.since_ms))
         room = asyncio.Semaphore(_AT_ONCE)
 
         async def bounded(job: Job) -> Job:
             if job.reason is not None:
-                return job
+                return self._not_asked(job, reached[job.source], logs[0])
             async with room:
                 return await self._bounded(job, reached[job.source], logs, wanted)
 
@@ -125,7 +124,7 @@ class Planner:
     ) -> Mapping[TopicPartition, PartitionStatus]:
         """What the running system says, of what the target held when this began; the state is of no later time."""
         there = [each for each in remotes.values() if self._target.metadata.partition(each) is not None]
-        self._ends = await self._target.list_offsets(dict.fromkeys(there, LATEST), "read_uncommitted")
+        self._ends = await ask_offsets(self._target, dict.fromkeys(there, LATEST))
         self._memory = await self._read_memory()
         shared = {each for each, record in self._memory.partitions.items() if record.shared}
         ends = {each: self._ends[remote].offset for each, remote in remotes.items() if remote in self._ends}
@@ -188,6 +187,11 @@ class Planner:
         job = Job(source=source, target=target, gaps=gaps)
         if self._target.metadata.partition(target) is None:
             return replace(job, reason=f"{target} is missing on cluster {alias}")
+        job = replace(
+            job,
+            source_topic_id=self._source.metadata.topics[source.topic].topic_id,
+            target_topic_id=self._target.metadata.topics[target.topic].topic_id,
+        )
         mine, theirs = policies[0].get(source.topic), policies[1].get(target.topic)
         if not isinstance(mine, Policy) or not isinstance(theirs, Policy):
             refused = theirs if isinstance(mine, Policy) else mine
@@ -195,8 +199,6 @@ class Planner:
         notes = ("the remote topic has LogAppendTime: timestamps were not compared",) if theirs.append_time else ()
         job = replace(
             job,
-            source_topic_id=self._source.metadata.topics[source.topic].topic_id,
-            target_topic_id=self._target.metadata.topics[target.topic].topic_id,
             compacted=mine.compacted or theirs.compacted,
             timestamps=not theirs.append_time,
             notes=notes,
@@ -206,24 +208,30 @@ class Planner:
     def _transformed(self, job: Job) -> Job:
         """With what its transforms mean for comparing."""
         chain = self._chains.chain(job.source.topic)
-        reason = transformed.why_not(chain, self._record(job), compacted=job.compacted)
-        if chain is None or reason is not None:
-            return replace(job, reason=reason)
+        unlike = transformed.why_not(chain, self._record(job), compacted=job.compacted)
+        if chain is None or unlike is not None:
+            return replace(job, unlike=unlike)
         note = f"the source's records were compared as they come out of {chain.identity}"
         return replace(job, transformed=True, notes=(*job.notes, note))
 
     async def _bounded(self, job: Job, reached: Pair | None, logs: tuple[Logs, Logs], wanted: Wanted) -> Job:
         since = self._since.get(job.source, _NO_TIME)
-        failed = logs[0].error(job.source) or logs[1].error(job.target) or since.error_code
+        end = self._ends.get(job.target, NOT_THERE)
+        failed = end.error_code or logs[0].error(job.source) or logs[1].error(job.target) or since.error_code
         if failed:
             return replace(job, reason=f"a leader does not answer: {error_info(failed).name}")
         mine, theirs = logs[0].bounds(job.source), logs[1].bounds(job.target)
-        found = job if wanted.headers_alone else await self._compared(job, reached, (mine, theirs), wanted)
+        if wanted.headers_alone:
+            found = self._known(job, reached, mine, theirs)
+        elif job.unlike is not None:
+            found = replace(job, reason=job.unlike)
+        else:
+            found = await self._compared(job, reached, (mine, theirs), wanted)
         seen = Outside(
             reached=reached,
             source=mine,
             target=theirs,
-            target_end=self._ends[job.target].offset,
+            target_end=end.offset,
             record=self._record(job),
             writers=self._writing.writers(job, self._record(job)),
             mapped=self._writing.mapped(job, self._page(job), shared=self._is_shared(job)),
@@ -231,6 +239,19 @@ class Planner:
             headers_alone=wanted.headers_alone,
         )
         return with_outside(found, seen)
+
+    def _not_asked(self, job: Job, reached: Pair | None, source: Logs) -> Job:
+        """One of which no more is known than how much of its source is not copied."""
+        if source.error(job.source):
+            return job
+        start, _, stable = source.bounds(job.source)
+        return replace(job, account=Account(not_copied=max(0, stable - (reached.source if reached else start))))
+
+    def _known(self, job: Job, reached: Pair | None, mine: Bounds, theirs: Bounds) -> Job:
+        """For headers alone: whose records a remote partition holds is not known where none of it was acknowledged."""
+        if reached is not None or theirs.start == theirs.end or self._holds_nothing(job, mine, theirs):
+            return job
+        return replace(job, reason=f"{job.target} holds records, and {self._why_nothing(job)}")
 
     async def _compared(self, job: Job, reached: Pair | None, bounds: tuple[Bounds, Bounds], wanted: Wanted) -> Job:
         mine, theirs = bounds
@@ -324,6 +345,5 @@ class Planner:
 
 
 def _seems_short(job: Job, reached: Pair | None, logs: tuple[Logs, Logs]) -> bool:
-    if reached is None:
-        return False
-    return logs[0].stable[job.source].offset < reached.source or logs[1].stable[job.target].offset < reached.target
+    stable = logs[0].stable[job.source].offset, logs[1].stable[job.target].offset
+    return reached is not None and (stable[0] < reached.source or stable[1] < reached.target)

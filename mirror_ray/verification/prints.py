@@ -61,3 +61,7 @@ def record_digest(record: Record, *, timestamps: bool) -> bytes:
 
 def _hashed(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
+
+
+#: The hash of a key, or a value, that is null.
+NOTHING = _hashed(record_tail(None, None))

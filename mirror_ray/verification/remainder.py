@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from mirror_ray.records.batch import Batch
 from mirror_ray.records.decode import records_of
-from mirror_ray.verification.account import Account, Sorter, Written, swapped, unexpected
-from mirror_ray.verification.compare import MOST_FINDINGS
+from mirror_ray.verification.account import Account, Sorter, Written, swapped
+from mirror_ray.verification.compare import LOOKAHEAD, MOST_FINDINGS
 from mirror_ray.verification.finding import Finding
 from mirror_ray.verification.job import Job
 from mirror_ray.verification.known import Known, with_gaps
@@ -17,6 +17,7 @@ from mirror_ray.verification.prints import Print, Printed, printed
 from mirror_ray.verification.ranges import Pair, stretches
 from mirror_ray.verification.reading import Log, RemovedError
 from mirror_ray.verification.scanning import batches_in
+from mirror_ray.verification.under_way import unexpected, unexpected_of_cleaned
 from mirror_ray.verification.verdict import Checked
 
 #: So many offsets before and behind a record that is too much, one that is equal is looked for on the source.
@@ -25,6 +26,8 @@ _NEAR = 8192
 _APART, _TOGETHER = 1000, 50_000
 #: Such stretches of a partition.
 _MOST_STRETCHES = 20
+#: Records of a compacted source behind the acknowledged pair that are held; of further ones the keys are.
+_MOST_FOLLOWING = 100_000
 _EVERYWHERE = Pair(sys.maxsize, sys.maxsize)
 
 
@@ -47,7 +50,8 @@ class Remainder:
         account = replace(
             account, cleaned_on_source=checked.cleaned_on_source, cleaned_on_target=checked.cleaned_on_target
         )
-        return replace(checked, findings=findings, gave_up=gave_up), account
+        reason = checked.reason or whose_is_not_known(account)
+        return replace(checked, findings=findings, gave_up=gave_up, reason=reason), account
 
     async def outside(self, job: Job) -> tuple[list[Finding], Account]:
         """What is wrong with what lies outside of what is compared, and its numbers. Raises as ``account`` does."""
@@ -62,9 +66,10 @@ class Remainder:
         wrong = await self._unexpected(job, sorter.ours) if sorter.ours else []
         account = replace(
             job.account,
-            in_flight=sorter.in_flight - len(wrong),
+            in_flight=sorter.in_flight - sum(each.kind != "missing" for each in wrong),
             foreign=sorter.foreign_records,
             not_ours=sorter.not_ours,
+            unattributed=sorter.unattributed,
         )
         findings = sorted([*sorter.found, *wrong], key=_place)
         return with_gaps(findings, Known(job.gaps, _EVERYWHERE)), account
@@ -78,16 +83,41 @@ class Remainder:
         return replace(job, writers=replace(job.writers, own=frozenset(own), flows=job.writers.flows | own))
 
     async def _unexpected(self, job: Job, ours: Sequence[Printed]) -> list[Finding]:
-        following: list[Print] = []
+        """What of ours behind the acknowledged pair is not what the source has next."""
+        if job.unlike is not None:
+            return []
         try:
-            async for records in self._logs(job)[0].records(job.copied.source, job.source_end):
-                following += [printed(record, timestamps=job.timestamps).print for record in records]
-                if len(following) >= len(ours) and not job.compacted:
-                    break
+            return await (self._of_cleaned(job, ours) if job.compacted else self._of_whole(job, ours))
         except RemovedError:
             # What the source does not have any more says nothing against its copy.
             return []
-        return unexpected(ours, following, job.copied.source, cleaned=job.compacted)
+
+    async def _of_whole(self, job: Job, ours: Sequence[Printed]) -> list[Finding]:
+        following: list[Printed] = []
+        async for records in self._logs(job)[0].records(job.copied.source, job.source_end):
+            following += [printed(record, timestamps=job.timestamps) for record in records]
+            if len(following) >= len(ours) + LOOKAHEAD:
+                break
+        return unexpected(ours, following, job.copied)
+
+    async def _of_cleaned(self, job: Job, ours: Sequence[Printed]) -> list[Finding]:
+        source, target = self._logs(job)
+        following: list[Printed] = []
+        newer: set[bytes] = set()
+        end = max(job.source_end, await source.end())
+        async for records in source.records(job.copied.source, end):
+            prints = [printed(record, timestamps=job.timestamps) for record in records]
+            newer |= {each.print.key for each in prints[max(0, _MOST_FOLLOWING - len(following)) :]}
+            following += prints[: max(0, _MOST_FOLLOWING - len(following))]
+        found = unexpected_of_cleaned(ours, following, job.copied, end, newer)
+        if not found:
+            return []
+        # Either side may have been cleaned for what was written since, and the target for what others wrote there.
+        for log, first in ((source, end), (target, job.copied.target)):
+            mine = {record.offset for record in ours} if log is target else set()
+            async for records in log.records(first, await log.end()):
+                newer |= {printed(each, timestamps=False).print.key for each in records if each.offset not in mine}
+        return unexpected_of_cleaned(ours, following, job.copied, end, newer)
 
     async def _with_twins(self, job: Job, findings: Sequence[Finding]) -> list[Finding]:
         """Told by what the source has nearby: a record that is there twice, two in each other's place; and by whom."""
@@ -136,6 +166,13 @@ class Remainder:
             except RemovedError:
                 continue
         return found
+
+
+def whose_is_not_known(account: Account) -> str | None:
+    """Why a partition can't be called equal for records that may be anybody's."""
+    if not account.unattributed:
+        return None
+    return f"whose {account.unattributed:,} records on the target are is not known: the state of a flow can't be read"
 
 
 def _written(batch: Batch, job: Job, *, wanted: bool) -> Written:

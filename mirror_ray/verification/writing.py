@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.coordination.state import FlowMemory, decode, state_topic
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.state import read_state
-from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.topics.selection import replication_rules
@@ -33,10 +34,10 @@ class Writing:
     async def read(self, memory: FlowMemory) -> None:
         """Take the flow's state; where it shares remote topics, those of all flows to the cluster are read.
 
-        One of another flow that can't be read is noted, and its producers are not known.
+        One of another flow that can't be read, or that has no leader, is noted, and its producers are not known.
 
         Raises:
-            ClusterUnreachableError: The cluster does not answer.
+            ClusterUnreachableError: No broker of the cluster answers.
         """
         self._memory, self._others, self._unread = memory, [], []
         if not any(record.shared for record in memory.partitions.values()):
@@ -44,13 +45,17 @@ class Writing:
         own = state_topic(self._flow.name.source, route=self._flow.name.route)
         names = (await self._target.refresh(None)).topics
         others = [name for name in names if name.startswith(_STATE) and name.endswith(_INTERNAL) and name != own]
-        for name in others:
-            try:
-                self._others.append(decode(await asyncio.to_thread(read_state, self._target.settings, name)))
-            except ClusterUnreachableError:
-                raise
-            except MirrorError as error:
-                self._unread.append(f"the state of another flow, {name}, can't be read, so who writes for it: {error}")
+        for name, found in zip(others, await asyncio.gather(*map(self._state, others)), strict=True):
+            if isinstance(found, FlowMemory):
+                self._others.append(found)
+            else:
+                self._unread.append(f"the state of another flow, {name}, can't be read, so who writes for it: {found}")
+
+    async def _state(self, topic: str) -> FlowMemory | MirrorError:
+        try:
+            return decode(await asyncio.to_thread(read_state, self._target.settings, topic))
+        except MirrorError as error:
+            return error
 
     def notes(self, record: PartitionRecord | None) -> tuple[str, ...]:
         """What is to be known of how the records of others were told apart in the record's remote partition."""
@@ -65,7 +70,8 @@ class Writing:
         shared = record is not None and record.shared
         # MirrorMaker 2 goes on in the same topic.
         alone = self._memory.handed_back_ms is None and (not shared or self._is_alone(job))
-        return writers_of(self._memory, record, self._others, alone=alone)
+        found = writers_of(self._memory, record, self._others, alone=alone)
+        return replace(found, unsure=shared and bool(self._unread))
 
     def _is_alone(self, job: Job) -> bool:
         meant = self._rules.named_by(job.source.topic) != "policy"

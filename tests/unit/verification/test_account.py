@@ -16,7 +16,6 @@ from mirror_ray.verification.account import (
     halted,
     mapped,
     swapped,
-    unexpected,
     without,
     writers_of,
 )
@@ -99,6 +98,8 @@ def test_batches_by_who_wrote_them() -> None:
         (20, 13, 99),
     ]
     assert mine.ours == prints(10, "a", "b")
+    unsure = sorted_by(Writers(own=frozenset({7}), flows=frozenset({7, 8}), unsure=True), *batches)
+    assert (unsure.foreign_records, unsure.found, unsure.unattributed) == (0, [], 6)
     for writers in (
         Writers(own=frozenset({7}), flows=frozenset({7, 8}), alone=False),
         Writers(flows=frozenset({7, 8})),
@@ -111,16 +112,6 @@ def test_ours_where_all_of_ours_is_compared() -> None:
     """It is too much: the map has no place for it."""
     found = sorted_by(Writers(own=frozenset({7})), Written(7, 5, 1, prints(5, "again"))).found
     assert found == [Finding("extra", 0, 5)]
-
-
-def test_under_way_are_the_next_records_of_the_source() -> None:
-    """In their order, unless the source was cleaned; what is not is too much."""
-    following = [content(each) for each in "abcd"]
-    assert unexpected(prints(10, "a", "b"), following, 20, cleaned=False) == []
-    assert unexpected(prints(10, "a", "c"), following, 20, cleaned=False) == [Finding("extra", 20, 11)]
-    assert unexpected(prints(10, "a", "c"), following, 20, cleaned=True) == []
-    for cleaned in (False, True):
-        assert unexpected(prints(10, "z"), [], 20, cleaned=cleaned) == [Finding("extra", 20, 10)]
 
 
 def test_two_that_stand_in_each_others_place() -> None:

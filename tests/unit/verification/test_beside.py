@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from mirror_ray.offsets.segments import SegmentMap
 from mirror_ray.records.batch import Batch
 from mirror_ray.records.decode import Record, records_of
 from mirror_ray.verification import remainder
+from mirror_ray.verification.account import Writers
 from mirror_ray.verification.job import Job
 from mirror_ray.verification.remainder import Remainder
 from mirror_ray.verification.verdict import PartitionVerdict
@@ -91,3 +92,15 @@ def test_a_shared_map_that_was_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(first for first, _ in job.beside)
     found = asyncio.run(found_of(monkeypatch, job, [], [batch(OURS, first + 10 - first % 10, 5)]))
     assert (found.outcome, found.checked.findings) == ("not_checked", [])
+
+
+def test_records_that_may_be_those_of_a_flow_whose_state_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are a number, and not called foreign; nor is the partition called equal."""
+    job = shared_job(monkeypatch, (100, 100), [Segment(0, 0, 100, 0)])
+    job = replace(job, beside=((100, 103),))
+    for unsure, outcome in ((True, "not_checked"), (False, "differs")):
+        writers = Writers(own=frozenset({OURS}), flows=frozenset({OURS}), unsure=unsure)
+        found = asyncio.run(found_of(monkeypatch, replace(job, writers=writers), [], [batch(THEIRS, 100, 3)]))
+        assert found.outcome == outcome
+        assert (found.account.foreign, found.account.unattributed) == ((0, 3) if unsure else (3, 0))
+    assert "whose 3 records" not in found.text

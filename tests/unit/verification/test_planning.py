@@ -22,7 +22,7 @@ from mirror_ray.offsets.segments import Between, Position
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.offsets.ways import read_gap
 from mirror_ray.transforms.loading import Chains
-from mirror_ray.verification import planning
+from mirror_ray.verification import asking, planning
 from mirror_ray.verification.asking import Policy
 from mirror_ray.verification.job import Job
 from mirror_ray.verification.planning import Planner, Wanted
@@ -112,6 +112,7 @@ def _plan_of(
     monkeypatch.setattr(planning, "ask_policies", policies)
     monkeypatch.setattr(planning, "read_state", lambda *_: documents)
     monkeypatch.setattr(planning, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(asking, "_AGAIN_S", 0.0)
     book = book_of(SOURCE, segments, ids=("id of orders", "id of A.orders"))
 
     async def run() -> list[Job]:

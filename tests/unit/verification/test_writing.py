@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -69,8 +70,11 @@ async def test_a_state_that_can_not_be_read_is_noted(monkeypatch: pytest.MonkeyP
     assert found.notes(None) == ()
 
 
-async def test_a_cluster_that_does_not_answer_is_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends the command."""
-    found = writing_of(monkeypatch, ClusterUnreachableError("B"))
-    with pytest.raises(ClusterUnreachableError):
-        await found.read(MEMORY)
+async def test_a_state_without_a_leader_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster has just answered: its other partitions are compared."""
+    found = writing_of(monkeypatch, ClusterUnreachableError("B: no leader"))
+    await found.read(MEMORY)
+    assert "B: no leader" in found.notes(RECORD)[0]
+    job = Job(source=WHERE, target=REMOTE)
+    assert found.writers(job, RECORD).unsure
+    assert not found.writers(job, replace(RECORD, shared=False)).unsure
