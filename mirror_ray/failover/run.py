@@ -87,7 +87,7 @@ async def carry_out(
         moved = _moved(book, order) if order.kind == "failback" else {}
         steps = Steps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
         steps.places = dict(book.places(plan.id))
-        steps.lifts_pause = _is_paused_by_failover(book, plan)
+        steps.lifts_pause = is_paused_before(book, plan)
         if order.dry:
             return await _rehearse(plan, steps, on_result)
         if fresh:
@@ -233,10 +233,18 @@ def _plan(book: AuditBook, order: Order) -> tuple[Plan, bool]:
     return plan, True
 
 
-def _is_paused_by_failover(book: AuditBook, plan: Plan) -> bool:
-    """Whether the plan before this one was a failover that has paused the flow, finished or given up."""
-    before = [other for other in book.plans() if other.id != plan.id]
-    return bool(before) and before[-1].kind == "failover" and before[-1].is_over(Step.STOP)
+def is_paused_before(book: AuditBook, plan: Plan) -> bool:
+    """Whether a plan before this one may have paused the flow, finished, given up or sent back; and none resumed it."""
+    for other in reversed(book.plans()):
+        if other.id == plan.id:
+            continue
+        if other.kind == "failback" and other.finished:
+            return False
+        # The pause comes behind the catch-up, and before the result that tells of it.
+        tried = book.last_try(other.id, Step.CATCH_UP)
+        if other.repeats or (tried is not None and tried.over) or book.last_try(other.id, Step.STOP) is not None:
+            return True
+    return False
 
 
 def _moved(book: AuditBook, order: Order) -> dict[str, list[Place]]:

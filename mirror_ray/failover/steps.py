@@ -61,7 +61,7 @@ class Steps:
         self.places: dict[str, list[Place]] = {}
         #: Groups that an earlier try of ``commit`` has left, or did not know of; None: there was none.
         self.left: Collection[str] | None = None
-        #: The flow may be paused by this plan, which went back, or by the failover before: it is resumed to catch up.
+        #: The flow may be paused by this plan, which went back, or by one before: it is resumed to catch up.
         self.lifts_pause = False
         self._sides, self._running, self._options, self._timing = sides, running, options, timing
         self._dry, self._moved_before = dry, moved_before

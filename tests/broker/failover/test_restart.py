@@ -1,0 +1,70 @@
+"""A plan is given up where it stands, and another one begun: what the first one has paused is copied on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from mirror_ray.failover import looking
+from mirror_ray.failover.plan import Plan, Step, StepResult
+from mirror_ray.failover.run import carry_out, look
+from mirror_ray.observe.status import PartitionStatus
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.failover import numbered, order, scene
+from tests.support.groups import process
+from tests.support.kafka import produce
+from tests.support.local import LocalSystem, aside
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class WrittenOnce:
+    """A system of which something is written on the source once its flow has been paused: the first time, or never."""
+
+    def __init__(self, system: LocalSystem, write: Callable[[], None] | None) -> None:
+        self._coordinator, self._write, self._paused = system.coordinator, write, False
+
+    async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
+        """See ``Running``."""
+        found = await self._coordinator.partitions(flow)
+        if self._write is not None and self._paused and not any(each.replicator for each in found):
+            write, self._write = self._write, None
+            await aside(write)
+        return found
+
+    async def pause(self, flow: str) -> None:
+        """See ``Running``."""
+        await self._coordinator.pause(flow)
+        self._paused = True
+
+    async def resume(self, flow: str) -> None:
+        """See ``Running``."""
+        await self._coordinator.resume(flow)
+
+
+@pytest.mark.parametrize("at", [Step.STOP, Step.VERIFY])
+async def test_a_plan_that_was_sent_back_is_begun_anew(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch, at: Step
+) -> None:
+    """Before `stop` was ever over, and after it: the new plan lifts the pause, catches up, and is done."""
+    monkeypatch.setattr(looking, "TOLD_WITHIN_S", 1.2)
+    async with scene(clusters, make_topic) as (system, names):
+
+        def write() -> None:
+            produce(clusters.a.confluent_config(), names.topic, numbered(20, 1000))
+
+        def write_at(_: Plan, result: StepResult) -> None:
+            if result.step == at and not result.repeats:
+                write()
+
+        running = WrittenOnce(system, write if at == Step.STOP else None)
+        report = await carry_out(system.settings, order(names.flow), running, write_at)
+        assert report.plan.next_step == Step.PRODUCERS, report.plan.results
+        assert Step.STOP not in report.plan.results
+        report = await carry_out(system.settings, order(names.flow, restart=True), system.coordinator)
+        assert report.plan.finished, report.plan.results
+        old, new = (await look(system.settings, names.flow)).plans()
+        assert (old.abandoned, new.id, new.repeats) == (True, report.plan.id, 0)
+        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 160
