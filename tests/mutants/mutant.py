@@ -1,0 +1,47 @@
+"""What a mutant is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One fault in one place of the product, that a test must notice."""
+
+    #: Where, and what is wrong then.
+    name: str
+    #: Of the product.
+    file: str
+    #: Is in the file once, exactly like that; and what is there instead.
+    old: str
+    new: str
+    #: Test files of the fast tiers that are run first.
+    tests: tuple[str, ...]
+
+    def applied(self, text: str) -> str:
+        """The file's text with the fault.
+
+        Raises:
+            ValueError: What is to be replaced is not in the text, or more than once.
+        """
+        found = text.count(self.old)
+        if found != 1:
+            raise ValueError(f"{self.name}: {self.old!r} is there {found} times, not once: correct the catalogue")
+        return text.replace(self.old, self.new)
+
+
+def mutants_of(module: str, *tests: str) -> Callable[[str, str, str], Mutant]:
+    """What makes a mutant of a module, from what is wrong, the old text and the new one.
+
+    Args:
+        module: A path below ``mirror_ray/``, without its suffix.
+        tests: Test files that should notice, below ``tests/unit/`` and without ``test_``.
+    """
+    paths = tuple(f"tests/unit/{folder}/test_{name}.py" for folder, name in (test.split("/") for test in tests))
+
+    def make(wrong: str, old: str, new: str) -> Mutant:
+        return Mutant(name=f"{module}: {wrong}", file=f"mirror_ray/{module}.py", old=old, new=new, tests=paths)
+
+    return make

@@ -1,0 +1,170 @@
+"""Faults in what sends, groups and queues batches, and asks again."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import mutants_of
+
+_sender = mutants_of("copying/sender", "copying/sender_leases", "copying/sender")
+_pipeline = mutants_of("copying/pipeline", "copying/partition", "copying/partition_model")
+_groups = mutants_of("copying/groups", "copying/groups")
+_lifecycle = mutants_of("copying/lifecycle", "copying/lifecycle")
+_retry = mutants_of("copying/retry", "copying/retry", "copying/lifecycle")
+
+MUTANTS = (
+    _sender("no lease is asked for before a request leaves", "if not self._lease.lasts():", "if False:"),
+    _sender("a partition is sent that is not held", " and self._lease.holds(copy.source)", ""),
+    _sender("a lapsed lease leaves the connection open", 'connection.abort("the lease ran', 'str("the lease ran'),
+    _sender(
+        "what a lapsed lease kept back is not given up",
+        "                for request in requests:\n                    self._lost(request.sent.values())\n",
+        "",
+    ),
+    _sender("what was sent before may wait in the process", "await connection.drain()", "await asyncio.sleep(0)"),
+    _sender(
+        "no reset behind a refusal",
+        "if answer.error_code and copy.pipeline.in_flight:",
+        "if False:  # behind a refusal",
+    ),
+    _sender("deep from the start on a new connection", "            copy.deep = False\n", "            pass\n"),
+    _sender(
+        "acks=1 counts as committed",
+        "self._take_answer(copy, answer, committing)",
+        "self._take_answer(copy, answer, True)",
+    ),
+    _sender("each request counts as acks=all", "committing = acks == produce.ALL_REPLICAS", "committing = True"),
+    _sender("a group that ends is sent with acks=1", "acks = produce.ALL_REPLICAS", "acks = produce.LEADER_ALONE"),
+    _sender(
+        "a lost answer is forgotten",
+        "            self._lost(sent.values())\n            return\n        try:",
+        "            return\n        try:",
+    ),
+    _sender("an answer that can't be read leaves the connection", "            connection.abort(str(error))\n", ""),
+    _sender(
+        "a batch that an answer leaves out is forgotten",
+        "        if sent:\n            self._lost",
+        "        if False:\n            self._lost",
+    ),
+    _sender(
+        "a broker that stands still is waited for",
+        "connection.stall_timeout_s = _STALL_S",
+        "connection.stall_timeout_s = None",
+    ),
+    _sender("a request holds two batches of a remote partition", "if more and key not in sent and", "if more and"),
+    _sender(
+        "a broker that throttles gets request after request",
+        "1 if throttle_ms else min(",
+        "self._allowed_requests if throttle_ms else min(",
+    ),
+    _sender(
+        "requests in flight leave as much room",
+        "self._allowed_requests - self._requests, 0",
+        "self._allowed_requests, 0",
+    ),
+    _sender(
+        "what was removed is sent",
+        "        if copy in self._queued:\n            self._queued.discard",
+        "        if False:\n            self._queued.discard",
+    ),
+    _sender("every refusal is for a record", "if error in RECORD_ERRORS else None)", "if True else None)"),
+    _sender(
+        "an error in an answer is not looked at",
+        "        if answer.error_code:\n            self._take_refusal",
+        "        if answer.error_code < 0:\n            self._take_refusal",
+    ),
+    _sender(
+        "a misplaced batch does not stop its partition",
+        "            self._on_stopped(copy, troubled)\n            return\n",
+        "            return\n",
+    ),
+    _pipeline(
+        "what only the leader has is not remembered",
+        "in (*self.uncommitted, *self.in_flight):",
+        "in tuple(self.in_flight):",
+    ),
+    _pipeline(
+        "what is in flight is not remembered", "in (*self.uncommitted, *self.in_flight):", "in tuple(self.uncommitted):"
+    ),
+    _pipeline(
+        "what the leader alone has outlives a restart",
+        "            self._release(self.ready.popleft())\n        self.uncommitted.clear()\n",
+        "            self._release(self.ready.popleft())\n",
+    ),
+    _pipeline(
+        "what the leader alone has is settled",
+        "not (self.ready or self.in_flight or self.uncommitted)",
+        "not (self.ready or self.in_flight)",
+    ),
+    _pipeline(
+        "the next batch is put before what the leader has",
+        "self.ready or self.in_flight or self.uncommitted\n",
+        "self.ready or self.in_flight\n",
+    ),
+    _pipeline(
+        "a source position loses its leader epoch",
+        "= (outgoing.source_next, outgoing.source_epoch)",
+        "= (outgoing.source_next, -1)",
+    ),
+    _pipeline(
+        "a source position belongs to the sequence before",
+        "self._boundaries[outgoing.next_sequence]",
+        "self._boundaries[outgoing.sequence]",
+    ),
+    _pipeline("nothing sent counts as unanswered", "return bool(self._boundaries)", "return False"),
+    _groups("a group stays open where nothing follows", "return not more or group.bytes", "return group.bytes"),
+    _groups("a group grows without end", " or group.bytes >= self._largest_bytes", ""),
+    _groups("a group lasts without end", " or now_s - group.began_s >= self._longest_s", ""),
+    _groups(
+        "a group goes on behind its end",
+        'with ``acks=all``: their groups end."""\n        for partition in partitions:',
+        'with ``acks=all``: their groups end."""\n        for partition in ():',
+    ),
+    _lifecycle(
+        "what was in flight when it was taken away is awaited",
+        "        self._detach(copy)\n        copy.lost()\n",
+        "        self._detach(copy)\n",
+    ),
+    _lifecycle(
+        "a lost connection's batches are awaited", "            return\n        copy.lost()\n", "            return\n"
+    ),
+    _lifecycle(
+        "what can't pass is tried again",
+        "elif error in TRANSIENT or error in RECORD_ERRORS:",
+        "else:\n            self.again(copy, text)\n        if False:",
+    ),
+    _lifecycle(
+        "a broker that contradicts its log is asked for ever",
+        'elif error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and',
+        "elif False and",
+    ),
+    _lifecycle(
+        "a topic that is gone is looked for without end",
+        "if error in MISSING and self.retries[copy].fails_for_long:",
+        "if False:",
+    ),
+    _lifecycle(
+        "it is sent on while its end is read",
+        "            return\n        self._detach(copy)\n        retry.failed",
+        "            return\n        retry.failed",
+    ),
+    _lifecycle(
+        "it is sent on though it has stopped",
+        '        self._detach(copy)\n        copy.rewind("stopped"',
+        '        copy.rewind("stopped"',
+    ),
+    _lifecycle(
+        "it stops with batches before the obstacle under way",
+        "if copy.obstacle is not None and copy.drained:",
+        "if copy.obstacle is not None:",
+    ),
+    _lifecycle(
+        "the trouble is lost when it stops",
+        "(error.trouble, None) if isinstance(error, Troubled)",
+        "(None, None) if isinstance(error, Troubled)",
+    ),
+    _retry("refusals at other places count together", "if place == self.contradicted_at else 1", "if True else 1"),
+    _retry(
+        "an acknowledgement does not end a contradiction",
+        "self.contradictions, self.contradicted_at, self.contradiction = 0, None, None",
+        "pass",
+    ),
+)

@@ -1,0 +1,262 @@
+"""Faults in what a flow remembers, who may write it, and how its topics are read and written."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import mutants_of
+
+_store = mutants_of("kafka/state", "kafka/state")
+_follower = mutants_of("kafka/log_follower", "kafka/log_follower", "copying/state_reader")
+_internal = mutants_of("kafka/internal_reader", "kafka/log_follower")
+_connection = mutants_of("kafka/connection", "kafka/connection")
+_record = mutants_of("coordination/partition_record", "coordination/remedy", "coordination/state")
+_state = mutants_of("coordination/state", "coordination/state", "copying/state_reader")
+_assignment = mutants_of("coordination/assignment", "coordination/assignment")
+_discovery = mutants_of(
+    "coordination/discovery",
+    "coordination/discovery",
+    "actors/begun",
+    "actors/topics",
+)
+
+MUTANTS = (
+    _store(
+        "a new producer begins without a look at the owner",
+        "        self._check_owner()\n        try:\n",
+        "        try:\n",
+    ),
+    _store(
+        "the owner is not looked at once the producer has begun",
+        '"session": self._owner}))])\n            self._check_owner()\n',
+        '"session": self._owner}))])\n',
+    ),
+    _store(
+        "nothing ends what is left open before the owner is read",
+        "            self._transaction(producer, [(_RECONNECTED_KEY",
+        "            str([(_RECONNECTED_KEY",
+    ),
+    _store("another owner is as good", 'owner.get("session") not in (self._owner, None)', "False"),
+    _store(
+        "who opens the state does not become its owner",
+        '            self._commit({_OWNER_KEY: {"session": self._owner}}, self._connect)\n',
+        "",
+    ),
+    _store(
+        "who was fenced writes on",
+        "        if self._fenced:\n            raise self._fenced_error()\n        deadline",
+        "        deadline",
+    ),
+    _store(
+        "a fenced producer is used again",
+        "                    self._producer = None\n                elif what",
+        "                    pass\n                elif what",
+    ),
+    _store("what was deleted is still there", "            documents.pop(text, None)\n", "            pass\n"),
+    _store("the last grant's offset stands for all", "told = None if index else", "told = None if False else"),
+    _store("a topic that forgets is a state topic", 'if policy not in (None, "compact"):', "if False:"),
+    _store(
+        "a backfill's state fences its flow",
+        'return f"{own}-backfill-{flow.backfill}" if flow.backfill else own',
+        "return own",
+    ),
+    _store(
+        "a transaction that broke off is left open",
+        "            until_answered(producer.abort_transaction, _DEADLINE_S)\n",
+        "            pass\n",
+    ),
+    _follower("a new leader is believed at once", "                await self._trust(connection, led)\n", ""),
+    _follower(
+        "a leader of another epoch is trusted",
+        "if self._trusted == (connection, led.leader_epoch):",
+        "if self._trusted is not None and self._trusted[0] == connection:",
+    ),
+    _follower(
+        "a leader on another connection is trusted",
+        "if self._trusted == (connection, led.leader_epoch):",
+        "if self._trusted is not None and self._trusted[1] == led.leader_epoch:",
+    ),
+    _follower(
+        "a leader that can't tell its end is trusted",
+        'raise protocol_error(code, f"find the end of {self.partition}")',
+        "pass",
+    ),
+    _follower(
+        "a log that was cut and filled again is the same",
+        "== OFFSET_OUT_OF_RANGE or fetched.diverging_from >= 0:",
+        "== OFFSET_OUT_OF_RANGE:",
+    ),
+    _follower(
+        "what is committed may lie before what was read", "if fetched.high_watermark < position.offset:", "if False:"
+    ),
+    _follower("half a read is a whole one", "complete=position.offset >= fetched.high_watermark)", "complete=True)"),
+    _follower("checksums are not compared", "            verify(batch)\n", ""),
+    _follower(
+        "a topic that was created anew is the same",
+        "anew = self._last_id not in (None, found.topic_id)",
+        "anew = False",
+    ),
+    _follower("a topic that was created anew is read on", "        if anew:\n            self._position = None\n", ""),
+    _follower(
+        "the epoch of what was read is not sent",
+        "position = fetch.FetchPosition(max(position.offset, batch.next_offset), epoch)",
+        "position = fetch.FetchPosition(max(position.offset, batch.next_offset))",
+    ),
+    _follower(
+        "the leader's epoch is not sent",
+        "position = self._position._replace(leader_epoch=led.leader_epoch)",
+        "position = self._position",
+    ),
+    _internal("markers are records", "return [] if batch.is_control else [record", "return [record"),
+    _internal("records are read twice", " if record.offset >= first_offset]", "]"),
+    _internal("nobody is told of a topic that lost its end", "return Piece(piece.anew, ", "return Piece(False, "),
+    _connection(
+        "requests may wait behind a re-authentication",
+        "if self._held is not None and self._reauthentication is not None:",
+        "if False:",
+    ),
+    _connection("requests may wait in the process", "elif self._writable is not None:", "elif False:"),
+    _connection("requests may wait beneath TLS", "elif self._beneath.get_write_buffer_size():", "elif False:"),
+    _connection(
+        "an answer that was not due is taken",
+        "if not self._outstanding or self._outstanding[0].correlation_id != correlation_id:",
+        "if not self._outstanding:",
+    ),
+    _connection(
+        "what waits in the kernel is sent after the end",
+        "self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)",
+        "pass",
+    ),
+    _connection(
+        "what is held back for a re-authentication is never answered",
+        "        answers += [request.answer for request in self._held or ()]\n",
+        "",
+    ),
+    _connection(
+        "requests leave while we prove who we are",
+        "        elif self._held is not None:\n            self._held += requests\n",
+        "",
+    ),
+    _connection(
+        "a broker that stands still is waited for as long as any",
+        "return self._look_every_s if len(self._outstanding) > 1 else",
+        "return",
+    ),
+    _connection(
+        "much may wait in the process",
+        "set_write_buffer_limits(high=0 if self._plain else 1)",
+        "set_write_buffer_limits()",
+    ),
+    _connection(
+        "a failed re-authentication leaves the connection", 'self.abort(f"re-authentication failed: {error}")', "pass"
+    ),
+    _record(
+        "what was settled stays so behind another pair",
+        "settled=self.settled and anchor == self.anchor",
+        "settled=self.settled",
+    ),
+    _record(
+        "a place is looked for though it was found",
+        "recounting=self.recounting and anchor == self.anchor",
+        "recounting=self.recounting",
+    ),
+    _record("records left out are left out of a new source", "self._without_source_notes(0),", "self,"),
+    _record("a range left out reaches over a cut", "tuple((first, min(after, end)) for", "tuple((first, after) for"),
+    _record(
+        "ranges behind a cut are kept",
+        "for first, after in self.skip if first < end)",
+        "for first, after in self.skip)",
+    ),
+    _record(
+        "flow and routes are aligned on another log",
+        "return replace(self, skip=skip, aligned_at=None)",
+        "return replace(self, skip=skip)",
+    ),
+    _record("strangers of the former topic are accepted", "foreign_to=min(self.foreign_to, end), ", ""),
+    _record("the former log's leader epoch is kept", "target_epoch=-1, settled=False)", "settled=False)"),
+    _record("what was settled stays so on another log", "target_epoch=-1, settled=False)", "target_epoch=-1)"),
+    _record(
+        "what the former topic refused is left out of the new one",
+        "target_topic_id=topic_id, skip=())",
+        "target_topic_id=topic_id)",
+    ),
+    _record(
+        "a pair behind the copy's end is not clipped",
+        "return replace(anchor, source_offset=self.end_offset, source_epoch=-1)",
+        "return anchor",
+    ),
+    _record(
+        "the origin is the latest pair",
+        "return Anchor(self.origin_source_offset, self.origin_target_offset, self.origin_sequence)",
+        "return self.anchor",
+    ),
+    _record(
+        "the origin's sequence is lost",
+        "self.origin_target_offset, self.origin_sequence)",
+        "self.origin_target_offset)",
+    ),
+    _record("routes begin where they did on another log", "else min(self.routes_from, end)", "else self.routes_from"),
+    _record("the source's leader epoch is not kept", "            source_epoch=anchor.source_epoch,\n", ""),
+    _record("the target's leader epoch is not kept", "            target_epoch=anchor.target_epoch,\n", ""),
+    _record("the sequence is not kept", "            sequence=anchor.sequence,\n", ""),
+    _state("a grant's owner is lost", 'lease_ms=document["lease_ms"], owner=owner)', 'lease_ms=document["lease_ms"])'),
+    _state(
+        "a decision loses where to go on", 'trouble["resume"] = Anchor(**trouble["resume"])', 'trouble["resume"] = None'
+    ),
+    _state(
+        "what was decided is forgotten",
+        "            memory.repairs[TopicPartition(topic, int(number))] = _repair(document)\n",
+        "            pass\n",
+    ),
+    _state(
+        "gaps are forgotten",
+        "            memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = Gap(**_fields(Gap, document))\n",
+        "            pass\n",
+    ),
+    _state(
+        "a flow that was handed back is ours",
+        '            memory.handed_back_ms = document["time_ms"]\n',
+        "            pass\n",
+    ),
+    _state("grants are forgotten", "        memory.grants[grant[0]] = grant[1]\n", "        pass\n"),
+    _state("a pause of a topic holds back another", "return self.topic in (None, partition.topic) and", "return"),
+    _state("a gap's target offsets are lost", "            target_from=trouble.target_from,\n", ""),
+    _state(
+        "one partition's gaps replace each other",
+        'return f"gap/{partition.topic}/{partition.partition}/{gap.time_ms}"',
+        'return f"gap/{partition.topic}/{partition.partition}/0"',
+    ),
+    _assignment("a partition has two owners", "        del mine[quotas[name] :]\n", ""),
+    _assignment("what is over is nobody's", "        homeless += mine[quotas[name] :]\n", ""),
+    _assignment("the remainder is nobody's", "share + (rank < remainder)", "share"),
+    _assignment("a swap takes and does not give", "        held[idlest][held[idlest].index(take)] = give\n", ""),
+    _discovery("another cluster is as good", "        if stored != seen:\n", "        if False:\n"),
+    _discovery("a flow that was handed back is copied", "if memory.handed_back_ms is None:", "if True:"),
+    _discovery(
+        "another remote topic is written to", "        if record.target_topic != remote:\n", "        if False:\n"
+    ),
+    _discovery(
+        "a remote topic that was created anew is the same",
+        "elif record.target_topic_id != remote.topic_id:",
+        "elif False:",
+    ),
+    _discovery(
+        "a source topic that was created anew is the same",
+        "elif record.source_topic_id != source.topic_id:",
+        "elif False:",
+    ),
+    _discovery(
+        "a remote topic that is gone is not missed",
+        "        if remote is None:\n            text",
+        "        if False:\n            text",
+    ),
+    _discovery(
+        "a remote topic with records of others is written to",
+        "if bound.end > bound.start)",
+        "if bound.end > bound.start + 1)",
+    ),
+    _discovery("what is not committed is sure to last", "min(self.end, self.high_watermark)", "self.end"),
+    _discovery(
+        "a topic that becomes shared loses its sequence",
+        "    anchor = replace(record.anchor, sequence=record.anchor.next_sequence)\n",
+        "    anchor = record.anchor\n",
+    ),
+)
