@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mirror_ray.failover.audit import Audit
-from mirror_ray.failover.plan import STEPS, Kind
+from mirror_ray.failover.plan import STEPS, Kind, Step
 from mirror_ray.failover.run import carry_out, look
 from mirror_ray.failover.sides import Sides
 from mirror_ray.failover.steps import Timing
@@ -22,8 +22,9 @@ from mirror_ray.kafka.group_offsets import ToCommit
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.observe.status import PartitionStatus
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.failover import Names, order, scene
+from tests.support.failover import Names, member, numbered, order, scene
 from tests.support.groups import commit, process
+from tests.support.kafka import produce
 from tests.support.local import LocalSystem, aside
 
 pytestmark = pytest.mark.timeout(300)
@@ -39,6 +40,7 @@ class Killer:
     """Kills at each moment once, the first time that it comes, and counts what has had an effect."""
 
     def __init__(self) -> None:
+        self.armed = False
         self.moments: list[str] = []
         self.committed: Counter[tuple[str, str]] = Counter()
 
@@ -50,7 +52,7 @@ class Killer:
         return done
 
     def _moment(self, name: str) -> None:
-        if name not in self.moments:
+        if self.armed and name not in self.moments:
             self.moments.append(name)
             raise KilledError(name)
 
@@ -74,6 +76,13 @@ class KilledRunning:
         await self._killer.around("resume", lambda: self._coordinator.resume(flow))
 
 
+def named(key: Mapping[str, str], value: Any) -> str:
+    """What a record of the audit topic is about; a result that sends a plan back, or holds it up, is another one."""
+    if "group" in key:
+        return "places"
+    return f"{key['step']} blocked" if "step" in key and value["outcome"] == "blocked" else key.get("step", "head")
+
+
 @pytest.fixture
 def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
     """Kills around everything that a plan writes."""
@@ -82,7 +91,7 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
 
     async def appended(audit: Audit, records: Iterable[tuple[Mapping[str, str], Any]]) -> None:
         written = list(records)
-        name = next(("places" if "group" in key else key.get("step", "head") for key, _ in written), "nothing")
+        name = next((named(key, value) for key, value in written), "nothing")
         await killer.around(f"audit {name}", lambda: append(audit, written))
 
     async def said(sides: Sides, records: list[Any]) -> None:
@@ -101,8 +110,14 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
     return killer
 
 
-async def kill_and_go_on(system: LocalSystem, names: Names, kind: Kind, killer: Killer) -> None:
-    """Give the same command until it is killed behind its last record: then there is nothing left to do."""
+async def kill_and_go_on(
+    system: LocalSystem, names: Names, kind: Kind, killer: Killer, back_to: Step | None = None
+) -> None:
+    """Give the same command until it is killed behind its last record: then there is nothing left to do.
+
+    ``back_to``: where the plan is sent back to meanwhile, once.
+    """
+    killer.armed = True
     killer.moments.clear()
     killer.committed.clear()
     running = KilledRunning(system, killer)
@@ -116,9 +131,16 @@ async def kill_and_go_on(system: LocalSystem, names: Names, kind: Kind, killer: 
         raise AssertionError(f"not every moment came: {killer.moments}, {report.plan.state}")
     plan = (await look(system.settings, names.flow)).plans()[-1]
     assert (plan.kind, plan.finished) == (kind, True)
-    assert [(result.step, result.repeats) for result in plan.results.values()] == [(step, 0) for step in STEPS]
-    assert {f"{when} audit {step}" for when in ("before", "after") for step in STEPS} <= set(killer.moments)
-    assert {f"{when} {what}" for when in ("before", "after") for what in ("pause", "commits")} <= set(killer.moments)
+    again = STEPS[STEPS.index(back_to) :] if back_to is not None else ()
+    assert [(result.step, result.repeats) for result in plan.results.values()] == [
+        (step, int(step in again)) for step in STEPS
+    ]
+    wanted = {"commits", *(f"audit {step}" for step in again or STEPS)}
+    wanted |= {"pause"} if Step.STOP in (again or STEPS) else set()
+    wanted |= {f"audit {back_to} blocked", "audit places", "checkpoints"} if back_to is not None else set()
+    assert {f"{when} {what}" for when in ("before", "after") for what in wanted} <= set(killer.moments)
+    # Nothing else was done again.
+    assert {f"before audit {step}" for step in STEPS if again and step not in again}.isdisjoint(killer.moments)
     # No commit twice, though its step was killed behind it.
     assert set(killer.committed.values()) == {1}, killer.committed
 
@@ -140,3 +162,38 @@ async def test_every_state_that_a_kill_can_leave(clusters: Clusters, make_topic:
             rest = await aside(lambda group=group: process(a, group, names.topic))  # type: ignore[misc]
             wanted = [b"%d" % n for n in range(200) if n // 2 >= offsets[names.topic, n % 2]]
             assert sorted(done[group] + rest) == sorted(wanted), group
+
+
+@pytest.mark.parametrize("back_to", [Step.PRODUCERS, Step.OFFSETS])
+async def test_every_state_of_a_plan_that_has_gone_back(
+    clusters: Clusters, make_topic: TopicMaker, killer: Killer, back_to: Step
+) -> None:
+    """Once, behind commits of its first round, to copy more or to look for groups: those are where they were or go on.
+
+    The second round resumes and pauses the flow again where records were written, and commits for whom it has to: the
+    group that went on, the one that came, and the one that was waited for.
+    """
+    a, b = clusters
+    async with scene(clusters, make_topic, sync=False) as (system, names):
+        still, went_on, waits, came = groups = [f"{names.group}-{what}" for what in ("still", "on", "waits", "came")]
+        for group in groups[:3]:
+            await aside(lambda group=group: commit(a, group, {(names.topic, 0): 10, (names.topic, 1): 20}))  # type: ignore[misc]
+        async with member(b, waits, names.remote):
+            report = await carry_out(system.settings, order(names.flow, timing=QUICK), system.coordinator)
+            assert report.plan.results[Step.COMMIT].figures["active"] == [waits]
+        await aside(lambda: commit(a, came, {(names.topic, 0): 0, (names.topic, 1): 0}))
+        done = {g: await aside(lambda g=g: process(a, g, names.topic, 40)) for g in (went_on, came)}  # type: ignore[misc]
+        if back_to == Step.PRODUCERS:
+            await aside(lambda: produce(a.confluent_config(), names.topic, numbered(50, 200)))
+        await kill_and_go_on(system, names, "failover", killer, back_to)
+        assert ("after resume" in killer.moments) == (back_to == Step.PRODUCERS)
+        moved = Counter(group for group, _ in killer.committed)
+        assert moved.keys() == {went_on, waits, came}
+        count = 250 if back_to == Step.PRODUCERS else 200
+        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        for group in groups:
+            rest = await aside(lambda group=group: process(b, group, names.remote))  # type: ignore[misc]
+            first = (0, 0) if group == came else (10, 20)
+            wanted = [b"%d" % n for n in range(count) if n // 2 >= first[n % 2]]
+            assert sorted(done.get(group, []) + rest) == sorted(wanted), group
+        assert still not in moved
