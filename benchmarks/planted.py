@@ -5,8 +5,9 @@
     .venv/bin/python -m benchmarks.planted [--no-spark]
 
 Foreign, doubled, missing, changed and swapped records at the first, a middle and the last position of plain,
-transactional, compacted, merged, transformed and LogAppendTime topics; by ``verify``, ``verify --spark``, ``compare``
-and the check of ``mirror-ray chaos``. Ends with 1 where one was missed, or told of a copy without a fault.
+transactional, compacted, merged, transformed and LogAppendTime topics, among records under way, and where the target
+has LogAppendTime; by ``verify``, ``verify --spark``, ``compare`` and, of copies at rest, the functions by which
+``mirror-ray chaos`` judges. Ends with 1 where one was missed, or told of a copy without a fault.
 """
 
 from __future__ import annotations
@@ -23,8 +24,17 @@ from mirror_ray.devcluster.clusters import start_all
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkLooker
 from tests.support.clusters import Clusters
-from tests.support.planted_faults import KINDS, cases
-from tests.support.planted_ways import Looked, by_chaos, by_compare, by_verify, table
+from tests.support.planted_faults import KINDS
+from tests.support.planted_ways import (
+    UNTIMED,
+    Looked,
+    by_chaos,
+    by_compare,
+    by_verify,
+    every_case,
+    table,
+    untimed_cases,
+)
 from tests.support.planting import Planted
 
 
@@ -41,11 +51,12 @@ def look(planted: Planted, *, spark: bool) -> list[Looked]:
 
     told("verify", asyncio.run(by_verify(planted)))
     told("compare", by_compare(planted))
-    told("chaos", by_chaos(planted))
+    if not planted.append_time:
+        told("chaos", by_chaos(planted))
     if spark:
         with ExitStack() as stack:
             stack.enter_context(some_ray("planted", None))
-            session = stack.enter_context(spark_session("planted", SparkSettings()))
+            session = stack.enter_context(spark_session("planted", SparkSettings(), print))
             both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
 
             def looker(logs: object, plain: object) -> SparkLooker:
@@ -63,13 +74,19 @@ def main() -> None:
     pair = DevCluster("A"), DevCluster("B")
     try:
         start_all(pair)
-        planted = Planted(Clusters(*pair), KINDS, {kind: cases(kind) for kind in KINDS})
-        asyncio.run(planted.plant())
-        looked = look(planted, spark=not options.no_spark)
+        clusters = Clusters(*pair)
+        looked: list[Looked] = []
+        for planted in (
+            Planted(clusters, KINDS, {kind: every_case(kind) for kind in KINDS}),
+            Planted(clusters, UNTIMED, {kind: untimed_cases(kind) for kind in UNTIMED}, append_time=True),
+        ):
+            asyncio.run(planted.plant())
+            some = look(planted, spark=not options.no_spark)
+            print(table(some))
+            looked += some
     finally:
         for cluster in pair:
             cluster.close()
-    print(table(looked))
     wrong = [each for each in looked if not each.good]
     for result in wrong:
         print(f"{result.way}, {result.case}: {result.result}: {result.said}")

@@ -92,7 +92,9 @@ class Headers:
         said = []
         if found:
             many = max(len(found), self.account.foreign)
-            said.append(f"partition {number}: {many:,} records too many on the target; the first: {found[0]}")
+            surplus = all(each.kind in ("extra", "doubled") for each in found)
+            what = "too many on the target" if surplus else "are not what the source has next"
+            said.append(f"partition {number}: {many:,} records {what}; the first: {found[0]}")
         if self.halt is not None:
             said.append(f"partition {number} is {self.halt.state}: {self.halt.reason}")
         return tuple(said)

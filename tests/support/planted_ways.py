@@ -17,7 +17,7 @@ from mirror_ray.verification.finding import Finding
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.run import MakeLooker, verify_flow
 from mirror_ray.verification.verdict import PartitionVerdict
-from tests.support.planted_faults import KINDS, Case
+from tests.support.planted_faults import FAULTS, KINDS, Case, Fault, Kind, Place, cases
 from tests.support.planting import Planted
 
 #: ``named``: by its kind and place. ``seen``: as something else. ``not read``: ``compare`` says that it has not looked.
@@ -30,8 +30,30 @@ _NAMES: Mapping[str, frozenset[str]] = {
     "missing": frozenset({"missing"}),
     "swapped": frozenset({"swapped", "moved"}),
 }
+#: Kinds of topics that are copied into remote topics with LogAppendTime, too.
+UNTIMED: tuple[Kind, ...] = ("plain", "compacted", "merged")
+_PLACES: Sequence[Place] = ("first", "last")
 #: Of compacted topics the last record of a key is told of first.
 _OF_KEYS = frozenset({"missing", "extra", "changed"})
+
+
+def every_case(kind: Kind) -> list[Case]:
+    """Those of a copy that has come to its end, and the faults among records that are still under way."""
+    found = cases(kind)
+    for fault in FAULTS:
+        # Of the last one it is not known that it was to be there already.
+        places = _PLACES[:1] if fault == "missing" else _PLACES
+        found += [
+            Case(kind=kind, partition=number, fault=fault, place=place, under_way=True)
+            for number, place in enumerate(places, len(found))
+        ]
+    return found
+
+
+def untimed_cases(kind: Kind) -> list[Case]:
+    """Those where the remote topic sets its own timestamps: another one is no fault there."""
+    faults: list[Fault] = [fault for fault in FAULTS if fault != "timestamp"]
+    return cases(kind, faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +107,7 @@ def _names(finding: Finding, case: Case) -> bool:
 
 
 def by_compare(planted: Planted) -> list[Looked]:
-    """``compare``: what others wrote, and what was written twice behind the last acknowledged; it reads no records."""
+    """``compare``: what others wrote, and what is wrong behind the last acknowledged; it reads no other records."""
     (flow,) = (each for each in planted.settings.flows if each.name == planted.flow)
     compared = compare_flow(planted.settings, flow, (), {}, no_system)
     plain = {each["topic"]: each for each in plain_comparison(compared, compared.topics)["topics"]}
@@ -105,7 +127,7 @@ def _compared(case: Case, drift: Sequence[str], *, reads: bool) -> Result:
         return "alarm" if drift else "clean"
     if drift:
         return "named"
-    shown = case.fault == "foreign" or (case.fault, case.place) == ("doubled", "last")
+    shown = case.fault == "foreign" or (case.fault, case.place) == ("doubled", "last") or case.under_way
     return "missed" if shown or reads else "not read"
 
 
@@ -144,7 +166,7 @@ def table(looked: Iterable[Looked]) -> str:
     everything = list(looked)
     for way in dict.fromkeys(each.way for each in everything):
         mine = [each for each in everything if each.way == way]
-        lines.append(f"{way:<24}" + "".join(f"{kind:>16}" for kind in KINDS))
+        lines.append(f"{way:<29}" + "".join(f"{kind:>16}" for kind in KINDS))
         rows = dict.fromkeys(
             (each.case.fault, each.case.place if each.case.fault else "", each.case.under_way) for each in mine
         )
@@ -158,8 +180,8 @@ def table(looked: Iterable[Looked]) -> str:
                     and (not fault or each.case.place == place)
                 ]
                 cells.append(", ".join(found) or "-")
-            what = f"{fault}, {place}" if fault else "under way" if under_way else "no fault"
-            lines.append(f"  {what:<22}" + "".join(f"{cell:>16}" for cell in cells))
+            what = (f"{fault}, {place}" if fault else "no fault") + (", under way" if under_way else "")
+            lines.append(f"  {what:<27}" + "".join(f"{cell:>16}" for cell in cells))
         good = sum(each.good for each in mine)
         lines.append(f"  {good} of {len(mine)} as they should be")
     return "\n".join(lines)

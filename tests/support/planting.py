@@ -47,11 +47,12 @@ from tests.support.planted_faults import RECORDS, Case, Kind, Line, with_fault
 from tests.support.systems import settings_of
 from tests.support.transforms import suffix, transforms
 
-#: Of the clean partition that is still being copied: so many are acknowledged, and so many more were written.
+#: Of partitions that are still being copied: so many are acknowledged, and so many more were written.
 _ACKNOWLEDGED, _IN_FLIGHT = 8, 3
+_APPEND_TIME: Mapping[str, str] = {"message.timestamp.type": "LogAppendTime"}
 _CONFIGS: Mapping[Kind, Mapping[str, str]] = {
     "compacted": {"cleanup.policy": "compact"},
-    "append-time": {"message.timestamp.type": "LogAppendTime"},
+    "append-time": _APPEND_TIME,
 }
 _KEPT = {"retention.ms": "-1"}
 
@@ -63,6 +64,8 @@ class Planted:
     clusters: Clusters
     kinds: Sequence[Kind]
     cases: Mapping[Kind, Sequence[Case]]
+    #: Whether the remote topics have LogAppendTime.
+    append_time: bool = False
     mark: str = field(default_factory=lambda: f"p{uuid.uuid4().hex[:6]}")
 
     @property
@@ -150,10 +153,9 @@ class _Copy:
             records = RECORDS if name == planted.sources(kind)[0] else RECORDS - 2
             _fill(config, name, len(self._cases), records, transactional=kind == "transactional")
         remote = planted.remote(kind)
-        compacted = {"cleanup.policy": "compact"} if kind == "compacted" else {}
-        create_topic(
-            planted.clusters.b.confluent_config(), remote, len(self._cases), topic_config={**_KEPT, **compacted}
-        )
+        own = {**_KEPT, **({"cleanup.policy": "compact"} if kind == "compacted" else {})}
+        own |= _APPEND_TIME if planted.append_time else {}
+        create_topic(planted.clusters.b.confluent_config(), remote, len(self._cases), topic_config=own)
         await self._source.refresh(planted.sources(kind))
         await self._target.refresh([remote])
         held = {name: read_placed(config, name) for name in planted.sources(kind)}
@@ -184,9 +186,11 @@ class _Copy:
         """What the remote partition holds, with who wrote it: the first topic's records, others' in between."""
         first, *others = held
         lines = [Line((self._made(record), True, offset)) for offset, record in held[first][case.partition]]
+        whole = with_fault(lines, case)
         if case.under_way:
-            lines = lines[: _ACKNOWLEDGED + _IN_FLIGHT]
-        made = [(line, producers[first] if line.ours else self._foreign) for line in with_fault(lines, case)]
+            behind = lines[_ACKNOWLEDGED : _ACKNOWLEDGED + _IN_FLIGHT]
+            whole = [*lines[:_ACKNOWLEDGED], *with_fault(behind, case)]
+        made = [(line, producers[first] if line.ours else self._foreign) for line in whole]
         for name in others:
             for at, (offset, record) in enumerate(held[name][case.partition]):
                 made.insert(2 * at + 2, (Line((record, True, offset)), producers[name]))

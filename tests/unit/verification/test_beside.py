@@ -16,6 +16,7 @@ from mirror_ray.records.decode import Record, records_of
 from mirror_ray.verification import remainder
 from mirror_ray.verification.account import Writers
 from mirror_ray.verification.job import Job
+from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.remainder import Remainder
 from mirror_ray.verification.verdict import PartitionVerdict
 from tests.unit.records.strategies import Plain
@@ -104,3 +105,28 @@ def test_records_that_may_be_those_of_a_flow_whose_state_is_unread(monkeypatch: 
         assert found.outcome == outcome
         assert (found.account.foreign, found.account.unattributed) == ((0, 3) if unsure else (3, 0))
     assert "whose 3 records" not in found.text
+
+
+def test_headers_of_a_shared_map_with_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said against records of the flow there, by headers alone neither."""
+    record = planned._record(source_offset=200, target_offset=310, shared=True, producer_id=OURS, sequence=0)
+    segments = [Segment(0, 0, 100, 0), Segment(150, 260, 50, 150)]
+    wanted = Wanted(headers_alone=True)
+    job = planned._plan(monkeypatch, (0, 200, 200), (0, 310, 310), record=record, segments=segments, wanted=wanted)
+    assert job.beside == ((100, 260),)
+    found = asyncio.run(found_of(monkeypatch, job, [], [batch(OURS, 120, 50)]))
+    assert found.checked.findings == []
+
+
+@pytest.mark.parametrize("producer", [THEIRS, OURS])
+def test_records_in_front_of_the_place_where_copying_began(monkeypatch: pytest.MonkeyPatch, producer: int) -> None:
+    """What was there before is a number; what somebody wrote behind that place is foreign."""
+    record = planned._record(
+        source_offset=100, target_offset=110, producer_id=OURS, origin_source_offset=0, origin_target_offset=5
+    )
+    segments = [Segment(0, 10, 100, 0)]
+    job = planned._plan(monkeypatch, (0, 100, 100), (2, 110, 110), record=record, segments=segments)
+    job = replace(job, beside=((2, 10),), begin=job.begin._replace(target=10))
+    found = asyncio.run(found_of(monkeypatch, job, [], [batch(producer, 2, 3), batch(THEIRS, 5, 2)]))
+    assert (found.account.before_copy_target, found.account.foreign) == (3, 2)
+    assert [each.target_offset for each in found.checked.findings] == [5, 6]
