@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.acts import Acts, Seen, paused_of, scope
+from actors.agreeing import refuse_others, replicators_for, would_change
 from actors.audit_watch import AuditWatch
 from actors.backfills import Backfills
 from actors.begun import BegunFlows
@@ -27,25 +28,23 @@ from actors.limiting import Limiting
 from actors.outside import Outside
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
-from actors.ports import (
-    HeartbeatPort,
-)
+from actors.ports import HeartbeatPort
 from actors.problems import ProblemWatch
 from actors.running import RunningFlows
-from actors.scaling import Scaling
+from actors.scaling import Scaling, with_bounds
 from actors.view import SystemView
 from actors.within import within
 from mirror_ray.config.changing import with_changes
-from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordination.change import Changed, changed
+from mirror_ray.coordination.change import Changed
 from mirror_ray.coordination.held_lately import HeldLately
 from mirror_ray.coordination.observed import Observed
 from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
 from mirror_ray.model.backfill import BackfillRequest
-from mirror_ray.model.errors import ConfigError, MirrorError, NotReadyError, NotRunningError
+from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
 from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.starter import Starter
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.event_log import EventLog
@@ -77,6 +76,7 @@ class Coordinator:
         """``name``: the system's. Nothing happens before ``begin``."""
         self.name = name
         self.settings: MirrorSettings | None = None
+        self._starter: Starter | None = None
         self._outside = outside
         self._started_ms = outside.wall_ms()
         self._events = EventLog(outside.wall_ms)
@@ -168,41 +168,46 @@ class Coordinator:
             self._tasks = [asyncio.create_task(each) for each in loops]
             blob = await self._outside.memory.load()
             if blob is not None:
-                # Our own, from Ray's store.
-                settings, replicators, self._scaling.pinned, self._started_ms, self._begun.known = pickle.loads(blob)  # noqa: S301
+                # Our own, from Ray's store; an earlier version kept no starter.
+                settings, replicators, *kept = pickle.loads(blob)  # noqa: S301
+                self._scaling.pinned, self._started_ms, self._begun.known, self._starter = (*kept, None)[:4]
                 await self._pool.adopt()
                 self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
                 await self._configure(settings, replicators)
 
     async def apply(
-        self, settings: MirrorSettings, replicators: int | None = None, dry_run: bool = False, onto: bool = True
+        self,
+        settings: MirrorSettings,
+        replicators: int | None = None,
+        dry_run: bool = False,
+        onto: str | None = None,
+        starter: Starter | None = None,
     ) -> Changed:
         """Start the flows of ``settings``, or update a running system to them.
 
-        Only partitions that the difference touches stop (``coordination.change``). ``replicators``: None keeps the
-        number of a running system. ``dry_run``: what would be touched is only said. ``onto``: whether flows that run
-        may be changed; else somebody has started them since the caller looked.
+        Only partitions that the difference touches stop (``coordination.change``). ``replicators``, ``onto``: see
+        ``actors.agreeing``. ``dry_run``: what would be touched is only said. ``starter``: who asks.
 
         Raises:
             ConfigError: The settings can't be used, or would turn a flow that has begun to another cluster, and nothing
                 has been changed.
             ClusterUnreachableError: Whether they would can't be told, and nothing has been changed.
-            NotReadyError: Flows run that must not be changed.
+            NotReadyError: What runs is not what the caller has agreed to change.
         """
         if dry_run:
             await self._begun.check(self.settings, settings)
-            return changed(self.settings, settings)
+            return would_change(self.settings, settings, self._scaling, replicators)
         self._ending = False
         await self.begin()
         async with self._apply_lock:
-            if not onto and self.settings is not None and not changed(self.settings, settings).nothing:
-                raise NotReadyError(f"{self.name} has been started by somebody else meanwhile: give the command again")
+            refuse_others(self.name, onto, would_change(self.settings, settings, self._scaling, replicators))
+            self._starter = starter if self.settings is None else self._starter
             return await self._bring_to(settings, replicators)
 
     async def _bring_to(self, settings: MirrorSettings, replicators: int | None) -> Changed:
-        before, found = self.settings, changed(self.settings, settings)
+        before, found = self.settings, would_change(self.settings, settings, self._scaling, replicators)
         await self._begun.check(before, settings)
-        await self._configure(settings, replicators or self._scaling.wanted or settings.replicators)
+        await self._configure(settings, replicators_for(before, settings, self._scaling, replicators))
         await self._save()
         if before is not None and not found.nothing:
             self._emit("info", self.name, f"settings changed: {found}")
@@ -235,7 +240,7 @@ class Coordinator:
         if self._ending:
             return
         kept = (self.settings, self._scaling.wanted, self._scaling.pinned, self._started_ms, self._begun.known)
-        await self._outside.memory.save(pickle.dumps(kept))
+        await self._outside.memory.save(pickle.dumps((*kept, self._starter)))
 
     async def _rescaled(self) -> None:
         await self._save()
@@ -379,6 +384,10 @@ class Coordinator:
             raise NotRunningError(f"{self.name} has no flows yet: mirror-ray up CONFIG")
         return self.settings
 
+    async def starter(self) -> Starter | None:
+        """Who has started it, as far as is known."""
+        return self._starter
+
     async def settle_groups(self, deadline_s: float = 20.0) -> bool:
         """Carry consumer groups over at once, as far as the copy has come; whether that was done by the deadline."""
         return await self._groups.settle(deadline_s)
@@ -426,18 +435,10 @@ class Coordinator:
 
     async def scale_by_load(self, minimum: int | None = None, maximum: int | None = None) -> None:
         """Let the number of replicators follow load and lag again, within other bounds where some are given."""
-        settings = await self.configuration()
-        bounds = {"min_replicators": minimum, "max_replicators": maximum}
-        given = {name: value for name, value in bounds.items() if value is not None}
-        try:
-            elastic = ElasticSettings.model_validate({**settings.elastic.model_dump(), **given})
-        except ValueError as error:
-            raise ConfigError(f"scale: {error}") from None
-        if not elastic.on:
-            raise ConfigError("there are no bounds to stay within: scale --min N --max M, or elastic.max_replicators")
+        settings = with_bounds(await self.configuration(), minimum, maximum)
         async with self._apply_lock:
-            self.settings = settings.model_copy(update={"elastic": elastic})
-            self._scaling.follow(self.settings)
+            self.settings = settings
+            self._scaling.follow(settings)
         await self._rescaled()
 
     async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool = False) -> Changed:
@@ -449,11 +450,10 @@ class Coordinator:
             ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
         """
         async with self._apply_lock:
-            before = await self.configuration()
-            after = with_changes(before, flow, changes)
+            after = with_changes(before := await self.configuration(), flow, changes)
             if dry_run:
                 await self._begun.check(before, after)
-                return changed(before, after)
+                return would_change(before, after, self._scaling)
             return await self._bring_to(after, after.replicators if after.replicators != before.replicators else None)
 
     async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:

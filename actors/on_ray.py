@@ -59,7 +59,7 @@ class _Actor:
         return repr(self._actor)
 
 
-@_passes_on("act", "backfill", "backfills", "cancel_backfill", "scale_by_load", "set")
+@_passes_on("act", "backfill", "backfills", "cancel_backfill", "scale_by_load", "set", "starter")
 @_passes_on(
     "apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause", "picture"
 )

@@ -11,7 +11,7 @@ from actors.ports import Emit, Nodes, NodesPort, Timing
 from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.elastic import Elastic, FlowLag, Load
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.observe.status import ElasticStatus, PartitionStatus
 
@@ -71,7 +71,11 @@ class Scaling:
         self.pinned = self.pinned and settings.elastic.on
         if self._elastic.terms != settings.elastic:
             self._elastic = Elastic(settings.elastic)
-        self._set(replicators if self.pinned else settings.elastic.bounded(replicators))
+        self._set(self.would_be(settings, replicators))
+
+    def would_be(self, settings: MirrorSettings, replicators: int) -> int:
+        """How many there are by these settings once so many are asked for."""
+        return replicators if self.pinned and settings.elastic.on else settings.elastic.bounded(replicators)
 
     def pin(self, replicators: int) -> None:
         """An operator's number: stays until ``follow``."""
@@ -211,6 +215,23 @@ class Scaling:
         rates = [(bytes_ - self._bytes.get(each, bytes_)) / elapsed_s for each, bytes_ in now.items() if elapsed_s > 0]
         self._bytes, self._bytes_s = now, now_s
         return tuple(rates)
+
+
+def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | None) -> MirrorSettings:
+    """Settings by which the number follows load and lag, within other bounds where some are given.
+
+    Raises:
+        ConfigError: There is no upper bound, or they cross.
+    """
+    bounds = {"min_replicators": minimum, "max_replicators": maximum}
+    given = {name: value for name, value in bounds.items() if value is not None}
+    try:
+        elastic = ElasticSettings.model_validate({**settings.elastic.model_dump(), **given})
+    except ValueError as error:
+        raise ConfigError(f"scale: {error}") from None
+    if not elastic.on:
+        raise ConfigError("there are no bounds to stay within: scale --min N --max M, or elastic.max_replicators")
+    return settings.model_copy(update={"elastic": elastic})
 
 
 def _lag(flow: str, partitions: Sequence[PartitionStatus]) -> FlowLag:

@@ -25,6 +25,7 @@ from mirror_ray.coordination.naming import (
     heartbeat_name,
     replicator_name,
 )
+from mirror_ray.model.starter import Starter
 from mirror_ray.whoami import whoami
 
 #: Only Ray's head node has it. Ray puts an actor that asks for nothing on any node; where nodes come and go, the head
@@ -35,12 +36,17 @@ _COORDINATOR_CALLS = 200
 
 
 def start_system(
-    settings: MirrorSettings, *, name: str = DEFAULT_NAME, replicators: int | None = None, onto: bool = True
+    settings: MirrorSettings,
+    *,
+    name: str = DEFAULT_NAME,
+    replicators: int | None = None,
+    onto: str | None = None,
+    starter: Starter | None = None,
 ) -> ActorHandle[Any]:
     """Start the system ``name`` with these flows, or update a running one to them; returns the coordinator.
 
     Ray must have been initialised. The replicators' processes are started beside the coordinator's, not after it.
-    ``onto``: whether one that runs may be changed.
+    ``onto``: what the caller has agreed to change (``actors.agreeing``); ``starter``: who that is.
 
     Raises:
         MirrorError: The coordinator refuses the settings.
@@ -52,7 +58,7 @@ def start_system(
         mark = fingerprint(settings)
         for number in range(1, settings.starting(replicators) + 1):
             spawn_replicator(name, number, settings, mark)
-    ray.get(coordinator.act.remote(whoami(), "apply", (settings, replicators, False, onto)))
+    ray.get(coordinator.act.remote(whoami(), "apply", (settings, replicators, False, onto, starter)))
     return coordinator
 
 

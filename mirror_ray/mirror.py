@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from mirror_ray.model.errors import MirrorError, NoAnswerError
+from mirror_ray.model.starter import Starter
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import GroupStatus
@@ -132,14 +133,19 @@ class Mirror:
         found: MirrorSettings = self._ask("configuration")
         return found
 
-    def preview(self, settings: MirrorSettings) -> Changed:
-        """What `up` with these settings would touch; nothing is changed.
+    def starter(self) -> Starter | None:
+        """Who has started it, and whether it ends with that process; None: nobody knows."""
+        found: Starter | None = self._ask("starter")
+        return found
+
+    def preview(self, settings: MirrorSettings, replicators: int | None = None) -> Changed:
+        """What `up` with these settings, and so many replicators, would touch; nothing is changed.
 
         Raises:
             ConfigError: It would turn a flow that has begun to another cluster.
             ClusterUnreachableError: Whether it would can't be told: a cluster that has other settings does not answer.
         """
-        found: Changed = self._act("apply", settings, None, True)
+        found: Changed = self._act("apply", settings, replicators, True)
         return found
 
     def set(self, flow: str | None, changes: Mapping[str, str | None], *, dry_run: bool = False) -> Changed:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirror_ray import own_ray
 from mirror_ray.attach import (
@@ -30,9 +30,12 @@ from mirror_ray.cli.output import say
 from mirror_ray.devcluster.ports import free_port
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NotRunningError
+from mirror_ray.model.starter import Starter, ends_with
+from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.coordination.change import Changed
 
 _LOOPBACK = "127.0.0.1"
 _DEFAULT_EXTRA = "ray.dashboard.optional_deps"
@@ -51,13 +54,21 @@ _GONE_AFTER_PROBES = 5
 _START_SYSTEM = "actors.spawn:start_system"
 
 
+class Agreed(NamedTuple):
+    """How a system that runs is to be changed."""
+
+    changes: Changed
+    #: See ``Changed.onto``; None: whatever runs by then.
+    onto: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A system that was started, or joined."""
+    """A system that was started, or joined; the latter also where somebody else has started it meanwhile."""
 
     system: Mirror
-    #: What it ran by before; None: it did not run.
-    before: MirrorSettings | None
+    #: What was changed of it; None: it did not run before.
+    changes: Changed | None
     #: The process of somebody else with which it ends, in words; None: there is none.
     ends_with: str | None
 
@@ -70,7 +81,7 @@ def start(
     *,
     replicators: int | None,
     detach: bool,
-    agree: Callable[[Mirror], None] | None = None,
+    agree: Callable[[Mirror], Agreed] | None = None,
 ) -> Iterator[Started]:
     """Start the flows under that name, or update the running system of that name to them.
 
@@ -83,8 +94,8 @@ def start(
         address: Ray's; None: that of the system's own Ray, else ``RAY_ADDRESS``.
         replicators: How many; None: as the settings say, or as many as run.
         detach: Whether it stays when the context is left.
-        agree: Asked about a system that runs before it is changed; raises what keeps it from being changed. None: no
-            system that runs is changed.
+        agree: Asked about a system that runs before it is changed, and says how; raises what keeps it from being
+            changed. None: no system that runs is changed.
 
     Raises:
         MirrorError: Ray can't be reached or does not start, or the settings are refused.
@@ -98,14 +109,16 @@ def start(
             connect(name, address)
             _keep_stdout_for_data()
             spare_arrow()
-            before = _settings_before(name, address)
-            if before is not None:
-                _agree(agree, name, address)
-            _start_system(settings, name, replicators, onto=before is not None)
+            agreed = _agree(agree, name, address)
+            me = Starter(by=whoami(), pid=os.getpid(), command=_command(), foreground=not detach)
+            onto = "" if agreed is None else agreed.onto
+            _start_system(settings, name, replicators=replicators, onto=onto, starter=me)
             mirror = attach(name, address)
             own = own_ray.find(name) if address is None and fresh is None else None
+            of_ray = own.ends_with if own is not None else None
         stays = detach
-        yield Started(system=mirror, before=before, ends_with=own.ends_with if own is not None else None)
+        changes = agreed.changes if agreed is not None else None
+        yield Started(system=mirror, changes=changes, ends_with=of_ray or ends_with(mirror.starter(), me))
     finally:
         if "ray" in sys.modules:
             disconnect()
@@ -113,20 +126,19 @@ def start(
             own_ray.stop(fresh)
 
 
-def _settings_before(name: str, address: str | None) -> MirrorSettings | None:
+def _agree(agree: Callable[[Mirror], Agreed] | None, name: str, address: str | None) -> Agreed | None:
+    """What is agreed to; None: nothing runs."""
     if find_coordinator(name) is None:
         return None
+    system = attach(name, address)
     try:
-        return attach(name, address).settings()
+        system.settings()
     except NotRunningError:
         # It has been started, and has not been told of any flow.
         return None
-
-
-def _agree(agree: Callable[[Mirror], None] | None, name: str, address: str | None) -> None:
     if agree is None:
         raise MirrorError(f"{name} runs already: `mirror-ray down` ends it, or give another --name")
-    agree(attach(name, address))
+    return agree(system)
 
 
 @contextmanager
@@ -203,12 +215,17 @@ def _keep_stdout_for_data() -> None:
     worker._worker_logs_enabled = False  # noqa: SLF001
 
 
-def _start_system(settings: MirrorSettings, name: str, replicators: int | None, *, onto: bool) -> None:
+def _command() -> str:
+    """This process, for others."""
+    return " ".join(["mirror-ray", *(each for each in sys.argv[1:2] if each.isalpha())])
+
+
+def _start_system(settings: MirrorSettings, name: str, **options: Any) -> None:
     from ray.exceptions import RayActorError, RayTaskError
 
     module, _, function = _START_SYSTEM.partition(":")
     try:
-        getattr(import_module(module), function)(settings, name=name, replicators=replicators, onto=onto)
+        getattr(import_module(module), function)(settings, name=name, **options)
     except RayTaskError as error:
         raise cause(error, "start") from error
     except RayActorError as error:
@@ -274,7 +291,7 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
         session_dir=str(node.get_session_dir_path()),  # type: ignore[no-untyped-call]
         detached=detached,
         starter_pid=os.getpid(),
-        starter=" ".join(["mirror-ray", *(each for each in sys.argv[1:2] if each.isalpha())]),
+        starter=_command(),
     )
     own_ray.remember(own)
     return own

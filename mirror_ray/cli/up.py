@@ -57,16 +57,16 @@ def up(
     settings = load_settings(config).settings
     check_clusters(settings)
     if dry_run:
-        _show_difference(settings, name, address)
+        _show_difference(settings, name, address, replicators)
         return
     with foreground.interruptible():
         try:
-            agree = partial(_agree, name, settings, yes=yes)
+            agree = partial(_agree, name, settings, replicators, yes=yes)
             starting = launch.start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
             with starting as started:
                 _announce(settings, name, started)
                 if detach:
-                    say(f"{name} runs: look with `mirror-ray status`, end it with `mirror-ray down`")
+                    say(f"{name} runs{_until(started)}: look with `mirror-ray status`, end it with `mirror-ray down`")
                     return
                 _run(started, until_caught_up=until_caught_up, for_s=for_s)
         except KeyboardInterrupt:
@@ -102,23 +102,20 @@ def check_clusters(settings: MirrorSettings) -> None:
         raise ClusterUnreachableError("\n".join(problems))
 
 
-def _agree(name: str, settings: MirrorSettings, system: Mirror, *, yes: bool) -> None:
-    found = system.preview(settings)
-    if found.nothing or yes:
-        return
-    say_changed(f"{name} runs already, and would be", found)
-    confirm(f"Change {name} so?", yes=False)
+def _agree(name: str, settings: MirrorSettings, replicators: int | None, system: Mirror, *, yes: bool) -> launch.Agreed:
+    found = system.preview(settings, replicators)
+    if not (found.nothing or yes):
+        say_changed(f"{name} runs already, and would be", found)
+        confirm(f"Change {name} so?", yes=False)
+    return launch.Agreed(changes=found, onto=None if yes else found.onto)
 
 
 def _announce(settings: MirrorSettings, name: str, started: launch.Started) -> None:
-    before = started.before
-    if before is None:
+    if started.changes is None:
         flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
         say(f"{name}: started {flows}")
     else:
-        from mirror_ray.coordination.change import changed
-
-        say_changed(name, changed(before, settings))
+        say_changed(name, started.changes)
     if started.ends_with is not None:
         say(
             f"{name} was started by {started.ends_with}, and ends when that ends; for one that stays, end that one and "
@@ -127,12 +124,12 @@ def _announce(settings: MirrorSettings, name: str, started: launch.Started) -> N
         )
 
 
-def _show_difference(settings: MirrorSettings, name: str, address: str | None) -> None:
+def _show_difference(settings: MirrorSettings, name: str, address: str | None, replicators: int | None) -> None:
     from mirror_ray.coordination.change import changed
 
     try:
         with attach(name, address) as system:
-            found = system.preview(settings)
+            found = system.preview(settings, replicators)
     except NotRunningError:
         found = changed(None, settings)
     say_changed(f"{name} would be", found)
@@ -149,12 +146,15 @@ def _run(started: launch.Started, *, until_caught_up: bool, for_s: float | None)
         return
     except KeyboardInterrupt:
         verdict = None
-    if started.before is not None or started.ends_with is not None:
-        until = f" until {started.ends_with} ends" if started.ends_with is not None else ""
-        say(f"{system.name} goes on{until}; end it with `mirror-ray down`")
+    if started.changes is not None or started.ends_with is not None:
+        say(f"{system.name} goes on{_until(started)}; end it with `mirror-ray down`")
     else:
         foreground.drain(system)
     _judge(verdict)
+
+
+def _until(started: launch.Started) -> str:
+    return f" until {started.ends_with} ends" if started.ends_with is not None else ""
 
 
 def _judge(verdict: Verdict | None) -> None:

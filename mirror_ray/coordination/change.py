@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pydantic import BaseModel, SecretStr
@@ -72,6 +72,8 @@ class Changed:
 
     flows: tuple[FlowChange, ...]
     system: tuple[KeyChange, ...]
+    #: Tells what runs from all else that may; "": nothing does, or it was not asked.
+    onto: str = ""
 
     @property
     def nothing(self) -> bool:
@@ -125,6 +127,15 @@ def changed(before: MirrorSettings | None, after: MirrorSettings) -> Changed:
     flows = [_flow_change(name, before, after) for name in sorted({*old, *new})]
     system = _system(before, after) if before is not None else ()
     return Changed(flows=tuple(flows), system=tuple(system))
+
+
+def rescaled(found: Changed, running: int, wanted: int) -> Changed:
+    """With the number of replicators, where that changes: it stands in the place of the settings' own."""
+    if running == wanted:
+        return found
+    others = tuple(each for each in found.system if each.key != "replicators")
+    number = KeyChange(key="replicators", before=str(running), after=str(wanted), effect="system")
+    return replace(found, system=(*others, number))
 
 
 def _flow_change(name: FlowName, before: MirrorSettings | None, after: MirrorSettings) -> FlowChange:

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from mirror_ray import own_ray
 from mirror_ray.devcluster.clusters import mm2_properties
+from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters
 
 pytestmark = pytest.mark.timeout(600)
@@ -127,6 +129,36 @@ def test_sigterm_in_the_foreground_drains_and_ends_ray(shell: Shell, config: Pat
     assert process.returncode == 0
     assert "drained and stopped" in rest
     assert shell.run("status").returncode == 1
+
+
+def test_a_system_in_the_foreground_of_a_ray_that_is_given(shell: Shell, config: Path) -> None:
+    """It ends with the process that has started it there, too, and whoever joins is told; in the background as well."""
+    host, other = Shell(f"{shell.name}-r"[-40:]), config.with_name("other.properties")
+    flows = config.read_text().replace("A->B.enabled = true", "A->B.enabled = false")
+    other.write_text(flows.replace("B->A.enabled = false", "B->A.enabled = true"))
+    assert host.run("up", str(other), "--detach").returncode == 0
+    try:
+        ray = own_ray.find(host.name)
+        assert ray is not None
+        given = ("up", str(config), "--address", ray.address)
+        with subprocess.Popen(shell.command(*given), env=shell.environ, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            assert any("copying" in line for line in lines)
+            joined = shell.run(*given, "--detach")
+            assert joined.returncode == 0, joined.stderr
+            starter = f"mirror-ray up (process {process.pid} of {whoami()})"
+            assert f"was started by {starter}, and ends when that ends" in joined.stderr
+            assert f"runs until {starter} ends" in joined.stderr
+            unasked = shell.run(*given, "--detach", "--replicators", "2")
+            assert (unasked.returncode, "replicators: 1 -> 2" in unasked.stderr) == (2, True), unasked.stderr
+            process.send_signal(signal.SIGTERM)
+            rest = process.communicate(timeout=120)[1]
+        assert "drained and stopped" in rest
+        assert shell.run("status", "--address", ray.address).returncode == 1
+        assert host.run("status").returncode == 0
+    finally:
+        host.run("down", "--deadline", "0")
 
 
 def test_an_unreachable_cluster_ends_with_3(shell: Shell, tmp_path: Path) -> None:

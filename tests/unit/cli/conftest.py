@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from mirror_ray.cli.app import app
 from mirror_ray.kafka.audit_writer import AuditWriter
 from mirror_ray.kafka.trails import TRAILS
 from mirror_ray.model.audit import Entry
-from tests.unit.cli.fakes import FakeCoordinator
+from tests.unit.cli.fakes import CONFIG, FakeCoordinator
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +35,15 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
         monkeypatch.setattr(module, "attach", lambda _name, _address: fake.system())
     monkeypatch.setattr(launch, "start", fake.start)
     return fake
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration whose clusters are taken as reachable."""
+    monkeypatch.setattr(up, "check_clusters", lambda _settings: None)
+    path = tmp_path / "mm2.properties"
+    path.write_text(CONFIG)
+    return path
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 from mirror_ray.cli import launch
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordination.change import changed
+from mirror_ray.coordination.change import changed, rescaled
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
@@ -24,6 +24,12 @@ from mirror_ray.observe.status import (
 )
 from mirror_ray.offsets.translate import Translation
 
+CONFIG = """
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+"""
 PARTITION = PartitionStatus(
     flow="A->B",
     topic="orders",
@@ -173,6 +179,8 @@ class FakeCoordinator:
         #: Whose process it ends with, and whether a command has got as far as to start or change it.
         self.ends_with: str | None = None
         self.started = False
+        #: What the command has agreed to change.
+        self.agreed: launch.Agreed | None = None
         self.drained = True
 
     def ask(self, method: str, *args: object, timeout_s: float) -> Any:
@@ -184,10 +192,12 @@ class FakeCoordinator:
         if method in self.errors:
             raise self.errors[method]
         if method == "apply":
-            settings, _, dry_run = args
+            settings, replicators, dry_run = args
             assert dry_run
             assert isinstance(settings, MirrorSettings)
-            return changed(self.before, settings)
+            assert isinstance(replicators, int | None)
+            found = rescaled(changed(self.before, settings), 2, replicators or 2)
+            return replace(found, onto="what runs")
         if hasattr(self, method):
             value = getattr(self, method)
             return next(value) if isinstance(value, Iterator) else value
@@ -207,10 +217,10 @@ class FakeCoordinator:
         return Mirror("mirror", self)
 
     @contextmanager
-    def start(self, *_args: Any, agree: Callable[[Mirror], None], **_options: Any) -> Iterator[launch.Started]:
+    def start(self, *_args: Any, agree: Callable[[Mirror], launch.Agreed], **_: Any) -> Iterator[launch.Started]:
         """In the place of ``launch.start``."""
         with self.system() as system:
-            if self.before is not None:
-                agree(system)
+            self.agreed = agree(system) if self.before is not None else None
             self.started = True
-            yield launch.Started(system=system, before=self.before, ends_with=self.ends_with)
+            changes = self.agreed.changes if self.agreed is not None else None
+            yield launch.Started(system=system, changes=changes, ends_with=self.ends_with)

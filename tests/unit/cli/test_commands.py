@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mirror_ray.cli import acting, up
+from mirror_ray.cli import acting
 from mirror_ray.cli.changing import parse_changes
 from mirror_ray.config.changing import with_changes
 from mirror_ray.config.load import load_settings
@@ -28,25 +28,9 @@ from mirror_ray.model.errors import (
     NotRunningError,
 )
 from mirror_ray.observe.backfills import backfill_status
-from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, status_of, stopped
+from tests.unit.cli.fakes import CONFIG, FLOW, PARTITION, FakeCoordinator, status_of, stopped
 
 Run = Callable[..., Any]
-
-CONFIG = """
-clusters = A, B
-A.bootstrap.servers = a:9092
-B.bootstrap.servers = b:9092
-A->B.enabled = true
-"""
-
-
-@pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A configuration whose clusters are taken as reachable."""
-    monkeypatch.setattr(up, "check_clusters", lambda _settings: None)
-    path = tmp_path / "mm2.properties"
-    path.write_text(CONFIG)
-    return path
 
 
 def test_lag_json_has_the_fields_of_the_contract(coordinator: FakeCoordinator, run: Run) -> None:

@@ -1,0 +1,54 @@
+"""What an `up` on a running system would change, and whether that is still what its caller has agreed to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from actors.fingerprint import fingerprint
+from actors.scaling import Scaling
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.change import Changed, changed, rescaled
+from mirror_ray.model.errors import NotReadyError
+
+
+def replicators_for(before: MirrorSettings | None, after: MirrorSettings, scaling: Scaling, asked: int | None) -> int:
+    """How many replicators a system is brought to; ``asked`` None: it keeps its number, unless the settings' differs.
+
+    A number that an operator has set by `scale` in the place of load and lag stays.
+    """
+    if asked is not None:
+        return asked
+    if before is None or (before.replicators != after.replicators and not scaling.pinned):
+        return after.replicators
+    return scaling.wanted or after.replicators
+
+
+def would_change(
+    before: MirrorSettings | None, after: MirrorSettings, scaling: Scaling, asked: int | None = None
+) -> Changed:
+    """What is touched when a system that runs by ``before`` is brought to ``after``, and a mark of what runs now."""
+    found = changed(before, after)
+    if before is None:
+        return found
+    wanted = scaling.would_be(after, replicators_for(before, after, scaling, asked))
+    found = rescaled(found, scaling.wanted, wanted)
+    number = next((each.before for each in found.system if each.key == "replicators"), "")
+    return replace(found, onto=f"{fingerprint(before)}/{number}")
+
+
+def refuse_others(name: str, agreed: str | None, found: Changed) -> None:
+    """See that what runs is what a caller has agreed to change.
+
+    Args:
+        name: The system's.
+        agreed: ``Changed.onto`` of what the caller was shown; None: whatever runs.
+        found: What would be touched now.
+
+    Raises:
+        NotReadyError: It is not; and what the caller wants does not run already.
+    """
+    if agreed is None or agreed == found.onto or found.nothing:
+        return
+    if not agreed:
+        raise NotReadyError(f"{name} has been started by somebody else meanwhile: give the command again")
+    raise NotReadyError(f"{name} was changed by somebody else since: give the command again to see what it changes")
