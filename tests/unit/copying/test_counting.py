@@ -163,3 +163,28 @@ def test_a_newest_batch_that_is_not_our_last_one_is_not_compared() -> None:
     log = replace(scanned(120, batch(100, 5, 40), batch(110, 10, 0, OTHERS)), remembered=52)
     assert last_copied(log, SHARED, Anchor(0, 120, 52)) is None
     assert last_copied(log, SHARED, Anchor(0, 120, 45)) is log.tail
+
+
+def test_one_offset_behind_our_newest_batch_is_a_hole() -> None:
+    """A batch of one record of ours may have been there."""
+    log = scanned(120, batch(100, 5, 40), batch(106, 14, 0, OTHERS))
+    assert wants_memory(ANCHOR, log, SHARED)
+    assert trouble(log).kind == "copy_lost"
+
+
+def test_a_batch_that_was_cleaned_has_its_sequences_all_the_same() -> None:
+    """Its header keeps the last record's offset."""
+    data = bytearray(batches.batch(100, [(1, b"kept")], 9))
+    struct.pack_into(">qhi", data, _PRODUCER_AT, OURS, 0, 40)
+    (cleaned,) = iter_batches(memoryview(data))
+    assert copied_since(ANCHOR, TargetLog(end=110, tail=cleaned), ALONE) == 10
+    assert copied_since(ANCHOR, scanned(110, cleaned), SHARED) == 10
+
+
+def test_sequences_begin_again_behind_the_last_one() -> None:
+    """Forward over the end, and back over it."""
+    last = Anchor(500, 100, SEQUENCE_MODULUS - 4)
+    assert copied_since(last, scanned(110, batch(100, 10, SEQUENCE_MODULUS - 4)), SHARED) == 10
+    with pytest.raises(Troubled) as raised:
+        copied_since(Anchor(500, 100, 2), scanned(110, batch(60, 50, SEQUENCE_MODULUS - 55)), SHARED)
+    assert raised.value.trouble.target_to == 110 + 7

@@ -111,10 +111,14 @@ async def test_what_arrived_for_another_place_is_dropped() -> None:
     """A copy that was set back between two pieces would take what lies behind for what comes next."""
     slow = _copy("slow", with_transforms=True)
 
-    def set_back(copy: PartitionCopy) -> None:
-        if len(copy.pipeline.ready) == 2:
-            copy.lost()
-            copy.established(TargetLog(end=0))
+    begun = asyncio.Event()
 
-    await _process([slow], set_back)
+    async def set_back() -> None:
+        await begun.wait()
+        slow.lost()
+        slow.established(TargetLog(end=0))
+
+    task = asyncio.create_task(set_back())
+    await _process([slow], lambda _: begun.set())
+    await task
     assert (slow.fetch_offset, slow.process_offset, len(slow.pipeline.ready)) == (0, 0, 0)

@@ -237,3 +237,19 @@ class Takeovers(RuleBasedStateMachine):
 
 TestTakeovers = Takeovers.TestCase
 TestTakeovers.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def test_a_lease_is_over_at_its_end() -> None:
+    """From that moment on somebody else may begin."""
+    book = _book()
+    assert book.looked(0.0, 0.0)
+    assert book.lasts(TERMS.sending_s - 0.01)
+    assert not book.lasts(TERMS.sending_s)
+
+
+def test_an_older_grant_says_nothing_against_a_newer_one() -> None:
+    """When the topic is read from further back."""
+    book = _book(epoch=5)
+    book.shown([(P, Tenure(7, "b")), (P, Tenure(5, "a"))])
+    assert not book.assign(P, Tenure(6, "a"), 10, 0.1)
+    assert book.assign(P, Tenure(8, "a"), 10, 0.1)

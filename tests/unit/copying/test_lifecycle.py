@@ -170,3 +170,54 @@ def test_a_sequence_that_is_refused_for_good_is_a_fault(scene: Scene) -> None:
     assert (report.state, report.trouble is None) == ("stopped", False)
     scene.life.acknowledged(scene.copy)
     assert scene.copy.trouble is None
+
+
+def _sent(scene: Scene, number: int = 1) -> None:
+    """So many batches are under way."""
+    scene.copy.established(TargetLog(end=0))
+    data = b"".join(batch(first, [(0, b"value")]) for first in range(number))
+    scene.copy.process(scene.copy.received(memoryview(bytearray(data))), ())
+    for _ in range(number):
+        scene.copy.take()
+
+
+@pytest.mark.parametrize("how", ["removed", "connection lost"])
+def test_no_answer_is_awaited_that_can_not_come(scene: Scene, how: str) -> None:
+    """What was under way has an unknown outcome, which the target's end tells."""
+    _sent(scene)
+    if how == "removed":
+        scene.life.remove(scene.copy)
+    else:
+        scene.life.lost(scene.copy)
+    assert not scene.copy.pipeline.in_flight
+    assert scene.copy.pipeline.unanswered
+
+
+def test_nobody_sends_while_the_end_is_read_or_it_has_stopped(scene: Scene) -> None:
+    """What is to be sent then is not known yet."""
+    scene.life.again(scene.copy, "the leader moved")
+    assert scene.workers.detached == [scene.copy]
+    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    assert scene.workers.detached == [scene.copy] * 2
+
+
+def test_a_topic_that_stays_away_is_missing(scene: Scene) -> None:
+    """For a moment it may be one that was just created."""
+    for _ in range(6):
+        scene.life.back_off(scene.copy, "UNKNOWN_TOPIC_ID", None)
+        assert scene.copy.trouble is None
+    scene.life.back_off(scene.copy, "UNKNOWN_TOPIC_ID", None)
+    assert scene.copy.trouble is not None
+    assert scene.copy.trouble.kind == "target_missing"
+
+
+def test_what_is_before_an_obstacle_is_answered_first(scene: Scene) -> None:
+    """Then it stops, and says why."""
+    _sent(scene, 2)
+    scene.copy.obstacle = MirrorError("a corrupt batch")
+    scene.copy.answered(0)
+    scene.life.acknowledged(scene.copy)
+    assert scene.copy.state == "copying"
+    scene.copy.answered(1)
+    scene.life.acknowledged(scene.copy)
+    assert (scene.copy.state, scene.copy.halted) == ("stopped", "a corrupt batch")

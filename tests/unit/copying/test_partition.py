@@ -11,6 +11,8 @@ import pytest
 from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.outgoing import Budget, Outgoing
 from mirror_ray.copying.partition import PartitionCopy
+from mirror_ray.copying.recovery import Contents
+from mirror_ray.copying.select import CommittedOnly
 from mirror_ray.copying.troubled import Troubled
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
@@ -320,3 +322,34 @@ def test_a_backfill_fetches_nothing_at_its_end() -> None:
     assert copy.wants_fetch
     fetch(copy, ONE)
     assert not copy.wants_fetch
+
+
+def test_what_follows_the_last_match_is_fetched_again() -> None:
+    """It was passed over while a record behind it might have matched, and is to be copied after all."""
+    copy = PartitionCopy(ASSIGNMENT, Budget(1 << 30), 1 << 30)
+    copy.place.wants_contents = True
+    contents = Contents()
+    contents.add(*iter_batches(memoryview(bytearray(batches.batch(0, [(0, b"a"), (1, b"gone")])))))
+    copy.established(tail(b"-", b"-", b"-"), contents)
+    copy.saw(4, 4)
+    fetch(copy, batches.batch(0, [(0, b"a")], 2), batches.batch(3, [(0, b"new")]))
+    copy.source_bounds(0, 4, 4)
+    assert (copy.acknowledged, copy.state) == (Anchor(3, 3), "establishing")
+    copy.established(tail(b"-", b"-", b"-"))
+    assert copy.fetch_offset == 3
+
+
+def test_dead_letters_are_waited_for_with_the_epoch_of_what_is_queued() -> None:
+    """What follows is fetched again from there."""
+    copy = copying(ASSIGNMENT, ONE)
+    copy.fetch_offset, copy.fetch_epoch = 9, 9
+    (waiting,) = iter_batches(memoryview(bytearray(TWO)))
+    copy._hold(waiting, (), CommittedOnly(()))
+    assert (copy.fetch_offset, copy.fetch_epoch) == (2, 4)
+
+
+def test_where_others_write_a_batch_counts_wherever_it_is() -> None:
+    """Its sequence says that it is the next one."""
+    copy = copying(replace(ASSIGNMENT, shared=True, anchor=Anchor(0, 0, 0)), ONE)
+    copy.answered(sent(copy, 1)[0].target_offset + 7)
+    assert copy.acknowledged == Anchor(2, 9, 2)

@@ -138,3 +138,104 @@ def test_what_was_removed_while_it_was_passed_over_can_not_be_counted() -> None:
     assert place.within(10, 10, 20) == 10
     with pytest.raises(CleanedError):
         place.within(10, 11, 20)
+
+
+@pytest.mark.parametrize(
+    ("settled", "unanswered", "kind"),
+    [(True, False, "target_foreign"), (True, True, "copy_lost"), (False, False, "copy_lost")],
+)
+def test_what_was_removed_is_somebody_elses_only_where_nothing_was_sent(
+    settled: bool, unanswered: bool, kind: str
+) -> None:
+    """Neither by this copier, whose answers all came, nor by whoever copied before it."""
+    place = Place(replace(ASSIGNMENT, settled=settled), ASSIGNMENT.anchor)
+    with pytest.raises(Troubled) as raised:
+        place.find(TargetLog(end=3), None, nothing_remembered, None, unanswered=unanswered)
+    assert raised.value.trouble.kind == kind
+
+
+def test_once_it_is_known_nothing_but_what_is_sent_is_behind_it() -> None:
+    """Whoever copied before."""
+    place = Place(ASSIGNMENT, ASSIGNMENT.anchor)
+    place.find(TargetLog(end=0), None, nothing_remembered, None)
+    with pytest.raises(Troubled) as raised:
+        place.find(TargetLog(end=3), None, nothing_remembered, None, unanswered=False)
+    assert raised.value.trouble.kind == "target_foreign"
+
+
+def comparing(ours: int, *kept: bytes, assignment: Assignment = ASSIGNMENT) -> Place:
+    """So many records were copied; of these the target still has the contents."""
+    place = Place(assignment, assignment.anchor)
+    place.wants_contents = True
+    contents = Contents()
+    contents.add(batch(0, list(kept)))
+    log = copied([b"x"] * ours)
+    place.find(log, contents, nothing_remembered, None)
+    return place
+
+
+def test_a_target_that_was_cleaned_too_may_match_further_on() -> None:
+    """A record of the source that is not there any more may have been copied: what matches last decides."""
+    place = comparing(3, b"a", b"z")
+    assert not place.passed(batch(10, [b"a", b"y"]), 10)
+    assert not place.passed(batch(12, [b"z"]), 12)
+    assert place.passed(batch(13, [b"w"]), 13)
+    assert place.acknowledged == Anchor(13, 3)
+
+
+def test_what_follows_the_last_match_is_to_be_copied() -> None:
+    """Also where the source has ended; the epoch there is not known."""
+    place = comparing(3, b"a", b"z")
+    assert not place.passed(batch(10, [b"a", b"-", b"-"], gone=b"-"), 10)
+    assert not place.passed(batch(13, [b"w"]), 13)
+    place.passed_all(14, 6)
+    assert (place.acknowledged, place.acknowledged.source_epoch) == (Anchor(13, 3), -1)
+
+
+def test_a_place_at_the_sources_end_has_its_epoch() -> None:
+    """By that it is seen whether the log was cut since."""
+    place = comparing(2, b"a", b"b")
+    assert not place.passed(batch(10, [b"a", b"b"]), 10)
+    place.passed_all(12, 6)
+    assert (place.acknowledged, place.acknowledged.source_epoch) == (Anchor(12, 2), 6)
+
+
+def test_fewer_source_offsets_than_records_that_were_copied() -> None:
+    """The source has lost its end, and grown again."""
+    place = comparing(3, b"a", b"b", b"c")
+    with pytest.raises(Troubled) as raised:
+        place.passed(batch(10, [b"a", b"new"]), 10)
+    trouble = raised.value.trouble
+    assert (trouble.kind, trouble.resume) == ("source_truncated", Anchor(11, 3))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_contents_that_can_not_be(shared: bool) -> None:
+    """More of them than records; or fewer where others write, for theirs may be newer."""
+    assignment = replace(ASSIGNMENT, shared=shared, anchor=Anchor(10, 0, 0))
+    with pytest.raises(Troubled) as raised:
+        comparing(3, *([b"a"] if shared else [b"a"] * 4), assignment=assignment)
+    assert raised.value.trouble.kind == "copy_lost"
+
+
+def test_behind_what_was_removed_one_must_match() -> None:
+    """Otherwise nothing says that what is left was not copied, too."""
+    place = comparing(3, b"a", b"b", b"c")
+    assert place.within(10, 11, 20) == 11
+    with pytest.raises(CleanedError):
+        place.passed(batch(13, [b"x"]), 13)
+
+
+def test_records_that_were_left_out_are_not_looked_for() -> None:
+    """They were never copied."""
+    place = comparing(2, b"a", b"c", assignment=replace(ASSIGNMENT, skip=((11, 12),)))
+    assert place.passed(batch(10, [b"a", b"left out", b"c", b"d"]), 10)
+    assert place.acknowledged == Anchor(13, 2)
+
+
+def test_where_others_write_a_batch_may_be_anywhere() -> None:
+    """Its sequence counts, and not its offset."""
+    place = Place(replace(ASSIGNMENT, shared=True), ASSIGNMENT.anchor)
+    assert not place.exclusive
+    assert not Place(replace(ASSIGNMENT, producer_id=-1), ASSIGNMENT.anchor).exclusive
+    assert Place(ASSIGNMENT, ASSIGNMENT.anchor).exclusive

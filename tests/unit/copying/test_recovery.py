@@ -288,3 +288,35 @@ def test_contents_say_nothing_where_others_values_may_have_replaced_ours() -> No
         Passing.over(shared, Anchor(0, 0, 0), Anchor(0, 9, 3), 3, _copied(b"a", b"b"))
     assert raised.value.trouble.kind == "copy_lost"
     assert Passing.over(_assignment(), Anchor(0, 0), Anchor(0, 3), 3, _copied(b"a", b"b")).records == 3
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [_batch(0, [b"a"], last=1), _batch(2, [b"c", b"d"])],
+        [_batch(0, [b"a"]), _batch(2, [b"c", b"d"])],
+        [_batch(0, [b"a", b"b"]), iter_batches(memoryview(bytearray(batches.batch(2, [(1, b"c")]))))[0]],
+    ],
+    ids=["in a batch", "between batches", "in the last batch"],
+)
+def test_a_walk_over_holes_ends_at_no_record_that_can_t_be_compared(source: list[Batch]) -> None:
+    """The one that has the number is not the one that was copied last."""
+    walk = Walk(3, None)
+    assert walk.passed(source[0], 0) is None
+    with pytest.raises(CleanedError):
+        walk.passed(source[1], source[0].next_offset)
+
+
+def test_a_walk_leaves_out_what_was_left_out() -> None:
+    """It is not among those that were copied."""
+    walk = Walk(3, _batch(40, [b"d"]), skip=((1, 2),))
+    assert walk.passed(_batch(0, [b"a", b"left out"]), 0) is None
+    assert walk.passed(_batch(2, [b"c", b"d", b"e"]), 2) == 4
+
+
+def test_of_a_cleaned_target_something_must_match() -> None:
+    """Otherwise the source may have been made anew."""
+    match = Match(_copied(b"a"), sparse=True)
+    assert match.passed(_batch(0, [b"x"]), 0) is None
+    with pytest.raises(CleanedError):
+        match.ended(1)

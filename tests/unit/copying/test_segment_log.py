@@ -86,3 +86,44 @@ def test_what_nobody_takes_is_given_up_at_last() -> None:
     blocks = log.take(1600 * BLOCK_SEGMENTS)
     assert len(blocks) < 600
     assert blocks[-1].segments[-1].target == 800 * BLOCK_SEGMENTS - 1
+
+
+def _told(log: SegmentLog, source_next: int) -> list[Segment]:
+    return [segment for block in log.take(source_next) for segment in block.segments]
+
+
+def test_where_copying_begins_is_told_before_anything_is_copied() -> None:
+    """Behind a pair that is known there may be records of an earlier life."""
+    log = _log()
+    log.begin(Anchor(10, 4, 3))
+    (block,) = log.take(10)
+    assert block.segments == (Segment(10, 4, 0, 3),)
+    assert (block.source, block.source_topic_id, block.target_topic_id, block.epoch) == (
+        TopicPartition("orders", 3),
+        TopicId("s"),
+        TopicId("t"),
+        7,
+    )
+
+
+def test_a_segment_ends_where_others_wrote() -> None:
+    """Though neither the source nor the sequences have a hole there."""
+    log = _log()
+    log.add([(0, 2)], 0, 0)
+    log.add([(2, 2)], 5, 2)
+    assert _told(log, 4) == [Segment(0, 0, 2, 0), Segment(2, 5, 2, 2)]
+
+
+def test_a_segment_ends_where_sequences_do_not_follow() -> None:
+    """The flow has another producer since, or some of its records were not told."""
+    log = _log()
+    log.add([(0, 2)], 0, 0)
+    log.add([(2, 2)], 2, 9)
+    assert _told(log, 4) == [Segment(0, 0, 2, 0), Segment(2, 2, 2, 9)]
+
+
+def test_the_runs_of_a_batch_follow_each_other_on_the_target() -> None:
+    """It has no holes, and sequences begin again at 0."""
+    log = _log()
+    log.add([(0, 2), (5, 1), (9, 3)], 7, SEQUENCE_MODULUS - 2)
+    assert _told(log, 12) == [Segment(0, 7, 2, SEQUENCE_MODULUS - 2), Segment(5, 9, 1, 0), Segment(9, 10, 3, 1)]

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from mirror_ray.coordination.state import grant_key
+from mirror_ray.copying import state_reader
+from mirror_ray.copying.lease import Tenure
 from mirror_ray.copying.state_reader import StateReader
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.records.batch import CODECS, iter_batches
+from mirror_ray.records.codecs import compress
 from tests.support.waiting import wait_until_async
 from tests.unit.kafka.log_broker import LogBroker, Pairs
+from tests.unit.records.strategies import Plain, batch_bytes, payload
 
 #: Short enough to see leases end.
 TERMS = LeaseTerms(400)
@@ -237,3 +244,52 @@ async def test_a_grant_that_can_not_be_read_is_not_passed_over(watch: Watch) -> 
     watch.log.append([(grant_key(P).encode(), b"?")])
     watch.log.append(POSITION)
     await watch.not_held()
+
+
+async def _by_hand(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """It looks only when it is told to; the seconds of its clock."""
+    watch.reader._task.cancel()
+    clock = [100.0]
+    monkeypatch.setattr(state_reader, "_now_s", lambda: clock[0])
+    return clock
+
+
+async def test_a_look_counts_from_when_it_was_asked(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happened while its answer was on the way it may not show."""
+    clock = await _by_hand(watch, monkeypatch)
+    watch.assign(5, watch.log.append(grant(5)))
+    while not watch.log.asked:
+        watch.log.meanwhile = lambda: clock.append(clock.pop() + TERMS.sending_s - 0.01)
+        await watch.reader._look()
+    assert watch.holds()
+    clock[0] = 100.0 + TERMS.sending_s
+    assert not watch.holds()
+
+
+async def test_the_clock_runs_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others' clocks do."""
+    monkeypatch.setattr(time, "clock_gettime", float)
+    assert state_reader._now_s() == getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+async def test_a_topic_that_is_gone_renews_nothing(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows no higher epoch, and nothing else either."""
+    await _by_hand(watch, monkeypatch)
+    watch.assign(5, 1)
+    watch.log.exists = False
+    with pytest.raises(MirrorError, match="find topic"):
+        await watch.reader._look()
+    assert not watch.holds()
+
+
+async def test_grants_are_found_in_compressed_batches() -> None:
+    """A broker may compress what it is sent, by the topic's config."""
+    key, value = grant(7, owner="a")[0]
+    data = batch_bytes(
+        [Plain(offset=3, timestamp=0, key=key, value=value)],
+        base_offset=3,
+        attributes=CODECS.index("gzip"),
+        data=compress("gzip", payload([Plain(offset=3, timestamp=0, key=key, value=value)], 3, 0)),
+    )
+    (batch,) = iter_batches(memoryview(bytearray(data)))
+    assert list(state_reader._grants(batch, 0)) == [(P, Tenure(7, "a"))]

@@ -6,6 +6,7 @@ import struct
 from contextlib import suppress
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,3 +171,14 @@ def test_random_bytes_raise_nothing_else(data: bytes, magic: int | None) -> None
     with suppress(CorruptBatchError, IncompleteBatchError):
         for batch in iter_batches(memoryview(raw)):
             verify(batch)
+
+
+@pytest.mark.parametrize(("count", "last"), [(4, 2), (-1, 2), (0, -1)])
+def test_a_count_that_can_not_be_is_found(count: int, last: int) -> None:
+    """Though the checksum is right: sequences and offsets are counted by these fields."""
+    data = bytearray(batch_bytes(THREE, base_offset=40))
+    struct.pack_into(">i", data, 23, last)
+    struct.pack_into(">i", data, 57, count)
+    struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    with pytest.raises(CorruptBatchError, match="records can't be in it"):
+        verify(only(data))

@@ -206,3 +206,12 @@ def test_random_old_messages_are_corrupt_and_nothing_else(value: bytes, magic: i
     batch = only(message(magic, 3, value, timestamp=1, attributes=attributes))
     with suppress(CorruptBatchError):
         records_of(batch)
+
+
+def test_records_are_left_out_by_their_source_offsets() -> None:
+    """Of a range the end is not included; behind the last piece lies the whole source batch."""
+    records = [Plain(offset=offset, timestamp=1, key=None, value=b"%d" % offset) for offset in range(10, 16)]
+    (piece,) = repack(source_batch(records, "none"), from_offset=11, max_batch_bytes=WIDE, leave_out=[(12, 14)])
+    assert piece.runs == ((11, 1), (14, 2))
+    (piece,) = repack(source_batch(records, "none"), from_offset=11, max_batch_bytes=WIDE, leave_out=[(14, 99)])
+    assert (piece.runs, piece.source_last, piece.next_source_offset) == (((11, 3),), 13, 16)
