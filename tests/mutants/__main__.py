@@ -59,7 +59,10 @@ def _verdicts(chosen: Sequence[Mutant], jobs: int, *, whole: bool) -> Iterator[V
     with ExitStack() as closing:
         benches: SimpleQueue[Bench] = SimpleQueue()
         for _ in range(jobs):
-            benches.put(Bench(Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="mutants-"))).resolve()))
+            folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True))
+            bench = Bench(Path(folder).resolve())
+            closing.callback(bench.close)
+            benches.put(bench)
         unharmed = _Unharmed()
         first = benches.get()
         unharmed.check(first, sorted({test for mutant in chosen for test in mutant.tests}))

@@ -8,10 +8,10 @@ _MODEL = "copying/partition_model"
 _partition = mutants_of("copying/partition", "copying/partition", "copying/lifecycle", _MODEL)
 _place = mutants_of("copying/place", "copying/place", "copying/partition", _MODEL)
 _passing = mutants_of("copying/passing", "copying/place", "copying/partition", _MODEL)
-_counting = mutants_of("copying/counting", "copying/counting")
-_recovery = mutants_of("copying/recovery", "copying/recovery", "copying/transformed_partition")
+_counting = mutants_of("copying/counting", "copying/counting", "copying/recovery")
+_recovery = mutants_of("copying/recovery", "copying/recovery", "copying/place", "copying/transformed_partition")
 _establishing = mutants_of("copying/establishing", "copying/establishing")
-_anchor = mutants_of("model/anchor", "copying/place", "coordination/remedy")
+_anchor = mutants_of("model/anchor", "model/anchor")
 
 MUTANTS = (
     _partition("where a batch was appended is not compared", "if base_offset != outgoing.target_offset:", "if False:"),

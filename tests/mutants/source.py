@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_MODEL = "copying/partition_model"
-_select = mutants_of("copying/select", "copying/select", _MODEL)
+_select = mutants_of("copying/select", "copying/select")
 _session = mutants_of("copying/session", "copying/session")
-_fetcher = mutants_of("copying/fetcher", "copying/fetcher")
+_fetcher = mutants_of("copying/fetcher", "copying/fetcher_answers", "copying/fetcher")
 _batch = mutants_of("records/batch", "records/batch")
 _repack = mutants_of("records/repack", "records/repack")
 _log = mutants_of("copying/segment_log", "copying/segment_log")
 
 MUTANTS = (
     _select("an abort marker does not end the abort", "if control_type(batch) is ControlType.ABORT:", "if False:"),
-    _select("a commit marker ends an abort", "if control_type(batch) is ControlType.ABORT:", "if True:"),
     _select(
         "a transaction is aborted from behind its first batch on",
         "coming[-1][1] <= batch.last_offset:",
@@ -29,7 +27,6 @@ MUTANTS = (
         "                self._aborting.discard(batch.producer_id)\n            return False",
         "                self._aborting.discard(batch.producer_id)\n            return True",
     ),
-    _session("what was forgotten is not asked for again", "!= position or key in self._forgotten:", "!= position:"),
     _session(
         "a newcomer is unchanged for the broker",
         "for key, position in self._changed.items() if key not in self._forgotten}",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_store = mutants_of("kafka/state", "kafka/state")
+_store = mutants_of("kafka/state", "kafka/state", "kafka/state_writes")
 _follower = mutants_of("kafka/log_follower", "kafka/log_follower", "copying/state_reader")
 _internal = mutants_of("kafka/internal_reader", "kafka/log_follower")
-_connection = mutants_of("kafka/connection", "kafka/connection")
+_connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
 _record = mutants_of("coordination/partition_record", "coordination/remedy", "coordination/state")
 _state = mutants_of("coordination/state", "coordination/state", "copying/state_reader")
 _assignment = mutants_of("coordination/assignment", "coordination/assignment")

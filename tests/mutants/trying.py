@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,12 +20,10 @@ _ROOT = Path(__file__).parents[2]
 #: The fast tiers as a whole.
 WHOLE = ("tests/unit", "tests/model")
 #: After so long tests hang: a mutant is killed by that, too.
-_FIRST_S, _WHOLE_S = 240.0, 1800.0
+_FIRST_S, _WHOLE_S, _ONE_TEST_S = 600, 3600, 120
 #: The same order and the same random values each time, and nothing is written down.
 _REPEATABLE = ("-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0")
-_OF_ONE_TEST_S = 90
-#: What pytest's exit status means.
-_PASSED, _FAILED, _BROKEN = 0, 1, 2
+_PASSED, _FAILED = 0, 1
 
 
 class TryingError(Exception):
@@ -47,78 +45,80 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         """Copy what the fast tiers need: all but hidden files and what is built."""
-        self._root = folder
+        self._root, self._said = folder / "project", folder / "said"
+        self._root.mkdir()
         for path in sorted(_ROOT.iterdir()):
             if path.is_dir() and not path.name.startswith(".") and path.name not in ("build", "dist"):
-                shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(path, self._root / path.name, ignore=shutil.ignore_patterns("__pycache__"))
             elif path.is_file():
-                shutil.copy(path, folder)
+                shutil.copy(path, self._root)
         self._check_imported()
+        self._pytest = subprocess.Popen(
+            [sys.executable, "-P", self._root / "tests/mutants/forking.py", self._said],
+            cwd=self._root,
+            env=self._environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End what runs the tests."""
+        self._pytest.terminate()
+        self._pytest.communicate()
 
     def judge(self, mutant: Mutant, *, whole: bool) -> Verdict:
-        """Try a mutant by its own tests and, where these pass and it is wanted, by all of the fast tiers."""
+        """Try a mutant by its own tests; where these pass, and it is wanted, by all of the fast tiers."""
         began_s = time.monotonic()
         path = self._root / mutant.file
         text = path.read_text()
         try:
-            self._write(path, mutant.applied(text))
+            _write(path, mutant.applied(text))
             killed_by = self.fails(mutant.tests, _FIRST_S)
             if killed_by is None and whole:
-                killed_by = self.fails(WHOLE, _WHOLE_S)
+                killed_by = self.fails(WHOLE)
         finally:
-            self._write(path, text)
+            _write(path, text)
         return Verdict(mutant, killed_by, time.monotonic() - began_s)
 
-    def fails(self, tests: Sequence[str], timeout_s: float = _WHOLE_S) -> str | None:
+    def fails(self, tests: Sequence[str], seconds: int = _WHOLE_S) -> str | None:
         """The first test that fails; None: they pass.
 
         Raises:
             TryingError: The tests can't be run at all.
         """
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=no", *_REPEATABLE]
-        command += [f"--timeout={_OF_ONE_TEST_S}", *tests]
-        with subprocess.Popen(
-            command,
-            cwd=self._root,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as running:
-            try:
-                said, _ = running.communicate(timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                return f"no end within {timeout_s:g} s"
-            finally:
-                _end(running)
-        if running.returncode == _PASSED:
+        arguments = ["-q", "-x", "--no-header", "--tb=no", f"--timeout={_ONE_TEST_S}", *_REPEATABLE, *tests]
+        assert self._pytest.stdin is not None
+        assert self._pytest.stdout is not None
+        self._pytest.stdin.write(json.dumps([seconds, arguments]) + "\n")
+        self._pytest.stdin.flush()
+        status = json.loads(self._pytest.stdout.readline() or "3")
+        if status == _PASSED:
             return None
+        if status is None:
+            return f"no end within {seconds} s"
+        said = self._said.read_text() if self._said.exists() else ""
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-        if running.returncode == _FAILED and failed:
+        if status == _FAILED and failed:
             return failed[1]
-        raise TryingError(f"the tests do not run (status {running.returncode}):\n{said[-2000:]}")
+        if status < 0:
+            return f"a process that died of signal {-status}"
+        raise TryingError(f"the tests do not run (status {status}):\n{said[-2000:]}")
 
     def _environment(self) -> dict[str, str]:
-        return os.environ | {"PYTHONPATH": str(self._root), "HYPOTHESIS_STORAGE_DIRECTORY": str(self._root / ".random")}
+        return os.environ | {"PYTHONPATH": str(self._root), "HYPOTHESIS_STORAGE_DIRECTORY": str(self._said.parent)}
 
     def _check_imported(self) -> None:
         """The environment knows where the project itself lies: what is imported must be the copy."""
-        ask = [sys.executable, "-c", "import mirror_ray; print(mirror_ray.__file__)"]
+        ask = [sys.executable, "-P", "-c", "import mirror_ray; print(mirror_ray.__file__)"]
         found = subprocess.run(
             ask, cwd=self._root, env=self._environment(), capture_output=True, text=True, check=True
         ).stdout.strip()
         if not Path(found).is_relative_to(self._root):
             raise TryingError(f"tests would import {found}, and not the copy in {self._root}")
 
-    def _write(self, path: Path, text: str) -> None:
-        """What was compiled of the file before goes: two texts of one second and one length look alike to Python."""
-        path.write_text(text)
-        Path(cache_from_source(str(path))).unlink(missing_ok=True)
 
-
-def _end(running: subprocess.Popen[str]) -> None:
-    """End the tests, and what they may have started."""
-    if running.poll() is None:
-        os.killpg(running.pid, signal.SIGKILL)
+def _write(path: Path, text: str) -> None:
+    """What was compiled of the file before goes: two texts of one second and one length look alike to Python."""
+    path.write_text(text)
+    Path(cache_from_source(str(path))).unlink(missing_ok=True)
