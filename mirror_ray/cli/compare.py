@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,17 +14,19 @@ from mirror_ray.cli.side_by_side import plain_comparison, print_comparison
 from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
 from mirror_ray.cli.verify import asking
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mirror_ray.config.settings import FlowSettings, MirrorSettings
     from mirror_ray.mirror import Mirror
     from mirror_ray.model.names import FlowName
+    from mirror_ray.observe.status import TopicStatus
     from mirror_ray.topics.acl_comparing import AclFacts, AclPair
     from mirror_ray.topics.comparing import FlowComparison
     from mirror_ray.topics.survey import NoAuthorizer, Survey
-    from mirror_ray.verification.account import Headers
+    from mirror_ray.verification.account import Halt, Headers
     from mirror_ray.verification.ends import Ask
 
 
@@ -44,35 +47,52 @@ def compare(
     """Show a flow's topics on both sides: names, partitions, configs, ACLs, sizes, offsets. Exit 1 on drift.
 
     Sizes and offsets differ where nothing is wrong (retention, compression, lag): they are shown and not counted.
-    Stopped and paused partitions, and records that others wrote into a remote topic, are drift. Records are not read:
-    `mirror-ray verify` compares them.
+    Refused topics, stopped and paused partitions, and records that others wrote into a remote topic, are drift; where
+    it is not known whose records it holds, that is exit 1, too. Records are not read: `mirror-ray verify` compares
+    them.
     """
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror):
         chosen = settings.flow(flow_name)
-        compared = compare_flow(settings, chosen, topics or (), reasons(mirror, flow_name), asking(mirror, flow_name))
+        told = _told(mirror, flow_name)
+        refused = {each.topic for each in told if each.state == "refused"}
+        ask = asking(mirror, flow_name)
+        compared = compare_flow(settings, chosen, topics or (), _reasons(told), ask, refused)
     shown = [each for each in compared.topics if not differences or each.state != "equal"]
     emit(
         {"flow": flow, **plain_comparison(compared, shown)},
         output,
         lambda: print_comparison(compared, shown, chosen, partitions=partitions, differences=differences),
     )
-    if compared.drifted:
+    if compared.drifted or not compared.headers_known:
         raise typer.Exit(1)
 
 
 def reasons(mirror: Mirror | None, flow: FlowName) -> dict[str, str]:
     """What a running system says of the topics that it does not copy."""
+    return _reasons(_told(mirror, flow))
+
+
+def _told(mirror: Mirror | None, flow: FlowName) -> Sequence[TopicStatus]:
     try:
         told = mirror.topics(str(flow)) if mirror is not None else ()
     except MirrorError as error:
         say(f"{error}; going on without it", "yellow")
         told = ()
-    return {each.topic: each.reason for each in told if each.reason and each.flow == str(flow)}
+    return [each for each in told if each.flow == str(flow)]
+
+
+def _reasons(told: Sequence[TopicStatus]) -> dict[str, str]:
+    return {each.topic: each.reason for each in told if each.reason}
 
 
 def compare_flow(
-    settings: MirrorSettings, flow: FlowSettings, topics: Collection[str], reasons: Mapping[str, str], running: Ask
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    topics: Collection[str],
+    reasons: Mapping[str, str],
+    running: Ask,
+    refused: Collection[str] = (),
 ) -> FlowComparison:
     """Both sides of a flow's topics, or of these alone.
 
@@ -82,6 +102,7 @@ def compare_flow(
         topics: Source topics; empty: all.
         reasons: What a running system says of topics that it does not copy.
         running: Asks it for its partitions.
+        refused: Topics that it refuses to copy.
 
     Raises:
         ConfigError: The flow does not copy one of ``topics``.
@@ -91,6 +112,7 @@ def compare_flow(
     from mirror_ray.topics.comparing import FlowComparison, compare_topic, with_headers
     from mirror_ray.topics.selection import config_filter
     from mirror_ray.topics.survey import survey, survey_acls
+    from mirror_ray.verification.account import Halt
 
     seen = asyncio.run(survey(settings, flow, topics, reasons))
     facts: AclFacts | NoAuthorizer | MirrorError
@@ -109,36 +131,58 @@ def compare_flow(
         }
         others = () if topics else compare_other_acls(facts, set(seen.remotes.values()), synced=synced)
     notes = [f"names before are not known: {seen.memory_problem}"] if seen.memory_problem is not None else []
-    headers: Mapping[str | None, list[Headers]] = {}
-    try:
-        headers = _headers(settings, flow, seen, running)
-    except MirrorError as error:
-        notes.append(f"who wrote the remote topics' records is not known: {error}")
+    stopped = {topic: Halt("stopped", reasons.get(topic, "the flow refuses to copy it")) for topic in refused}
+    headers = _headers(settings, flow, seen, running, stopped)
+    every = [each for some in headers.values() for each in some]
+    notes += _not_known(every)
     synced_configs = flow.topics.sync_configs_enabled
     return FlowComparison(
         topics=[
             with_headers(
                 compare_topic(each, configs, synced=synced_configs, acls=acls.get(each.topic, ())),
-                headers.get(each.topic, ()),
+                headers.get(each.topic or "", ()),
             )
             for each in seen.pairs
         ],
         other_acls=others,
         acls_not_compared=None if isinstance(facts, AclFacts) else str(facts),
         notes=tuple(notes),
+        headers_known=all(each.reason is None for each in every),
     )
 
 
 def _headers(
-    settings: MirrorSettings, flow: FlowSettings, seen: Survey, running: Ask
-) -> dict[str | None, list[Headers]]:
-    """By topic, of those that the flow has begun to copy."""
-    from mirror_ray.verification.headers import read_headers
+    settings: MirrorSettings, flow: FlowSettings, seen: Survey, running: Ask, stopped: Mapping[str, Halt]
+) -> dict[str, list[Headers]]:
+    """By topic, of those that have a remote topic."""
+    from mirror_ray.verification.headers import read_headers, unread_headers
 
-    begun = {partition.topic for partition in seen.memory.partitions}
-    topics = [pair.topic for pair in seen.pairs if pair.topic in begun and pair.remote is not None]
-    found: dict[str | None, list[Headers]] = {}
-    if topics:
-        for source, each in asyncio.run(read_headers(settings, flow.name, topics, running)).items():
-            found.setdefault(source.topic, []).append(each)
+    sides = {pair.topic: pair.source for pair in seen.pairs if pair.topic is not None and pair.remote is not None}
+    there = {topic: side for topic, side in sides.items() if side is not None}
+    found: dict[str, list[Headers]] = {}
+    if not there:
+        return found
+    try:
+        read = asyncio.run(read_headers(settings, flow.name, list(there), running))
+    except MirrorError as error:
+        partitions = [TopicPartition(topic, number) for topic, side in there.items() for number in side.partitions]
+        read = asyncio.run(unread_headers(partitions, flow.name, seen.memory, running, str(error)))
+    for source, each in read.items():
+        halt = each.halt or stopped.get(source.topic)
+        found.setdefault(source.topic, []).append(replace(each, halt=halt))
     return found
+
+
+def _not_known(headers: Iterable[Headers]) -> list[str]:
+    """A sentence for each reason why it is not known whose records remote partitions hold, and which these are."""
+    by_reason: dict[str, list[Headers]] = {}
+    notes = []
+    for each in headers:
+        if each.reason is not None:
+            by_reason.setdefault(each.reason, []).append(each)
+        if not each.counted:
+            notes += [f"{each.source.topic}: {text}" for text in each.drift]
+    for reason, some in by_reason.items():
+        more = f" and of {len(some) - 1} more" if len(some) > 1 else ""
+        notes.append(f"whose records the copy of {some[0].source} holds{more} is not known: {reason}")
+    return notes

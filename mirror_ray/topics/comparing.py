@@ -1,8 +1,9 @@
 """A flow's topics on both sides: what differs, and what of it should not. Pure.
 
 Counted as drift: a remote topic that is missing, or named otherwise than before, another number of partitions, configs
-and ACLs that are kept as on the source, partitions that do not go on, and records that others wrote. Sizes, offsets and
-replication factors may differ: retention, compression, lag and the brokers are each side's.
+and ACLs that are kept as on the source, partitions that do not go on, and records that others wrote. Where whose they
+are can't be told, a topic is ``unknown``. Sizes, offsets and replication factors may differ: retention, compression,
+lag and the brokers are each side's.
 """
 
 from __future__ import annotations
@@ -152,6 +153,9 @@ class FlowComparison:
     #: What else is not known.
     notes: tuple[str, ...] = ()
 
+    #: Whether it is known of all partitions whose records their remote partitions hold.
+    headers_known: bool = True
+
     @property
     def drifted(self) -> bool:
         """Whether anything differs that should not."""
@@ -198,9 +202,14 @@ def compare_topic(
 
 def with_headers(topic: TopicComparison, headers: Iterable[Headers]) -> TopicComparison:
     """With what is known of its partitions beside their records; what should not be so is drift."""
-    found = {each.source.partition: each for each in headers}
-    drift = tuple(text for each in found.values() for text in each.drift)
-    state: TopicState = "differs" if drift else topic.state
+    every = list(headers)
+    found = {each.source.partition: each for each in every if each.counted}
+    drift = tuple(text for each in every for text in each.drift)
+    state: TopicState = topic.state
+    if drift:
+        state = "differs"
+    elif state == "equal" and any(each.reason is not None for each in every):
+        state = "unknown"
     return replace(topic, headers=found, drift=(*topic.drift, *drift), state=state)
 
 

@@ -83,6 +83,8 @@ class Headers:
     halt: Halt | None
     #: Why it is not known whose records the remote partition holds; None: it is.
     reason: str | None = None
+    #: Whether ``account`` says anything.
+    counted: bool = True
 
     @property
     def drift(self) -> tuple[str, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordination.state import FlowMemory
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.verification.account import Headers
+from mirror_ray.verification.account import Account, Headers, halted
 from mirror_ray.verification.ends import Ask
 from mirror_ray.verification.planning import Wanted
 from mirror_ray.verification.remainder import Remainder, whose_is_not_known
@@ -36,9 +37,28 @@ async def read_headers(
                     account=account,
                     halt=job.halt,
                     reason=job.reason or whose_is_not_known(account) or (job.unlike if account.in_flight else None),
+                    counted=job.reason is None or account != Account(),
                 )
             return found
     except MirrorError:
         raise
     except OSError as error:
         raise ClusterUnreachableError(f"flow {flow}: {error}") from error
+
+
+async def unread_headers(
+    partitions: Iterable[TopicPartition], flow: FlowName, memory: FlowMemory, running: Ask, why: str
+) -> dict[TopicPartition, Headers]:
+    """What is known of source partitions where nothing can be read: whether they go on."""
+    told = {TopicPartition(line.topic, line.partition): line for line in await running() if line.flow == str(flow)}
+    return {
+        each: Headers(
+            source=each,
+            findings=(),
+            account=Account(),
+            halt=halted(memory, each, told.get(each)),
+            reason=why,
+            counted=False,
+        )
+        for each in partitions
+    }

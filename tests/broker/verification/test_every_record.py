@@ -14,10 +14,28 @@ from mirror_ray.topics.comparing import TopicComparison
 from mirror_ray.verification.ends import Ask, no_system
 from tests.broker.verification.test_under_a_system import asked, settings, verdict, write
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import delete_records
+from tests.support.kafka import create_topic, delete_records
 from tests.support.local import LocalSystem, aside
 
 pytestmark = pytest.mark.timeout(300)
+
+
+async def test_a_remote_topic_that_somebody_filled_before_the_flow_began(
+    clusters: Clusters, make_topic: TopicMaker
+) -> None:
+    """The flow has never run: whose records there are is not known, and that is not nothing."""
+    topic = make_topic(clusters.a)
+    await write(clusters.a, topic, 0, 10)
+    chosen = settings(clusters, topic, "stop")
+    await aside(lambda: create_topic(clusters.b.confluent_config(), f"A.{topic}", 1))
+    empty = await compared(chosen, topic)
+    assert (empty.state, empty.headers[0].reason) == ("equal", None)
+    await write(clusters.b, f"A.{topic}", 0, 3)
+    occupied = await compared(chosen, topic)
+    assert occupied.state == "unknown"
+    assert "holds records, and nothing was copied of it yet" in str(occupied.headers[0].reason)
+    found = await verdict(chosen, topic)
+    assert (found.outcome, found.account.not_copied) == ("not_checked", 10)
 
 
 async def compared(chosen: MirrorSettings, topic: str, running: Ask = no_system) -> TopicComparison:

@@ -1,0 +1,116 @@
+"""What compare makes of headers: drift, or not known; what could not be told never exits with 0."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pytest
+
+from mirror_ray.cli.compare import compare_flow
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.coordination.state import FlowMemory, Pause
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.topics import survey
+from mirror_ray.topics.comparing import FlowComparison, Pair, PartitionFacts, SideFacts
+from mirror_ray.topics.survey import NoAuthorizer, Survey
+from mirror_ray.verification import headers
+from mirror_ray.verification.account import Account, Halt, Headers
+from mirror_ray.verification.ends import no_system
+from mirror_ray.verification.finding import Finding
+from tests.unit.verification.test_ends import line
+
+WHERE = TopicPartition("t", 0)
+
+
+def headers_of(**changes: Any) -> Headers:
+    """Of a partition that is as it should be."""
+    return Headers(**{"source": WHERE, "findings": (), "account": Account(), "halt": None, **changes})
+
+
+def compared(
+    monkeypatch: pytest.MonkeyPatch,
+    told: Headers | MirrorError,
+    *,
+    memory: FlowMemory | None = None,
+    running: Sequence[PartitionStatus] = (),
+    refused: Collection[str] = (),
+) -> FlowComparison:
+    """Of one topic that is equal in all else, and that the state tells nothing of."""
+    side = {0: PartitionFacts(leader=1, replication_factor=1)}
+    pair = Pair(
+        topic="t",
+        remote_topic="A.t",
+        source=SideFacts(topic="t", partitions=side, configs={}),
+        remote=SideFacts(topic="A.t", partitions=side, configs={}),
+    )
+
+    async def seen(*_: object) -> Survey:
+        known = memory or FlowMemory()
+        return Survey(pairs=[pair], remotes={"t": "A.t"}, brokers=1, memory=known, memory_problem=None)
+
+    async def acls(*_: object) -> NoAuthorizer:
+        return NoAuthorizer("B")
+
+    async def read(*asked: Any) -> dict[TopicPartition, Headers]:
+        assert asked[2] == ["t"]
+        if isinstance(told, MirrorError):
+            raise told
+        return {WHERE: told}
+
+    async def ask() -> Sequence[PartitionStatus]:
+        return running
+
+    monkeypatch.setattr(survey, "survey", seen)
+    monkeypatch.setattr(survey, "survey_acls", acls)
+    monkeypatch.setattr(headers, "read_headers", read)
+    flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
+    clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("x:1",)) for alias in "AB"}
+    settings = MirrorSettings(clusters=clusters, flows=(flow,))
+    return compare_flow(settings, flow, (), {"t": "occupied"}, ask if running else no_system, refused)
+
+
+def test_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal, or drift."""
+    equal = compared(monkeypatch, headers_of())
+    assert (equal.drifted, equal.headers_known, equal.topics[0].state, equal.notes) == (False, True, "equal", ())
+    foreign = compared(monkeypatch, headers_of(findings=[Finding("extra", 0, 5)]))
+    assert (foreign.drifted, foreign.topics[0].state) == (True, "differs")
+
+
+def test_a_reason_is_no_equality(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is unknown; what was counted is kept, and what was not is not shown as 0."""
+    for counted in (True, False):
+        found = compared(monkeypatch, headers_of(reason="a leader does not answer: X", counted=counted))
+        assert (found.drifted, found.headers_known, found.topics[0].state) == (False, False, "unknown")
+        assert found.notes == ("whose records the copy of t-0 holds is not known: a leader does not answer: X",)
+        assert bool(found.topics[0].headers) == counted
+    halted = compared(monkeypatch, headers_of(reason="why", halt=Halt("paused", "by Ann")))
+    assert (halted.drifted, halted.topics[0].state) == (True, "differs")
+
+
+def test_a_topic_that_is_refused_is_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the running system's reason, though the state knows nothing of it."""
+    found = compared(monkeypatch, headers_of(reason="A.t-0 holds records"), refused={"t"})
+    assert found.topics[0].drift == ("partition 0 is stopped: occupied",)
+
+
+def test_headers_that_can_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of whose records there are; what is known of partitions that do not go on is said."""
+    error = MirrorError("the segments topic is unreadable")
+    found = compared(monkeypatch, error)
+    assert (found.drifted, found.headers_known, found.topics[0].state) == (False, False, "unknown")
+    assert "the segments topic is unreadable" in found.notes[0]
+    assert found.topics[0].headers == {}
+    paused = compared(monkeypatch, error, memory=FlowMemory(paused={Pause("t")}))
+    stopped = compared(monkeypatch, error, running=[line("stopped", "why")])
+    refused = compared(monkeypatch, error, refused={"t"})
+    for comparison, text in (
+        (paused, "partition 0 is paused: an operator paused the topic"),
+        (stopped, "partition 0 is stopped: why"),
+        (refused, "partition 0 is stopped: occupied"),
+    ):
+        assert (comparison.drifted, comparison.topics[0].drift) == (True, (text,))
+        assert f"t: {text}" in comparison.notes
