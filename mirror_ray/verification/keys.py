@@ -29,9 +29,10 @@ class LastOfKeys:
     """Takes the records of one side, in order.
 
     Attributes:
-        found: By key. Records without one are passed over: the cleaner drops them.
-        records: How many there were.
-        digest: Over all of them, in their order.
+        found: By key.
+        records: How many there were that have a key.
+        digest: Over all of them, in their order, and but for a sample over those without a key: a cleaner drops these,
+            but not where it does not run.
     """
 
     timestamps: bool
@@ -49,11 +50,13 @@ class LastOfKeys:
         """Take the next records."""
         for record in records:
             key, value, _ = record.fields()
-            if key is not None and key_is_sampled(key, self.fraction):
-                digest = record_digest(record, timestamps=self.timestamps)
-                self._all.update(digest)
-                self.found[key] = Last(record.offset, b"" if value is None else digest)
+            if not (self.fraction >= 1 if key is None else key_is_sampled(key, self.fraction)):
+                continue
+            digest = record_digest(record, timestamps=self.timestamps)
+            self._all.update(digest)
+            if key is not None:
                 self.records += 1
+                self.found[key] = Last(record.offset, b"" if value is None else digest)
 
 
 @dataclass(slots=True)

@@ -303,3 +303,16 @@ async def test_a_refused_tombstone() -> None:
     assert found.outcome == "explained"
     assert [replace(each, gap=None) for each in found.checked.findings] == [Finding("extra", 2, 0)]
     assert (await verdict(job_of(source, target, compacted=True), source, target)).outcome == "differs"
+
+
+async def test_a_record_without_a_key_that_one_side_alone_has() -> None:
+    """Where no cleaner can have taken it from the other side it is too much; where one can, it is not."""
+    log = log_of(["a", "b", "c"])
+    foreign = Record(3, 5, record_tail(None, b"foreign"))
+    source, target = Held(log), Held([*log, foreign])
+    found = await verdict(job_of(source, target, compacted=True), source, target, same)
+    assert (found.outcome, told(found)) == ("differs", [("extra", 3, 3)])
+    source = Held([*log, record(4, "d")])
+    target = Held([*log, foreign, record(4, "d")])
+    found = await verdict(job_of(source, target, compacted=True), source, target, same)
+    assert (found.outcome, found.checked.cleaned_on_source) == ("equal", 1)

@@ -91,3 +91,16 @@ def test_a_fraction_of_the_keys() -> None:
     keys = [b"key %d" % number for number in range(2000)]
     assert 300 < sum(key_is_sampled(key, 0.2) for key in keys) < 500
     assert all(key_is_sampled(key, 1.0) for key in keys)
+
+
+def test_records_without_a_key_are_not_passed_over() -> None:
+    """A side that is not compacted keeps them: where one is there alone both sides are not the same."""
+    mine, theirs, sample = LastOfKeys(timestamps=True), LastOfKeys(timestamps=True), LastOfKeys(True, 0.5)
+    log, foreign = log_of([(1, b"a"), (2, b"b")]), Record(2, 0, record_tail(None, b"foreign"))
+    mine.take(log)
+    theirs.take([*log, foreign])
+    assert mine.digest != theirs.digest
+    assert (mine.records, theirs.records, theirs.found.keys()) == (2, 2, {b"1", b"2"})
+    nothing = sample.digest
+    sample.take([foreign])
+    assert sample.digest == nothing
