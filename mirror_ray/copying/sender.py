@@ -288,6 +288,8 @@ class Sender:
                     # What failed for a moment may succeed the next, and a producer be forgotten: nothing behind it may.
                     connection.abort(f"{copy.assignment.target} was refused with more behind it")
         if sent:
+            # Answers behind this one would be taken for those to what is sent again.
+            connection.abort("an answer lacks a batch of its request")
             self._lost(sent.values())
         self._on_answered()
 
