@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,3 +174,49 @@ def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None
         assert page is not None
         places = {offset: page.places.to_target(offset) for offset in truth}
         assert all(place == Exact(truth[at]) for at, place in places.items() if isinstance(place, Exact))
+
+
+def _block(epoch: int, first: int, count: int, source_id: str = "s") -> SegmentBlock:
+    log = _log(epoch, source_id)
+    log.begin(Anchor(first, first))
+    log.add([(first, count)], first, first)
+    (block,) = log.take(first + count)
+    return block
+
+
+def test_what_is_told_late_changes_nothing() -> None:
+    """The partition is another one's by then, also after that one has told more."""
+    book = SegmentBook()
+    early, late = _block(1, 0, 5), _block(1, 3, 1)
+    book.apply(early)
+    book.apply(_block(2, 5, 5))
+    book.apply(late)
+    page = book.find(SOURCE)
+    assert page is not None
+    assert page.epoch == 2
+    assert [page.places.to_target(each) for each in (4, 9)] == [Exact(4), Exact(9)]
+    assert book.superfluous() == [late.key]
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_another_topic_of_that_name_has_a_page_of_its_own(side: str) -> None:
+    """Its offsets are others."""
+    book, told = SegmentBook(), _block(2, 50, 5)
+    book.apply(_block(1, 0, 50))
+    other = TopicId("other")
+    book.apply(replace(told, source_topic_id=other) if side == "source" else replace(told, target_topic_id=other))
+    page = book.find(SOURCE)
+    assert page is not None
+    assert (page.source_topic_id, page.target_topic_id) == ((other, "t") if side == "source" else ("s", other))
+    assert page.places.first_source == 50
+
+
+def test_every_change_has_a_version() -> None:
+    """By that it is known what is to be looked up again."""
+    book, versions = SegmentBook(), list[int]()
+    for number in range(3):
+        book.apply(_block(1, 5 * number, 5))
+        page = book.find(SOURCE)
+        assert page is not None
+        versions.append(page.version)
+    assert len(set(versions)) == 3

@@ -21,7 +21,7 @@ from mirror_ray.offsets.both_sides import (
     targets_part,
     why_not_carried,
 )
-from mirror_ray.offsets.segments import DEFAULT_LIMIT, Between, SegmentMap
+from mirror_ray.offsets.segments import DEFAULT_LIMIT, Between, SegmentMap, Tail
 from mirror_ray.offsets.translate import Translation
 
 #: A record: who wrote it, and its number there.
@@ -212,3 +212,27 @@ def test_flows_of_other_topics_do_not_count() -> None:
     """By their filters."""
     mesh = ("A->B", "B->A", "B->C", "C->B", "A->C", "C->A")
     assert why_not_carried(_flows(*mesh, hops=1, CB="bills")["A->B"], "orders") is None
+
+
+TOLD = Tail(source=5, target=6, reached=5)
+
+
+def test_an_end_counts_only_if_the_source_held_nothing_more_then() -> None:
+    """What it held may lie before that end of the target."""
+    early = sources_part(TOLD, 5, [Seen(9, 7)], None, "A").place
+    assert (early.offset, early.exact) == (6, False)
+    settled = sources_part(TOLD, 5, [Seen(9, 5)], None, "A").place
+    assert (settled.offset, settled.exact) == (9, True)
+
+
+def test_a_position_behind_the_copy_is_not_known() -> None:
+    """What lies between may be copied yet."""
+    found = sources_part(TOLD, 8, [Seen(9, 8)], None, "A")
+    assert (found.place.offset, found.place.exact, found.place.waits, found.read_up_to) == (9, False, True, None)
+
+
+def test_what_the_target_wrote_is_known_once_all_of_it_came_back() -> None:
+    """As it was seen last."""
+    assert targets_part(TOLD, [Seen(9, 0), Seen(5, 0)], None, "B").place.exact
+    assert not targets_part(TOLD, [Seen(5, 0), Seen(9, 0)], None, "B").place.exact
+    assert not targets_part(TOLD, [], None, "B").place.exact

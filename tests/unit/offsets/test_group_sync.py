@@ -43,6 +43,7 @@ def test_what_is_done(group: Standing, done: Keep | Write) -> None:
         (standing(6, (), 7), "by somebody else"),
         (standing(7, (7,), 5), "not seen to go back"),
         (standing(7, (8, 7), 5), "not seen to go back"),
+        (standing(7, (7, 5), 5), "not seen to go back"),
     ],
 )
 def test_what_is_left_alone(group: Standing, why: str) -> None:

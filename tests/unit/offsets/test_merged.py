@@ -263,3 +263,9 @@ def test_a_commit_of_somebody_else_is_kept() -> None:
     entry = carried.book.merged["g"][ALL]
     assert entry.reason == "offset 33 on the target was committed there by somebody else"
     assert replace(entry.translation or Translation(offset=None), reason=None) == Translation(offset=40)
+
+
+def test_what_was_copied_since_the_end_was_seen_is_read() -> None:
+    """A group that has read all stands behind it."""
+    assert merge([part("a", 5, 12, at_end=True), part("b", 3, 15)], 10).offset == 12
+    assert merge([part("a", 5, 8, at_end=True), part("b", 3, 15)], 10).offset == 10

@@ -9,6 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror_ray.model.anchor import SEQUENCE_MODULUS
 from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap, thinned
 
@@ -143,3 +144,30 @@ def test_what_is_left_out_is_a_small_share_of_the_way_to_the_end() -> None:
     assert len(kept) <= 500
     gaps = [(newer - older, kept[-1] - newer) for older, newer in pairwise(kept)]
     assert all(gap <= max(10, to_end / 20) for gap, to_end in gaps)
+
+
+def test_what_is_cut_off_inside_a_segment_is_forgotten() -> None:
+    """What was copied again goes to where it was copied now, and no further."""
+    places = SegmentMap()
+    places.add(Segment(0, 0, 10, 0), 10)
+    places.add(Segment(5, 5, 2, 5), 7)
+    assert places.to_target(6) == Exact(6)
+    assert isinstance(places.to_target(8), Beyond)
+
+
+def test_what_the_target_lost_is_forgotten_though_the_source_went_on() -> None:
+    """As by an answer that passes over what was lost."""
+    places = SegmentMap()
+    places.add(Segment(0, 0, 5, 0), 5)
+    places.add(Segment(10, 5, 5, 5), 15)
+    places.add(Segment(20, 2, 3, 2), 23)
+    assert [places.to_source(target) for target in (1, 2, 4)] == [Exact(1), Exact(20), Exact(22)]
+    assert places.to_target(12) == Exact(2)
+
+
+def test_numbers_begin_again_at_nothing() -> None:
+    """As sequences do; what others wrote between is no record of the flow."""
+    places = SegmentMap()
+    places.add(Segment(0, 0, 2, SEQUENCE_MODULUS - 1), 2)
+    places.add(Segment(5, 7, 1, 1), 6)
+    assert places.to_target(3) == Exact(7)

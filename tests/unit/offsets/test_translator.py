@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mirror_ray.model.errors import ClusterUnreachableError
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.book import Page, SegmentBook
 from mirror_ray.offsets.segments import Between, SegmentMap
@@ -102,5 +102,20 @@ def test_closing_ends_what_is_being_read() -> None:
         await translator.close()
         assert source.asked == 1
         assert len(asyncio.all_tasks()) == 1
+
+    _run(test)
+
+
+def test_another_topics_gap_is_another_one() -> None:
+    """Though it lies between the same places."""
+
+    async def test(source: _Source, translator: Translator) -> None:
+        source.answers.set()
+        await translator.to_target(SOURCE, 33)
+        page = translator._book.find(SOURCE)
+        assert page is not None
+        page.source_topic_id = TopicId("other")
+        await translator.to_target(SOURCE, 33)
+        assert source.asked == 2
 
     _run(test)
