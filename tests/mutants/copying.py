@@ -168,8 +168,8 @@ MUTANTS = (
     _passing("a target that was cleaned is taken for whole", "sparse = len(by.records) < records", "sparse = False"),
     _passing(
         "records left out are counted by number",
-        "Walk(records, tail, skip, transforms)",
-        "Walk(records, tail, (), transforms)",
+        "Walk(records, tail, skip, transforms",
+        "Walk(records, tail, (), transforms",
     ),
     _passing(
         "records left out are looked for",
@@ -177,11 +177,7 @@ MUTANTS = (
         "Match(by, sparse, (), transforms=transforms)",
     ),
     _counting("a target that ends before the pair is right", "    if end < start:", "    if False:"),
-    _counting(
-        "at least once, a shared topic is all ours",
-        "return 0 if assignment.shared else end - start",
-        "return end - start",
-    ),
+    _counting("at least once, a shared topic is all ours", "return 0 if assignment.shared", "return 0 if False"),
     _counting("somebody else's last batch is ours", "if log.tail.producer_id != assignment.producer_id:", "if False:"),
     _counting(
         "another batch at the same end is right",
@@ -228,8 +224,8 @@ MUTANTS = (
     ),
     _counting(
         "sequences do not wrap",
-        "return forward if forward < SEQUENCE_MODULUS // 2 else forward - SEQUENCE_MODULUS",
-        "return following - anchor.next_sequence",
+        "forward = (following - anchor.next_sequence) % SEQUENCE_MODULUS",
+        "forward = following - anchor.next_sequence",
     ),
     _counting(
         "what is behind an emptied log is not asked for",
@@ -251,15 +247,11 @@ MUTANTS = (
         "return content_of(last, timed=timed) == content_of(record, timed=timed)",
         "return True",
     ),
-    _recovery(
-        "a cleaned source is counted",
-        "return not (self._holes or _has_hole_before(batch, record.offset))",
-        "return True",
-    ),
+    _recovery("a cleaned source is counted", "not (self._holes or _has_hole_before(batch, record.offset))", "True"),
     _recovery(
         "a hole in the last batch is nothing",
-        "return not (self._holes or _has_hole_before(batch, record.offset))",
-        "return not self._holes",
+        "not (self._holes or _has_hole_before(batch, record.offset))",
+        "not self._holes",
     ),
     _recovery("records left out are counted", " and not reaching_into(batch, batch.base_offset, self.skip)", ""),
     _recovery("records before the position are counted", "whole = batch.base_offset >= position and", "whole ="),

@@ -13,9 +13,9 @@ _translate = mutants_of("offsets/translate", "offsets/translate")
 _merged = mutants_of("offsets/merged", "offsets/merged")
 _both = mutants_of("offsets/both_sides", "offsets/both_sides")
 _sync = mutants_of("offsets/group_sync", "offsets/group_sync")
-_groups = mutants_of("offsets/group_book", "offsets/group_book", "offsets/group_sync")
+_groups = mutants_of("offsets/group_book", "offsets/group_book_calls", "offsets/group_book")
 _look = mutants_of("failover/last_look", "failover/last_look")
-_commit = mutants_of("failover/committing", "failover/committing", "failover/places")
+_commit = mutants_of("failover/committing", "failover/committing", "failover/commit_order")
 _plan = mutants_of("failover/plan", "failover/plan")
 
 MUTANTS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_remedy = mutants_of("coordination/remedy", "coordination/remedy", "actors/repairs")
+_remedy = mutants_of("coordination/remedy", "coordination/remedy", "coordination/partition_record")
 
 MUTANTS = (
     _remedy(

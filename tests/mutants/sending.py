@@ -41,8 +41,13 @@ MUTANTS = (
     _sender("an answer that can't be read leaves the connection", "            connection.abort(str(error))\n", ""),
     _sender(
         "a batch that an answer leaves out is forgotten",
-        "        if sent:\n            self._lost",
-        "        if False:\n            self._lost",
+        "            self._lost(sent.values())\n        self._on_answered()",
+        "            pass\n        self._on_answered()",
+    ),
+    _sender(
+        "an answer without a batch leaves the connection",
+        'connection.abort("an answer lacks a batch',
+        'str("an answer lacks a batch',
     ),
     _sender(
         "a broker that stands still is waited for",

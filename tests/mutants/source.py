@@ -81,11 +81,6 @@ MUTANTS = (
         "an error of a partition is not looked at", "            if fetched.error_code:\n", "            if False:\n"
     ),
     _fetcher("a corrupt batch is passed over", "        copy.obstacle = error\n", ""),
-    _fetcher(
-        "batches arrive that a new session will bring again",
-        "                self._session.restart()\n                arrived = []\n",
-        "                self._session.restart()\n",
-    ),
     _batch("checksums are not compared", "    if actual != batch.crc:", "    if False:"),
     _batch("checksums of old messages are not compared", "if zlib.crc32(message) != crc:", "if False:"),
     _batch(

@@ -8,9 +8,9 @@ _store = mutants_of("kafka/state", "kafka/state", "kafka/state_writes")
 _follower = mutants_of("kafka/log_follower", "kafka/log_follower", "copying/state_reader")
 _internal = mutants_of("kafka/internal_reader", "kafka/log_follower")
 _connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
-_record = mutants_of("coordination/partition_record", "coordination/remedy", "coordination/state")
-_state = mutants_of("coordination/state", "coordination/state", "copying/state_reader")
-_assignment = mutants_of("coordination/assignment", "coordination/assignment")
+_record = mutants_of("coordination/partition_record", "coordination/partition_record", "coordination/remedy")
+_state = mutants_of("coordination/state", "coordination/state", "coordination/partition_record", "copying/state_reader")
+_assignment = mutants_of("coordination/assignment", "coordination/partition_record", "coordination/assignment")
 _discovery = mutants_of(
     "coordination/discovery",
     "coordination/discovery",
