@@ -7,12 +7,15 @@ facts that ``docs/decisions/0001`` rests on: a producer is forgotten by the time
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mirror_ray.copying.counting import TargetLog
+from mirror_ray.kafka.metadata import topic_id_text
 from mirror_ray.model.anchor import SEQUENCE_MODULUS
 from mirror_ray.model.assignment import NO_END
+from mirror_ray.model.names import TopicId
 from mirror_ray.records.batch import Batch, iter_batches
 from mirror_ray.records.decode import records_of
 from tests.support.batches import record, sealed
@@ -68,6 +71,11 @@ class Answer:
     leader_epoch: int = 0
 
 
+def topic_id_of(number: int, life: int = 0) -> TopicId:
+    """Of the remote topic, as if each partition were one of its own; ``life``: how often it was created again."""
+    return topic_id_text(uuid.UUID(int=(number + 1 << 32) + life))
+
+
 @dataclass(slots=True)
 class TargetPartition:
     """A remote partition. ``replicated``: followers lag, and ``replicate`` moves the high watermark.
@@ -75,10 +83,11 @@ class TargetPartition:
     ``on_append`` is told each append: the batch, the offset, whether its producer was unknown.
     """
 
-    topic_id: str
+    topic_id: TopicId
     replicated: bool = False
     on_append: Callable[[Stored, bool], None] = lambda stored, unknown: None
     on_truncated: Callable[[int], None] = lambda end: None
+    life: int = 0
     leader: int = 0
     #: How often another broker has become the leader.
     leader_epoch: int = 0

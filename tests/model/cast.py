@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from mirror_ray.model.lease import LeaseTerms
-from tests.model.broker import DAY_MS, Stored, TargetPartition
+from tests.model.broker import DAY_MS, Stored, TargetPartition, topic_id_of
 from tests.model.coordinator import FIRST_PRODUCER
 from tests.model.judge import Judge, Wrong
 from tests.model.replicator import Replicator
 from tests.model.requests import Connection, Part
+from tests.model.sending import Wiring
 from tests.model.source import SourcePartition
 from tests.model.state_topic import StateTopic
 
@@ -22,7 +23,7 @@ Act = Callable[[], None]
 
 @dataclass(slots=True, kw_only=True)
 class Nature:
-    """What a world is like; ``leased``, ``patient``, ``careful`` and ``by_id`` are switched off to show what for."""
+    """What a world is like; ``leased``, ``patient`` and ``careful`` are switched off to show what for."""
 
     partitions: int = 2
     replicators: int = 2
@@ -35,9 +36,9 @@ class Nature:
     leased: bool = True
     patient: bool = True
     careful: bool = True
-    by_id: bool = True
     #: Whether others write to the remote topic, too.
     shared: bool = False
+    wiring: Wiring = field(default_factory=Wiring)
 
 
 class Cast:
@@ -54,7 +55,10 @@ class Cast:
         self.judges = [Judge(source) for source in self.sources]
         self.targets = [
             TargetPartition(
-                f"t{number}", nature.replicated, partial(self._appended, number), partial(self._truncated, number)
+                topic_id_of(number),
+                nature.replicated,
+                partial(self._appended, number),
+                partial(self._truncated, number),
             )
             for number in range(nature.partitions)
         ]
@@ -104,7 +108,7 @@ class Cast:
     def spawn(self) -> Replicator:
         """A new replicator process."""
         self.lives += 1
-        replicator = Replicator(self.lives, self, self.terms, leased=self.nature.leased)
+        replicator = Replicator(self.lives, self, self.terms, self.nature.wiring, leased=self.nature.leased)
         self.replicators[self.lives] = replicator
         return replicator
 

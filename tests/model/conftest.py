@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,3 +27,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many steps were taken."""
     if steps.told():
         terminalreporter.write_line(f"model: {steps.told()}")
+
+
+class _Unforeseen(logging.Handler):
+    """Errors that the sender logs with their traces are faults of it, or of the world."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Let the sender's task end with the error, which ``Sending.step`` raises."""
+        if record.exc_info and record.exc_info[1] is not None:
+            raise record.exc_info[1]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_unforeseen() -> Iterator[None]:
+    """As long as the model is driven."""
+    log, handler = logging.getLogger("mirror_ray.copying.sender"), _Unforeseen()
+    level = log.level
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    yield
+    log.removeHandler(handler)
+    log.setLevel(level)

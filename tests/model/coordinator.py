@@ -14,7 +14,7 @@ from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import StateFencedError
 from mirror_ray.model.lease import LeaseTerms
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.trouble import Trouble, TroublePolicy
 from tests.model.broker import TargetPartition
 from tests.model.source import SourcePartition
@@ -93,7 +93,7 @@ class Coordinator:
                 self.refused.add(number)
                 continue
             here = TopicSide(topic="t", topic_id=source.topic_id, partitions=len(self.sources))
-            there = TopicSide(topic="A.t", topic_id=TopicId(target.topic_id), partitions=len(self.targets))
+            there = TopicSide(topic="A.t", topic_id=target.topic_id, partitions=len(self.targets))
             anchor = Anchor(source.start, bounds.committed, 0 if self.shared else None)
             own = self._new_producer() if self.shared else None
             first = replace(discovery.first_record(here, there, anchor, own), shared=self.shared)
@@ -191,7 +191,7 @@ class Coordinator:
             facts = remedy.Facts(
                 source_topic_id=source.topic_id,
                 source_start=source.start,
-                target_topic_id=TopicId(target.topic_id),
+                target_topic_id=target.topic_id,
                 target_start=target.start,
                 target_end=target.end,
             )

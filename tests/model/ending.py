@@ -56,10 +56,9 @@ def come_to_rest(world: World) -> None:
         each_once(world.looks)
         for acts in (world.reporting, world.establishing, world.establishing):
             each_once(acts)
-        for acts in (lambda: world.reading(5), lambda: world.reading(5), lambda: world.sending(relaxed=False)):
+        for acts in (lambda: world.reading(5), lambda: world.reading(5), world.sending):
             each_once(acts)
-        for acts in (world.handling, world.answering, world.handling, world.answering):
-            each_once(acts)
+        world.serve()
 
 
 def at_rest(world: World, number: int) -> bool:

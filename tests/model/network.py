@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from mirror_ray.kafka.metadata import topic_id_bytes
+from mirror_ray.kafka.produce import FIRST_TOPIC_ID_VERSION
 from tests.model.broker import Answer
 from tests.model.cast import Act, Cast
 from tests.model.replicator import Replicator
-from tests.model.requests import Connection, Part, Request
+from tests.model.requests import Connection, Part, Spoilt
 
-_BROKERS = 2
 _NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
 #: Of a broker, while the number of in-sync replicas is too small.
 NOT_ENOUGH_REPLICAS = "NOT_ENOUGH_REPLICAS"
@@ -24,37 +25,35 @@ class Network(Cast):
     lease had run out before it was sent, its connection was lost, a batch before it was refused, or the leader moved.
     """
 
-    def sending(self, *, relaxed: bool) -> list[Act]:
-        """Handing a request to the kernel."""
+    def sending(self, stall_s: float = 0.0) -> list[Act]:
+        """Letting senders hand to the kernel what they have; between composing and sending ``stall_s`` pass."""
+        acts: list[Act] = []
+        for each in self.running():
+            each.sending.step()
+            acts += [partial(self._send, each, broker, stall_s) for broker in each.sending.waiting]
+        return acts
+
+    def _send(self, replicator: Replicator, broker: int, stall_s: float) -> None:
+        self.stall(replicator, broker, partial(self._pass, stall_s))
+
+    def _pass(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def answering(self, spoilt: Spoilt | None = None, throttle_ms: int = 0) -> list[Act]:
+        """Answers that have arrived: perhaps ``spoilt`` ones, or of a broker that throttles."""
         return [
-            partial(self._send, each, broker, relaxed)
-            for each in self.running()
-            for broker in range(_BROKERS)
-            if each.sendable(broker)
-        ]
-
-    def _send(self, replicator: Replicator, broker: int, relaxed: bool) -> None:
-        self._transmit(*replicator.compose(broker, relaxed=relaxed))
-
-    def _transmit(self, connection: Connection, request: Request) -> None:
-        request.sent_s = self.now_s
-        connection.sent.append(request)
-
-    def answering(self) -> list[Act]:
-        """Answers that have arrived."""
-        return [
-            partial(each.answered, broker)
+            partial(each.answered, broker, spoilt, throttle_ms)
             for each in self.running()
             for broker, connection in each.connections.items()
             if len(connection.handled) > 1 or (connection.handled and not self._waits(connection))
         ]
 
-    def handling(self, error: str | None = None) -> list[Act]:
-        """Handling the oldest request of a connection: refusing its first batch with ``error``."""
-        live = [c for each in self.replicators.values() for c in each.connections.values()]
+    def handling(self, error: str | None = None, *, live: bool = False) -> list[Act]:
+        """Handling the oldest request of a connection, of a ``live`` one: refusing its first batch with ``error``."""
+        connections = [c for each in self.replicators.values() for c in each.connections.values()]
         return [
             partial(self._handle, connection, error)
-            for connection in (*live, *self.orphans)
+            for connection in (*connections, *([] if live else self.orphans))
             if connection.sent and not connection.broken and not self._waits(connection)
         ]
 
@@ -80,7 +79,7 @@ class Network(Cast):
 
     def _answer(self, connection: Connection, part: Part, error: str | None) -> Answer:
         target = self.targets[part.number]
-        if self.nature.by_id and target.topic_id != part.topic_id:
+        if self.nature.wiring.version >= FIRST_TOPIC_ID_VERSION and topic_id_bytes(target.topic_id) != part.topic:
             return Answer("UNKNOWN_TOPIC_ID")
         if target.leader != connection.broker:
             return Answer(_NOT_LEADER)
@@ -100,23 +99,41 @@ class Network(Cast):
 
     def lose_connection(self, replicator: Replicator, broker: int) -> None:
         """A connection breaks; what the broker has of it, it may still handle."""
-        self.orphans.append(replicator.lose(broker))
+        self.orphans.append(replicator.sending.lose(broker))
+
+    def stall(self, replicator: Replicator, broker: int, meanwhile: Act) -> bool:
+        """Stopped between composing and the lease's last check, and ``meanwhile`` happens; whether it came so far."""
+        replicator.meanwhile = meanwhile
+        replicator.sending.let_send(broker)
+        happened, replicator.meanwhile = replicator.meanwhile is None, None
+        self._notice(replicator)
+        return happened
 
     def freeze_sending(self, replicator: Replicator, broker: int) -> None:
-        """Stopped between the lease's check and the send."""
-        replicator.unsent.append(replicator.compose(broker, relaxed=False))
+        """Stopped between the lease's check and the send, if it has something to send."""
+        if broker in replicator.sending.waiting:
+            replicator.sending.stops = True
+            replicator.sending.let_send(broker)
+            replicator.sending.stops = False
         replicator.frozen = True
 
     def thaw(self, replicator: Replicator) -> None:
         """It goes on where it was stopped, and does not know how long that took."""
         replicator.frozen = False
+        self._notice(replicator)
+        for connection in replicator.connections.values():
+            for request in connection.unsent:
+                request.sent_s = self.now_s
+                for part in request.parts:
+                    part.late = not replicator.book.holds(part.copy.assignment.partition.source, self.now_s)
+            connection.sent += connection.unsent
+            connection.unsent.clear()
+        replicator.sending.step()
+
+    def _notice(self, replicator: Replicator) -> None:
+        """See which connections have gone."""
         for broker in [broker for broker, connection in replicator.connections.items() if connection.broken]:
-            replicator.lose(broker)
-        unsent, replicator.unsent = replicator.unsent, []
-        for connection, request in unsent:
-            for part in request.parts:
-                part.late = not replicator.book.holds(part.copy.assignment.partition.source, self.now_s)
-            self._transmit(connection, request)
+            replicator.sending.lose(broker)
 
     def restart_broker(self, broker: int) -> None:
         """Killed and started again: connections are gone, requests with them, producers loaded from the logs."""
@@ -125,7 +142,7 @@ class Network(Cast):
             if connection is not None and each.frozen:
                 connection.broken = True
             elif connection is not None:
-                each.lose(broker)
+                each.sending.lose(broker)
         self.orphans = [each for each in self.orphans if each.broker != broker]
         for target in self.targets:
             if target.leader == broker:

@@ -1,11 +1,12 @@
-"""A replicator without its sockets and its event loop: the real copies and leases, and what the shell does with them.
+"""A replicator without sockets: the real copies, leases and senders, and what the rest of the shell does with them.
 
-Follows ``copying/flow.py``, ``sender.py``, ``fetcher.py`` and ``engine.py`` step for step; what takes time there is two
-steps here, with anything in between.
+Follows ``copying/flow.py``, ``lifecycle.py``, ``fetcher.py`` and ``engine.py`` step for step; what takes time there is
+two steps here, with anything in between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -19,13 +20,13 @@ from mirror_ray.copying.troubled import Troubled, recreated
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease import LeaseTerms
-from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from tests.model.broker import TargetPartition
-from tests.model.requests import Connection, Part, Request
+from tests.model.requests import Connection, Part, Spoilt
+from tests.model.sending import Sending, Wiring
 from tests.model.source import Fetched, SourcePartition
 from tests.model.state_topic import StateTopic
-
-RECORD_ERRORS = frozenset({"INVALID_RECORD"})
+from tests.model.wire import Written
 
 
 class Surroundings(Protocol):
@@ -46,16 +47,17 @@ class Replicator:
     number: int
     around: Surroundings
     terms: LeaseTerms
+    wiring: Wiring
     #: Whether the lease is looked at before each send; switched off to show what it is for.
     leased: bool = True
     book: LeaseBook = field(init=False)
     state_id: int = -1
     dead: bool = False
     frozen: bool = False
-    #: Composed with a lease that held, and not handed to the kernel when the process was frozen.
-    unsent: list[tuple[Connection, Request]] = field(default_factory=list)
+    #: What happens while it stands still between composing and the lease's last check; once.
+    meanwhile: Callable[[], None] | None = None
+    sending: Sending = field(init=False)
     copies: dict[int, PartitionCopy] = field(default_factory=dict)
-    connections: dict[int, Connection] = field(default_factory=dict)
     #: Where each copy is sent to: it fetches and sends only while it has a place here.
     leaders: dict[PartitionCopy, int] = field(default_factory=dict)
     leader_epochs: dict[PartitionCopy, int] = field(default_factory=dict)
@@ -66,6 +68,12 @@ class Replicator:
 
     def __post_init__(self) -> None:
         self.book = LeaseBook(self.terms)
+        self.sending = Sending(self, self.wiring, lambda: self.around.now_s)
+
+    @property
+    def connections(self) -> dict[int, Connection]:
+        """To target brokers, by their numbers."""
+        return self.sending.connections
 
     @property
     def runs(self) -> bool:
@@ -112,11 +120,27 @@ class Replicator:
             return
         shown = self.around.state.grants(max(self.book.read_from or 0, 0), upto)
         given_up = self.book.shown(shown)
-        self.book.looked(began_s, self.around.now_s)
+        renewed = self.book.looked(began_s, self.around.now_s)
         for partition, _ in [*given_up, *self.book.ungranted(began_s)]:
             copy = self.copies[partition.partition]
             self.given_up.append((partition.partition, copy.assignment.epoch))
             self.drop(partition.partition)
+        if renewed:
+            self.sending.wake()
+        self.sending.step()
+
+    def holds(self, partition: TopicPartition) -> bool:
+        """Of ``Lease``: whether records of the partition may be sent now."""
+        return not self.leased or self.book.holds(partition, self.around.now_s)
+
+    def lasts(self) -> bool:
+        """Of ``Lease``: whether anything may be; the sender asks when it has composed."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            self.frozen = True
+            meanwhile()
+            self.frozen = False
+        return not self.leased or self.book.lasts(self.around.now_s)
 
     # ---- finding the place
 
@@ -124,8 +148,8 @@ class Replicator:
         """The leader's end is read; it counts once it is committed."""
         copy, target = self.copies[number], self.around.targets[number]
         if target.topic_id != copy.assignment.target_topic_id:
-            found = TopicId(target.topic_id)
-            self.stop(copy, Troubled(recreated("remote", "A.t", found, copy.assignment.target_topic_id)))
+            found, assigned = target.topic_id, copy.assignment.target_topic_id
+            self.stop(copy, Troubled(recreated("remote", "A.t", found, assigned)))
         elif target.end == target.high_watermark:
             self.ends[number] = (copy, target.seen(copy.acknowledged.target_epoch, scanned=copy.needs_scan))
 
@@ -154,6 +178,8 @@ class Replicator:
             self.stop(copy, error)
             return
         self.leaders[copy], self.leader_epochs[copy] = target.leader, target.leader_epoch
+        self.sending.attach(copy, target.leader)
+        self.sending.step()
 
     def stop(self, copy: PartitionCopy, error: Exception) -> None:
         """The partition alone stops; it is looked at again later."""
@@ -168,7 +194,9 @@ class Replicator:
 
     def detach(self, copy: PartitionCopy) -> None:
         """Neither fetch nor send."""
-        self.leaders.pop(copy, None)
+        leader = self.leaders.pop(copy, None)
+        if leader is not None:
+            self.sending.detach(copy, leader)
 
     # ---- the source
 
@@ -207,6 +235,8 @@ class Replicator:
                 self.stop(copy, error)
         if copy.state == "establishing":
             self.again(copy)
+        self.sending.schedule(copy)
+        self.sending.step()
 
     def ask_source(self, number: int) -> None:
         """The source's leader says where its log begins and ends."""
@@ -228,82 +258,42 @@ class Replicator:
             self.stop(copy, Troubled(recreated("source", "t", found, assigned)))
         return found != assigned
 
-    # ---- the target
+    # ---- what senders say of the target
 
-    def sendable(self, broker: int) -> list[PartitionCopy]:
-        """Copies that may send a batch to that broker now."""
-        now_s = self.around.now_s
-        return [
-            copy
-            for copy, leader in self.leaders.items()
-            if leader == broker
-            and copy.sendable
-            and (not self.leased or self.book.holds(copy.assignment.partition.source, now_s))
-        ]
+    def part(self, written: Written) -> Part:
+        """Whose batch goes out."""
+        copy = self.copies[written.partition]
+        return Part(copy, written.partition, written.topic, written.data, self.leader_epochs[copy])
 
-    def compose(self, broker: int, *, relaxed: bool) -> tuple[Connection, Request]:
-        """A request of one batch of each copy that may send; ``relaxed``: answered before it is committed."""
-        copies = self.sendable(broker)
-        connection = self.connections.setdefault(broker, Connection(broker))
-        by_all = not relaxed or any(len(copy.pipeline.ready) < 2 or not copy.deep for copy in copies)
-        parts = [
-            Part(
-                copy,
-                a.partition.partition,
-                a.target_topic_id,
-                bytes(copy.take().view),
-                leader_epoch=self.leader_epochs[copy],
-            )
-            for copy in copies
-            for a in [copy.assignment]
-        ]
-        return connection, Request(parts, by_all)
+    def acknowledged(self, copy: PartitionCopy) -> None:
+        """The target took a batch."""
+        if copy.obstacle is not None and copy.drained:
+            self.stop(copy, copy.obstacle)
 
-    def answered(self, broker: int) -> None:
-        """The oldest handled request's answer arrives."""
-        request = self.connections[broker].handled.popleft()
-        reset = False
-        for part in request.parts:
-            copy, answer = part.copy, part.answer
-            if not copy.pipeline.in_flight or answer is None:
-                continue
-            try:
-                if answer.error:
-                    copy.failed(answer.error if answer.error in RECORD_ERRORS else None)
-                else:
-                    copy.answered(answer.offset, committed=request.by_all)
-                    self.leader_epochs[copy] = answer.leader_epoch if request.by_all else self.leader_epochs[copy]
-            except Troubled as error:
-                self.stop(copy, error)
-                continue
-            reset = reset or bool(answer.error and copy.pipeline.in_flight)
-            if answer.error and copy in self.leaders:
-                self.again(copy)
-            elif not answer.error and copy.obstacle is not None and copy.drained:
-                self.stop(copy, copy.obstacle)
-        if reset:
-            self.around.orphans.append(self.lose(broker))
+    def refused(self, copy: PartitionCopy) -> None:
+        """The target refused one; those behind it say nothing new."""
+        if copy in self.leaders:
+            self.again(copy)
 
-    def lose(self, broker: int) -> Connection:
-        """A connection is lost; what the broker has of it, it may still handle."""
-        connection = self.connections.pop(broker)
-        for request in (*connection.handled, *connection.sent):
-            for part in request.parts:
-                self._lost(part.copy)
-        for waiting, request in [each for each in self.unsent if each[0] is connection]:
-            self.unsent.remove((waiting, request))
-            for part in request.parts:
-                self._lost(part.copy)
-        for copy, leader in list(self.leaders.items()):
-            if leader == broker:
-                copy.deep = False
-        return connection
-
-    def _lost(self, copy: PartitionCopy) -> None:
+    def lost(self, copy: PartitionCopy) -> None:
+        """The connection is gone, or an answer is."""
         if copy.pipeline.in_flight or copy in self.leaders:
             copy.lost()
             if copy.state != "stopped":
                 self.again(copy)
+
+    def reset(self, connection: Connection) -> None:
+        """A sender has given a connection up; what the broker has of it, it may still handle."""
+        self.around.orphans.append(connection)
+
+    def answered(self, broker: int, spoilt: Spoilt | None, throttle_ms: int) -> None:
+        """The oldest handled request's answer arrives."""
+        request = self.connections[broker].handled.popleft()
+        for part in request.parts:
+            if part.answer is not None and part.answer.error is None and request.by_all:
+                self.leader_epochs[part.copy] = part.answer.leader_epoch
+        request.future.set_result(memoryview(request.answered(spoilt, throttle_ms)))
+        self.sending.step()
 
     def report(self) -> list[PartitionReport]:
         """What the coordinator is told of every partition."""

@@ -36,14 +36,13 @@ class Resolving(Control):
     def _is_under_way(self, number: int) -> bool:
         """Whether a request with a batch of the partition may still be carried out; or an order be on its way."""
         live = [each for replicator in self.replicators.values() for each in replicator.connections.values()]
-        waiting = [request for replicator in self.replicators.values() for _, request in replicator.unsent]
-        requests = [*waiting, *(request for each in (*live, *self.orphans) for request in _requests(each))]
+        requests = [request for each in (*live, *self.orphans) for request in _requests(each)]
         ordered = any(each.assignment.partition.partition == number for each in self.orders)
         return ordered or any(part.number == number for request in requests for part in request.parts)
 
 
 def _requests(connection: Connection) -> list[Request]:
-    return [*connection.sent, *connection.handled]
+    return [*connection.unsent, *connection.sent, *connection.handled]
 
 
 def _expect(judge: Judge, trouble: Trouble, remedy: Remedy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from mirror_ray.model.names import TopicId
 from tests.support.batches import marker, record, sealed
 
 _EPOCH_AT = 12
+_FIRST_PRODUCER = 101
 
 
 @dataclass(slots=True)
@@ -62,7 +64,6 @@ class SourcePartition:
         self._epochs: list[tuple[int, int]] = [(0, 0)]
         self._open: dict[int, list[Held]] = {}
         self._aborted: list[tuple[int, int, int]] = []
-        self._producers = 100
 
     @property
     def incarnation(self) -> int:
@@ -81,10 +82,10 @@ class SourcePartition:
         self._put(self._batch(size, timestamp))
 
     def begin(self, size: int, timestamp: int) -> None:
-        """The first batch of a transaction that stays open."""
-        self._producers += 1
-        self._open[self._producers] = []
-        self.go_on(len(self._open) - 1, size, timestamp)
+        """The first batch of a transaction that stays open; by a producer that may have ended others before."""
+        producer = next(number for number in itertools.count(_FIRST_PRODUCER) if number not in self._open)
+        self._open[producer] = []
+        self.go_on(sorted(self._open).index(producer), size, timestamp)
 
     def go_on(self, which: int, size: int, timestamp: int) -> None:
         """Another batch in an open transaction."""
@@ -186,10 +187,7 @@ class SourcePartition:
     def truncate(self, offset: int) -> bool:
         """An unclean election: a log that ends at the last batch below ``offset`` goes on as another one."""
         kept = [held for held in self.batches if held.next <= offset]
-        began = {held.producer_id for held in kept} - {-1}
-        if self._open or len(kept) == len(self.batches):
-            return False
-        if any(held.commits is not None and held.producer_id in began for held in self.batches[len(kept) :]):
+        if self._open or len(kept) == len(self.batches) or _open_in(kept):
             return False
         self.batches = kept
         self.end = max(kept[-1].next if kept else self.start, self.start)
@@ -240,3 +238,14 @@ class SourcePartition:
             return (epoch, self.end) if epoch == latest else (-1, -1)
         at = bisect_right(self._epochs, (epoch, self.end))
         return (self._epochs[at - 1][0] if at else epoch), self._epochs[at][1]
+
+
+def _open_in(batches: list[Held]) -> set[int]:
+    """Producers of transactions that end behind these batches."""
+    found: set[int] = set()
+    for held in batches:
+        if held.commits is None:
+            found.add(held.producer_id)
+        else:
+            found.discard(held.producer_id)
+    return found - {-1}

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from mirror_ray.copying.groups import GROUP_BYTES
+from mirror_ray.kafka.produce import HIGHEST_VERSION, LOWEST_VERSION
 from tests.model import steps
 from tests.model.cast import Act, Nature
 from tests.model.conftest import machine_settings
 from tests.model.ending import check, come_to_rest, holder
 from tests.model.network import NOT_ENOUGH_REPLICAS
 from tests.model.replicator import Replicator
-from tests.model.world import World, each_once
+from tests.model.requests import Spoilt
+from tests.model.sending import Wiring
+from tests.model.world import World
 
 small = st.integers(0, 7)
 numbers = st.integers(0, 1)
+wirings = st.builds(
+    Wiring,
+    version=st.sampled_from([HIGHEST_VERSION, 12, LOWEST_VERSION]),
+    group_bytes=st.sampled_from([GROUP_BYTES, 250, 0]),
+    most_requests=st.sampled_from([1 << 30, 2, 1]),
+    max_request_bytes=st.sampled_from([1 << 20, 150]),
+)
 #: What may be done to a world's logs, besides what may happen in each.
 FAULTS = [
     "cleaned",
@@ -29,6 +43,8 @@ FAULTS = [
     "refused",
     "state",
 ]
+#: Where a process is stopped: anywhere, when it has composed requests, when its lease has allowed them.
+WHERE = ["anywhere", "composed", "allowed"]
 #: Two faults, or three, meet in a world: what is noted of a log when the one has been answered must not outlive it.
 _MOST_FAULTS = 3
 
@@ -49,9 +65,17 @@ class Mirror(RuleBasedStateMachine):
         shared=st.booleans(),
         rounds=st.integers(0, 6),
         answers=st.lists(small, max_size=3),
+        wiring=wirings,
     )
     def begin(
-        self, faults: set[str], replicated: bool, large: bool, shared: bool, rounds: int, answers: list[int]
+        self,
+        faults: set[str],
+        replicated: bool,
+        large: bool,
+        shared: bool,
+        rounds: int,
+        answers: list[int],
+        wiring: Wiring,
     ) -> None:
         """A world of one nature, in which ``rounds`` went well."""
         # A topic that others write to can't be told from one that is begun with once the state is gone.
@@ -59,11 +83,15 @@ class Mirror(RuleBasedStateMachine):
         self.faults = sorted(faults - {"state"} if shared else faults)
         keys = 5 if "cleaned" in faults else None
         room = 1 << 20 if large else 90
-        self.world = World(Nature(keys=keys, replicated=replicated, max_message_bytes=room, shared=shared))
+        if "recreated" in faults:
+            # Without topic ids nobody tells the old topic from the new one.
+            wiring = replace(wiring, version=HIGHEST_VERSION)
+        nature = Nature(keys=keys, replicated=replicated, max_message_bytes=room, shared=shared, wiring=wiring)
+        self.world = World(nature)
         for source in self.world.sources:
             for size in (3, 1, 5, 2, 4):
                 source.append(size, self.world.timestamp(old=size != 2))
-        self.go_on(rounds=rounds)
+        self.go_on(rounds=rounds, busy=True)
 
     def teardown(self) -> None:
         """Nothing fails any more: all is copied, or what stopped it is shown; answered, it goes on."""
@@ -114,29 +142,31 @@ class Mirror(RuleBasedStateMachine):
         """A copy is fetched for."""
         self._do(self.world.reading(most), which)
 
-    @rule(which=small, relaxed=st.booleans())
-    def send(self, which: int, relaxed: bool) -> None:
-        """A request goes out."""
-        self._do(self.world.sending(relaxed=relaxed), which)
+    @rule(which=small, stall_s=st.sampled_from([0.0, 0.0, 0.0, 0.5, 3.0]))
+    def send(self, which: int, stall_s: float) -> None:
+        """What a sender has goes out; time may pass between composing and the lease's last check."""
+        self._do(self.world.sending(stall_s), which)
 
     @rule(which=small)
     def handle(self, which: int) -> None:
         """A broker handles a request."""
         self._do(self.world.handling(), which)
 
-    @rule(which=small)
-    def answer(self, which: int) -> None:
-        """An answer arrives."""
-        self._do(self.world.answering(), which)
+    @rule(which=small, throttle_ms=st.sampled_from([0, 0, 0, 400]))
+    def answer(self, which: int, throttle_ms: int) -> None:
+        """An answer arrives, of a broker that throttles or not."""
+        self._do(self.world.answering(throttle_ms=throttle_ms), which)
 
-    @rule(rounds=st.integers(1, 4))
-    def go_on(self, rounds: int) -> None:
+    @rule(which=small, spoilt=st.sampled_from(["corrupt", "incomplete"]))
+    def spoil(self, which: int, spoilt: Spoilt) -> None:
+        """An answer arrives that is not one."""
+        self._do(self.world.answering(spoilt), which)
+
+    @rule(rounds=st.integers(1, 4), busy=st.booleans())
+    def go_on(self, rounds: int, busy: bool) -> None:
         """All goes well for a while, so that faults meet a flow that copies."""
         steps.count()
-        for _ in range(rounds):
-            self.world.now_s += 0.1
-            for acts in self.world.course():
-                steps.events(each_once(acts))
+        steps.events(self.world.go_on(rounds, busy=busy))
 
     @rule(number=numbers)
     def replicate(self, number: int) -> None:
@@ -179,36 +209,48 @@ class Mirror(RuleBasedStateMachine):
         replicator = self._replicator(which)
         if replicator.frozen:
             self.world.thaw(replicator)
-        elif sending and replicator.sendable(broker):
+        elif sending:
             self.world.freeze_sending(replicator, broker)
         else:
             replicator.frozen = True
 
-    @rule(which=small, broker=numbers, sending=st.booleans(), rounds=st.integers(1, 6), old=st.booleans())
-    def hang(self, which: int, broker: int, sending: bool, rounds: int, old: bool) -> None:
+    @rule(which=small, broker=numbers, where=st.sampled_from(WHERE), rounds=st.integers(1, 6), old=st.booleans())
+    def hang(self, which: int, broker: int, where: str, rounds: int, old: bool) -> None:
         """A replicator stands still for so long that others take its partitions over, and goes on."""
-        replicator = self._replicator(which)
+        steps.count()
+        replicator, world = self._replicator(which), self.world
+        meanwhile = partial(self._take_over, replicator, rounds, old)
         if replicator.frozen:
             return
-        self.freeze_or_thaw(which, broker, sending)
+        if where == "composed" and broker in replicator.sending.waiting:
+            if world.stall(replicator, broker, meanwhile):
+                return
+        elif where == "allowed":
+            world.freeze_sending(replicator, broker)
+        replicator.frozen = True
+        meanwhile()
+        world.thaw(replicator)
+
+    def _take_over(self, replicator: Replicator, rounds: int, old: bool) -> None:
         for coordinator in self.world.coordinators:
             if coordinator.opened:
                 self.world.give_up(coordinator, replicator.number)
         self.world.spawn()
-        self.go_on(rounds=1)
+        self.go_on(rounds=1, busy=True)
         self.world.now_s += 5
-        self.go_on(rounds=rounds)
+        self.go_on(rounds=rounds, busy=True)
         if old:
             for target in self.world.targets:
                 target.forget(self.world.now_ms)
-        self.world.thaw(replicator)
 
-    @rule(which=small, broker=numbers)
-    def lose_connection(self, which: int, broker: int) -> None:
-        """A connection breaks."""
+    @rule(which=small, broker=numbers, for_good=st.booleans())
+    def lose_connection(self, which: int, broker: int, for_good: bool) -> None:
+        """A connection breaks, and the next attempt may not reach the broker."""
         replicator = self._replicator(which)
         if replicator.runs and broker in replicator.connections:
             steps.count()
+            if for_good:
+                replicator.sending.unreachable.add(broker)
             self.world.lose_connection(replicator, broker)
 
     @rule(which=small)
@@ -290,7 +332,7 @@ class Mirror(RuleBasedStateMachine):
         """Somebody answers a partition's trouble, and it goes on for a while."""
         if self.world.resolve(number, which):
             steps.tally["answered"] += 1
-            self.go_on(rounds=rounds)
+            self.go_on(rounds=rounds, busy=True)
 
     @precondition(lambda self: self.world.nature.shared)
     @rule(number=numbers, size=st.integers(1, 4))

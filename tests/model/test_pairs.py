@@ -12,7 +12,7 @@ import pytest
 from tests.model.cast import Nature
 from tests.model.ending import check, come_to_rest
 from tests.model.test_machine import FAULTS
-from tests.model.world import World, each_once
+from tests.model.world import World
 
 #: How deep each fault goes, where its depth says whether it happens at all.
 _DEPTHS = {"recreated": 0, "source_recreated": 0, "foreign": 11, "emptied": 0, "truncated": 60}
@@ -24,13 +24,6 @@ def _write(world: World) -> None:
     for source in world.sources:
         for size in (3, 1, 5, 4, 2):
             source.append(size, world.timestamp(old=size != 4))
-
-
-def _go_on(world: World, rounds: int) -> None:
-    for _ in range(rounds):
-        world.now_s += 0.1
-        for acts in world.course():
-            each_once(acts)
 
 
 def _until_all_is_well(world: World, which: int) -> None:
@@ -45,7 +38,7 @@ def _until_all_is_well(world: World, which: int) -> None:
 def _happen(world: World, *faults: str, forgotten: bool) -> None:
     """Something is copied that nobody persists, somebody else writes, and then they happen before anybody looks."""
     _write(world)
-    _go_on(world, 5)
+    world.go_on(5)
     if world.nature.shared:
         world.targets[0].write([b"another's"] * 2, world.now_ms)
     if forgotten:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from tests.model.broker import TargetPartition
+from tests.model.broker import TargetPartition, topic_id_of
 from tests.model.cast import Act
 from tests.model.resolving import Resolving
 
@@ -17,7 +18,10 @@ class World(Resolving):
         self.done[number].add("target_recreated")
         target = self.targets[number]
         self.judges[number].truncated(0)
-        fresh = TargetPartition(target.topic_id + "'", target.replicated, target.on_append, target.on_truncated)
+        life = target.life + 1
+        fresh = TargetPartition(
+            topic_id_of(number, life), target.replicated, target.on_append, target.on_truncated, life
+        )
         self.targets[number] = fresh
 
     def harm(self, fault: str, number: int, depth: int) -> None:  # noqa: PLR0912 - one branch for each fault
@@ -65,13 +69,33 @@ class World(Resolving):
         for done in self.done:
             done.add("state_lost")
 
-    def course(self) -> list[Callable[[], list[Act]]]:
+    def go_on(self, rounds: int, *, busy: bool = False) -> int:
+        """All goes well for a while; with ``busy`` brokers one request is answered a round, and the others wait.
+
+        Returns:
+            How many events that were.
+        """
+        events = 0
+        for _ in range(rounds):
+            self.now_s += 0.1
+            events += sum(each_once(acts) for acts in self._course())
+            events += each_once(self.handling) + each_once(self.answering) if busy else self.serve()
+            events += each_once(self.reporting)
+        return events
+
+    def serve(self) -> int:
+        """All that is on its way arrives, as far as nothing waits for followers; of lost connections one request."""
+        events = each_once(self.handling)
+        while done := each_once(partial(self.handling, live=True)) + each_once(self.answering):
+            events += done
+        return events
+
+    def _course(self) -> list[Callable[[], list[Act]]]:
         """What to do, in this order, so that records are copied."""
         return [
             lambda: [target.replicate for target in self.targets],
             self.coordinating, self.looks, self.looks, self.establishing, self.establishing,
-            lambda: self.reading(3), lambda: self.reading(3), lambda: self.sending(relaxed=True),
-            self.handling, self.answering, self.reporting,
+            lambda: self.reading(3), lambda: self.reading(3), self.sending,
         ]  # fmt: skip
 
 

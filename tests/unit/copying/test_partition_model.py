@@ -33,7 +33,8 @@ class Source:
 
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)
     committed: list[bytes] = field(default_factory=list)
-    aborted: list[tuple[int, int]] = field(default_factory=list)
+    #: Producer, first offset, and the one behind its marker.
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
     end: int = 0
     skip: tuple[tuple[int, int], ...] = ()
     #: Where a backfill ends.
@@ -52,14 +53,15 @@ class Source:
         elif kind == "emptied":
             self._append(batch(self.end, [], size - 1), size)
         else:
-            producer = 100 + self.end
+            # One of a few: a producer that aborts commits its next transaction, and the other way round.
+            producer = 100 + size % 2
             first = self.end
             self._append(batch(self.end, values, producer_id=producer, attributes=0x10), size)
             self._append(marker(self.end, producer, commit=kind == "committed"), 1)
             if kind == "committed":
                 self._commit(values)
             else:
-                self.aborted.append((producer, first))
+                self.aborted.append((producer, first, self.end))
 
     def _commit(self, values: list[tuple[int, bytes]]) -> None:
         """Each value is its record's offset."""
@@ -74,7 +76,8 @@ class Source:
     def fetch(self, offset: int, limit: int) -> tuple[memoryview, list[tuple[int, int]]]:
         """Up to ``limit`` batches from the one that holds ``offset`` on, and the aborted list."""
         found = [b for b in self.batches if b[1] > offset][:limit]
-        return memoryview(bytearray(b"".join(data for _, _, data in found))), self.aborted
+        aborted = [(producer, first) for producer, first, end in self.aborted if end > offset and found[-1][1] > first]
+        return memoryview(bytearray(b"".join(data for _, _, data in found))), aborted
 
 
 @dataclass
