@@ -75,8 +75,8 @@ def wants_memory(anchor: Anchor, log: TargetLog, assignment: Assignment) -> bool
 def copied_since(anchor: Anchor, log: TargetLog, assignment: Assignment, sent: Sent = _NOT_KNOWN) -> int:
     """How many records of ours the target holds since the anchor.
 
-    Without a producer id (at least once) everything behind the anchor of an exclusive topic is believed to be ours, and
-    nothing in a shared one.
+    Without a producer id (at least once) everything behind the anchor of an exclusive topic is believed to be ours, as
+    long as its last record can be compared with the source's; nothing in a shared one, or where it was removed.
 
     Raises:
         Troubled: target_truncated, target_foreign or copy_lost.
@@ -85,7 +85,7 @@ def copied_since(anchor: Anchor, log: TargetLog, assignment: Assignment, sent: S
     if end < start:
         raise Troubled(troubled.truncated(assignment.target, anchor, end))
     if assignment.producer_id < 0:
-        return 0 if assignment.shared else end - start
+        return 0 if assignment.shared or log.tail is None else end - start
     if to_be_scanned(assignment, anchor):
         return _scanned(anchor, log, assignment, sent)
     if end == start:
@@ -130,7 +130,7 @@ def _emptied(anchor: Anchor, log: TargetLog, assignment: Assignment, sent: Sent)
 def _all_ours(anchor: Anchor, log: TargetLog, assignment: Assignment, following: int) -> int:
     """The number of offsets behind the anchor, if ``following``, our next sequence, says that all of them are ours."""
     behind = log.end - anchor.target_offset
-    surplus = _sequences_since(anchor, following - behind)
+    surplus = _sequences_since(anchor, following - behind, room=0)
     if surplus == 0:
         return behind
     if 0 < -surplus <= behind:
@@ -148,10 +148,11 @@ def _scanned(anchor: Anchor, log: TargetLog, assignment: Assignment, sent: Sent)
         stranger = log.stranger
         who = f"producer {stranger.producer_id}"
         raise Troubled(troubled.foreign(assignment, stranger.base_offset, log.end, who))
-    ours = 0 if log.tail is None else _sequences_since(anchor, _next_sequence(log.tail))
+    room = log.end - anchor.target_offset
+    ours = 0 if log.tail is None else _sequences_since(anchor, _next_sequence(log.tail), room)
     if not _decides(anchor, log):
         if log.remembered is not None:
-            ours = _sequences_since(anchor, log.remembered)
+            ours = _sequences_since(anchor, log.remembered, room)
         elif log.agrees_to < anchor.target_offset:
             raise Troubled(troubled.lost_its_end(assignment, anchor, log.agrees_to))
         elif not sent.nothing:
@@ -178,7 +179,10 @@ def _next_sequence(tail: Batch) -> int:
     return (tail.base_sequence + tail.last_offset_delta + 1) % SEQUENCE_MODULUS
 
 
-def _sequences_since(anchor: Anchor, following: int) -> int:
-    """How many sequences lie between; below 0 where the anchor's is the later one."""
+def _sequences_since(anchor: Anchor, following: int, room: int) -> int:
+    """How many sequences lie between; below 0 where the anchor's is the later one.
+
+    Sequences wrap: half of them or more count as forward only where the log has ``room`` for as many records.
+    """
     forward = (following - anchor.next_sequence) % SEQUENCE_MODULUS
-    return forward if forward < SEQUENCE_MODULUS // 2 else forward - SEQUENCE_MODULUS
+    return forward if forward < SEQUENCE_MODULUS // 2 or forward <= room else forward - SEQUENCE_MODULUS

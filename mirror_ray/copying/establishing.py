@@ -147,7 +147,8 @@ def _remembering(copy: PartitionCopy, look: Look, log: TargetLog, known: KnownPr
     last = known.last_sequences.get(copy.assignment.producer_id)
     following = None if last is None else (last + 1) % SEQUENCE_MODULUS
     contents = look.contents if isinstance(look, Seen) else None
-    return Seen(replace(log, end=now.end_offset, remembered=following), contents)
+    # The end stays the one that was read up to: what has come since is looked for from there.
+    return Seen(replace(log, remembered=following), contents)
 
 
 async def look_at_sources(

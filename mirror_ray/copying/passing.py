@@ -45,7 +45,8 @@ class Passing:
         skip = assignment.skip
         if isinstance(by, TargetLog):
             tail = last_copied(by, assignment, end)
-            return Passing(assignment, start, end, records, Walk(records, tail, skip, transforms))
+            walk = Walk(records, tail, skip, transforms, counted=assignment.producer_id >= 0)
+            return Passing(assignment, start, end, records, walk)
         sparse = len(by.records) < records
         # What cleaning took of ours may have newer values of others behind it, which the source does not have.
         guessed = sparse and (transforms is not None or to_be_scanned(assignment, start))

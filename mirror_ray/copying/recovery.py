@@ -32,6 +32,8 @@ class Walk:
     skip: Sequence[tuple[int, int]] = ()
     #: What made the target's records of the source's, if anything did.
     transforms: Transforming | None = None
+    #: Whether sequences have said that all of these records are ours; else the last one has to be compared.
+    counted: bool = True
     #: Whether source offsets without a record were met, as cleaning leaves them.
     _holes: bool = False
 
@@ -72,7 +74,7 @@ class Walk:
         last = None if self.tail is None or self.tail.is_empty else records_of(self.tail)[-1]
         if self.tail is None or last is None or last.offset + 1 < self.tail.next_offset:
             # It is there no more, so the number alone says that it is this one: of a source that has all its records.
-            return not (self._holes or _has_hole_before(batch, record.offset))
+            return self.counted and not (self._holes or _has_hole_before(batch, record.offset))
         timed = not self.tail.is_log_append_time
         return content_of(last, timed=timed) == content_of(record, timed=timed)
 

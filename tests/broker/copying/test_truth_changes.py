@@ -279,6 +279,22 @@ async def test_at_least_once_needs_no_producer_id(flow: Replicated, make_topic: 
     assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
 
 
+async def test_at_least_once_passes_over_nothing_for_what_others_wrote(
+    flow: Replicated, make_topic: TopicMaker
+) -> None:
+    """Foreign records that were deleted are not taken for copies: as many of the source would never be copied."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    produce(flow.target.confluent_config(), remote, sample_messages(20, first=900))
+    delete_records(flow.target, remote, 20)
+    produce(flow.source.confluent_config(), topic, sample_messages(50), batch_num_messages=7)
+    engine = await flow.engine()
+    engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in await flow.assignments([topic])])
+    await engine.caught_up()
+    await engine.stop()
+    assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
+
+
 def delete_records(cluster: DevCluster, topic: str, before: int) -> None:
     """Remove the records of the topic's first partition below an offset."""
     admin = AdminClient(dict(cluster.confluent_config()))

@@ -63,6 +63,14 @@ def trouble(log: TargetLog, assignment: Assignment = SHARED, sent: Sent | None =
 # ---- a topic that others write to
 
 
+def test_half_of_all_sequences_count_forward_where_there_is_room() -> None:
+    """A recount from the first pair on may meet as many records; where there is less room, they were lost."""
+    many = SEQUENCE_MODULUS // 2 + 5
+    log = TargetLog(end=3 * many, tail=batch(3 * many - 10, 10, 40 + many - 10), whole_from=0, agrees_to=10**12)
+    assert copied_since(ANCHOR, log, SHARED) == many
+    assert trouble(replace(log, end=ANCHOR.target_offset + many - 1)).kind == "target_truncated"
+
+
 def test_a_log_without_holes_says_it_by_itself() -> None:
     """Whatever others have written, before ours, between and behind."""
     log = scanned(120, batch(100, 5, 7, OTHERS), batch(105, 10, 40), batch(115, 5, 12, OTHERS))

@@ -137,7 +137,10 @@ MORE = replace(SETTLED, end_offset=9, high_watermark=9)
 async def test_a_brokers_memory_is_of_the_log_that_was_read(
     monkeypatch: pytest.MonkeyPatch, then: LogEnd, shared: bool, believed: bool
 ) -> None:
-    """Asked again, the log must have the same leader and, where nobody else writes, the same end, all committed."""
+    """Asked again, the log must have the same leader and, where nobody else writes, the same end, all committed.
+
+    What has come meanwhile was not read: the end is the one that was read up to.
+    """
 
     async def known(_: object, partitions: set[TopicPartition]) -> dict[TopicPartition, KnownProducers]:
         return dict.fromkeys(partitions, KnownProducers({1: 8, 2: 70}))
@@ -150,7 +153,7 @@ async def test_a_brokers_memory_is_of_the_log_that_was_read(
     seen = await look(monkeypatch, Leaders(MORE, then), replace(ASSIGNMENT, shared=shared))
     if believed:
         assert isinstance(seen, Seen)
-        assert (seen.log.end, seen.log.remembered) == (then.end_offset, 9)
+        assert (seen.log.end, seen.log.remembered) == (MORE.end_offset, 9)
     else:
         assert isinstance(seen, Unsettled)
 

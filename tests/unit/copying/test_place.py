@@ -121,6 +121,18 @@ def test_at_least_once_copies_again_from_the_pair() -> None:
     assert place.acknowledged == Anchor(10, 3, 3)
 
 
+def test_at_least_once_copies_again_where_the_targets_end_was_removed() -> None:
+    """All of it was deleted, or its last record cleaned: nobody knows whose it was, so no record is passed over."""
+    emptied = Place(replace(ASSIGNMENT, producer_id=-1), ASSIGNMENT.anchor)
+    emptied.find(TargetLog(end=3), None, nothing_remembered, None)
+    assert emptied.known
+    assert (emptied.acknowledged.source_offset, emptied.acknowledged.target_offset) == (10, 3)
+    cleaned = Place(replace(ASSIGNMENT, producer_id=-1), ASSIGNMENT.anchor)
+    cleaned.find(TargetLog(end=3, tail=batch(0, [b"a", b"b", b"c"], gone=b"c")), None, nothing_remembered, None)
+    with pytest.raises(CleanedError):
+        cleaned.passed(batch(10, [b"a", b"b", b"c", b"d"]), 10)
+
+
 @pytest.mark.parametrize(("start", "end", "kind"), [(11, 20, "source_removed"), (0, 9, "source_truncated")])
 def test_a_position_out_of_bounds_is_a_trouble_that_says_where_to_go_on(start: int, end: int, kind: str) -> None:
     """At the bound that it has passed, with the target as it is."""

@@ -116,6 +116,11 @@ def test_at_least_once_believes_the_end() -> None:
     assert copied_since(Anchor(0, 4), log, _assignment(producer_id=-1, shared=True)) == 0
 
 
+def test_at_least_once_does_not_believe_what_was_removed() -> None:
+    """Records of somebody else, that were deleted, would be taken for ours, and as many of the source passed over."""
+    assert copied_since(Anchor(0, 4), TargetLog(end=10), _assignment(producer_id=-1)) == 0
+
+
 def test_ours_are_looked_for_only_where_others_write() -> None:
     """In a shared topic always; below accepted foreign records until the anchor is behind them."""
     anchor = Anchor(3, 10)
