@@ -150,7 +150,7 @@ def _rows(topic: TopicComparison) -> list[Row]:
         rows.insert(0, _name_row(pair))
     if topic.headers:
         rows.append(_records_row(topic))
-    if topic.state == "unknown":
+    if any(side is not None and side.configs is None for side in (pair.source, pair.remote)):
         known = row("configs", "configs", lambda side: None if side.configs is None else len(side.configs), count)
         rows.append({**known, "mark": _UNKNOWN})
     rows += [

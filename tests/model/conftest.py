@@ -23,6 +23,11 @@ def machine_settings() -> settings:
     return settings.get_profile(os.environ.get("MODEL_PROFILE", "model"))
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give each model test time: it computes for half a minute, several times that where others compute, too."""
+    item.add_marker(pytest.mark.timeout(900))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many steps were taken."""
     if steps.told():
