@@ -49,9 +49,10 @@ class Bench:
         self._root.mkdir()
         for path in sorted(_ROOT.iterdir()):
             if path.is_dir() and not path.name.startswith(".") and path.name not in ("build", "dist"):
-                shutil.copytree(path, self._root / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(path, self._root / path.name, symlinks=True, ignore=ignored)
             elif path.is_file():
-                shutil.copy(path, self._root)
+                shutil.copy(path, self._root, follow_symlinks=False)
         self._check_imported()
         self._pytest = subprocess.Popen(
             [sys.executable, "-P", self._root / "tests/mutants/forking.py", self._said],
