@@ -135,6 +135,8 @@ def compare_flow(
     headers = _headers(settings, flow, seen, running, stopped)
     every = [each for some in headers.values() for each in some]
     notes += _not_known(every)
+    if not _has_begun(seen):
+        notes.append(f"{flow.name} has copied nothing yet: whose records its remote topics hold was not looked at")
     synced_configs = flow.topics.sync_configs_enabled
     return FlowComparison(
         topics=[
@@ -154,9 +156,11 @@ def compare_flow(
 def _headers(
     settings: MirrorSettings, flow: FlowSettings, seen: Survey, running: Ask, stopped: Mapping[str, Halt]
 ) -> dict[str, list[Headers]]:
-    """By topic, of those that have a remote topic."""
+    """By topic, of those that have a remote topic; none where the flow has not begun: what is there is not its own."""
     from mirror_ray.verification.headers import read_headers, unread_headers
 
+    if not (_has_begun(seen) or stopped):
+        return {}
     sides = {pair.topic: pair.source for pair in seen.pairs if pair.topic is not None and pair.remote is not None}
     there = {topic: side for topic, side in sides.items() if side is not None}
     found: dict[str, list[Headers]] = {}
@@ -171,6 +175,12 @@ def _headers(
         halt = each.halt or stopped.get(source.topic)
         found.setdefault(source.topic, []).append(replace(each, halt=halt))
     return found
+
+
+def _has_begun(seen: Survey) -> bool:
+    from mirror_ray.coordination.state import FlowMemory
+
+    return seen.memory_problem is not None or seen.memory != FlowMemory()
 
 
 def _not_known(headers: Iterable[Headers]) -> list[str]:

@@ -28,16 +28,16 @@ Compare = Callable[..., Result]
 
 @pytest.fixture
 def compare(clusters: Clusters, tmp_path: Path) -> Compare:
-    """``mirror-ray compare 'A->B' --config FILE``; lines are added to the configuration."""
+    """``mirror-ray compare 'N->B' --config FILE`` of a flow that never began; lines are added to the configuration."""
 
     def run(topic: str, *options: str, lines: str = "") -> Result:
         config = tmp_path / "mm2.properties"
         config.write_text(
-            f"clusters = A, B\nA.bootstrap.servers = {clusters.a.bootstrap}\nB.bootstrap.servers = "
-            f"{clusters.b.bootstrap}\nA->B.enabled = true\nA->B.topics = {topic}\n"
+            f"clusters = N, B\nN.bootstrap.servers = {clusters.a.bootstrap}\nB.bootstrap.servers = "
+            f"{clusters.b.bootstrap}\nN->B.enabled = true\nN->B.topics = {topic}\n"
             f"heartbeats.replication.enabled = false\n{lines}"
         )
-        return CliRunner().invoke(app, ["compare", "A->B", "--config", str(config), "--name", "nobody", *options])
+        return CliRunner().invoke(app, ["compare", "N->B", "--config", str(config), "--name", "nobody", *options])
 
     return run
 
@@ -46,9 +46,9 @@ def compare(clusters: Clusters, tmp_path: Path) -> Compare:
 def pair(clusters: Clusters, make_topic: TopicMaker) -> str:
     """A source topic of two partitions and its faithful remote topic, with some records on both."""
     topic = make_topic(clusters.a, partitions=2, topic_config=RETENTION)
-    create_topic(clusters.b.confluent_config(), f"A.{topic}", 2, topic_config=RETENTION)
+    create_topic(clusters.b.confluent_config(), f"N.{topic}", 2, topic_config=RETENTION)
     messages = [each._replace(partition=0) for each in sample_messages(20)]
-    for cluster, name in ((clusters.a, topic), (clusters.b, f"A.{topic}")):
+    for cluster, name in ((clusters.a, topic), (clusters.b, f"N.{topic}")):
         produce(cluster.confluent_config(), name, messages)
     return topic
 
@@ -61,7 +61,7 @@ def only_topic(result: Result) -> dict[str, Any]:
 
 def test_a_faithful_copy(clusters: Clusters, pair: str, compare: Compare) -> None:
     """Exit 0, with everything about both sides; what retention took on one side is shown and is no drift."""
-    delete_records(clusters.b.confluent_config(), f"A.{pair}", 5)
+    delete_records(clusters.b.confluent_config(), f"N.{pair}", 5)
     result = compare(pair, "-o", "json")
     assert result.exit_code == 0, result.output
     found = only_topic(result)
@@ -81,13 +81,14 @@ def test_a_faithful_copy(clusters: Clusters, pair: str, compare: Compare) -> Non
 def test_table_with_partitions(pair: str, compare: Compare) -> None:
     """People see one table for each topic, with offsets and sizes of each partition where they ask for them."""
     lines = compare(pair, "--partitions").stdout.splitlines()
-    assert f"{pair} -> A.{pair}: equal, records not read" in lines
+    assert f"{pair} -> N.{pair}: equal, records not read" in lines
     assert any(line.split()[:3] == ["retention.ms", "123456", "123456"] for line in lines)
-    assert any(line.split() == ["name", pair, f"A.{pair}", *["by", "the", "replication", "policy"]] for line in lines)
+    assert any(line.split() == ["name", pair, f"N.{pair}", *["by", "the", "replication", "policy"]] for line in lines)
     assert any(line.split()[:3] == ["0", "0", "20"] for line in lines)
     assert compare(pair, pair, "--differences").stdout == (
         "topics: 1 equal\nrecords were not read: `mirror-ray verify` compares them\n"
-        "ACLs are not compared: cluster A has no authorizer\n"
+        "ACLs are not compared: cluster N has no authorizer\n"
+        "N->B has copied nothing yet: whose records its remote topics hold was not looked at\n"
     )
 
 
@@ -125,7 +126,7 @@ def test_config_that_was_changed(clusters: Clusters, pair: str, compare: Compare
 
 def test_defaults_of_the_source(clusters: Clusters, pair: str, compare: Compare) -> None:
     """What is set on the remote topic alone is drift; where the source's defaults are carried, it is one of those."""
-    alter_topic(clusters.b.confluent_config(), f"A.{pair}", {"segment.bytes": "2000000"})
+    alter_topic(clusters.b.confluent_config(), f"N.{pair}", {"segment.bytes": "2000000"})
     for lines in ("", "use.defaults.from = source\n"):
         result = compare(pair, "-o", "json", lines=lines)
         assert result.exit_code == 1
@@ -135,14 +136,14 @@ def test_defaults_of_the_source(clusters: Clusters, pair: str, compare: Compare)
 def test_remote_topic_that_is_gone_and_one_without_a_source(clusters: Clusters, pair: str, compare: Compare) -> None:
     """The one is drift, the other only told of."""
     admin = AdminClient(dict(clusters.b.confluent_config()))
-    create_topic(clusters.b.confluent_config(), f"A.surplus-{pair}")
-    admin.delete_topics([f"A.{pair}"])[f"A.{pair}"].result(30)
+    create_topic(clusters.b.confluent_config(), f"N.surplus-{pair}")
+    admin.delete_topics([f"N.{pair}"])[f"N.{pair}"].result(30)
     result = compare(pair, "-o", "yaml")
     assert result.exit_code == 1
-    assert f"A.{pair} is missing" in result.stdout
+    assert f"N.{pair} is missing" in result.stdout
     extra = compare(pair, "--differences").stdout
-    assert f"(not copied) -> A.surplus-{pair}: extra" in extra
-    assert f"A.surplus-{pair}" not in compare(pair, pair).stdout
+    assert f"(not copied) -> N.surplus-{pair}: extra" in extra
+    assert f"N.surplus-{pair}" not in compare(pair, pair).stdout
 
 
 def test_what_is_asked_for_must_be_there(pair: str, compare: Compare) -> None:

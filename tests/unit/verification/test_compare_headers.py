@@ -9,7 +9,7 @@ import pytest
 
 from mirror_ray.cli.compare import compare_flow
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror_ray.coordination.state import FlowMemory, Pause
+from mirror_ray.coordination.state import FlowMemory, FlowRecord, Pause
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
@@ -23,6 +23,9 @@ from mirror_ray.verification.finding import Finding
 from tests.unit.verification.test_ends import line
 
 WHERE = TopicPartition("t", 0)
+BEGUN = FlowMemory(
+    flow=FlowRecord(producer_id=1, producer_epoch=0, source_cluster_id="a", target_cluster_id="b", selection="")
+)
 
 
 def headers_of(**changes: Any) -> Headers:
@@ -48,7 +51,7 @@ def compared(
     )
 
     async def seen(*_: object) -> Survey:
-        known = memory or FlowMemory()
+        known = BEGUN if memory is None else memory
         return Survey(pairs=[pair], remotes={"t": "A.t"}, brokers=1, memory=known, memory_problem=None)
 
     async def acls(*_: object) -> NoAuthorizer:
@@ -114,3 +117,12 @@ def test_headers_that_can_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         assert (comparison.drifted, comparison.topics[0].drift) == (True, (text,))
         assert f"t: {text}" in comparison.notes
+
+
+def test_a_flow_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there, MirrorMaker 2 has copied, say: it is not looked at, which is said; a refused topic is drift."""
+    found = compared(monkeypatch, headers_of(reason="nothing was copied of it yet"), memory=FlowMemory())
+    assert (found.drifted, found.headers_known, found.topics[0].state) == (False, True, "equal")
+    assert found.notes == ("A->B has copied nothing yet: whose records its remote topics hold was not looked at",)
+    refused = compared(monkeypatch, headers_of(reason="nothing was copied"), memory=FlowMemory(), refused=["t"])
+    assert refused.drifted
