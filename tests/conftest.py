@@ -28,7 +28,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(QUICK_START))
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
-#: In the order to run them: what takes minutes begins first, so that two workers end together.
+#: In the order to run them: what takes minutes begins first, so that all workers end together.
 TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "web", "unit", "timed")
 
 
