@@ -52,7 +52,11 @@ async def test_a_flow_stands_still_outside_its_windows(world: World) -> None:
     await eventually(lambda: any(each.held for each in world.ray.replicators.values()))
     texts = [each.text for each in await coordinator.events()]
     assert "inside limits.windows again: copying goes on" in texts
-    assert (await coordinator.status()).flows[0].state == "running"
+
+    async def running() -> bool:
+        return (await coordinator.status()).flows[0].state == "running"
+
+    await eventually(running)
 
 
 async def test_limits_that_can_not_be_meant_change_nothing(world: World) -> None:
