@@ -126,7 +126,7 @@ def find_remedy(repair: Repair, record: PartitionRecord, facts: Facts) -> Remedy
     reason = unanswerable(trouble.kind, policy, shared=record.shared)
     if reason is not None:
         return reason
-    other = _other_topic(trouble.kind, record, facts)
+    other = _other_topic(trouble.kind, record, facts) or _other_range(trouble.kind, record)
     if other is not None:
         return other
     if trouble.kind in ("target_missing", "target_recreated") and not facts.target_is_empty:
@@ -148,6 +148,16 @@ def _other_topic(kind: TroubleKind, record: PartitionRecord, facts: Facts) -> st
     if facts.source_topic_id != record.source_topic_id:
         return f"the source topic was created again meanwhile (topic id {facts.source_topic_id})"
     return None
+
+
+def _other_range(kind: TroubleKind, record: PartitionRecord) -> str | None:
+    """Why a copy that has an end must not go on in another topic; None where it may."""
+    if kind != "source_recreated" or record.end_offset is None:
+        return None
+    return (
+        f"its copy ends at source offset {record.end_offset} of the former topic, where the new one has other records: "
+        f"cancel the backfill, and ask for a range of the new topic"
+    )
 
 
 def _kept_from_routes(remedy: Remedy, record: PartitionRecord, kind: TroubleKind) -> Remedy | str:

@@ -72,6 +72,17 @@ def test_a_recreated_source_needs_a_new_producer_where_the_target_has_moved() ->
     assert remedy("source_recreated", "skip", RECORD, replace(facts, target_end=95)).new_producer
 
 
+@pytest.mark.parametrize("policy", ["skip", "resync"])
+def test_a_copy_that_ends_is_not_taken_to_another_topic(policy: TroublePolicy) -> None:
+    """Its end is an offset of the former one: a backfill would be done where it ends by chance."""
+    facts, ending = replace(FACTS, source_topic_id=TopicId("s2")), replace(RECORD, end_offset=500)
+    repair = Repair(trouble=Trouble(kind="source_recreated", text="x"), policy=policy, time_ms=1)
+    found = find_remedy(repair, ending, facts)
+    assert isinstance(found, str)
+    assert "ends at source offset 500 of the former topic" in found
+    assert isinstance(find_remedy(repair, RECORD, facts), Remedy)
+
+
 def test_what_is_emptied_is_copied_whole() -> None:
     """Also what was left out; where nothing is left but the source has lost some, the same."""
     record = replace(RECORD, skip=((20, 21),))
