@@ -50,9 +50,9 @@ help:
 demo: $(READY)
 	@$(BIN)/mirror-ray demo $(ARGS)
 
-# Where the time of a recovery is measured, nothing else may run; of the others three files at a time: most of them wait.
+# Where the time of a recovery is measured, nothing else may run; of the others four files at a time: most of them wait.
 ALONE := tests/timed
-WORKERS := -n 3 --dist loadfile
+WORKERS := -n 4 --dist loadfile
 # Who reads what a machine has run wants every failure before all of one.
 SHORT := $(if $(CI),--tb=short --show-capture=no)
 

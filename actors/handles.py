@@ -76,10 +76,12 @@ class RayReplicator:
         await self._call(self._handle.configure.remote(settings, fingerprint))
 
     async def exchange(
-        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance]
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance], events_heard: int
     ) -> ReplicatorReport:
         """See ``ReplicatorPort``."""
-        report: ReplicatorReport = await self._call(self._handle.exchange.remote(assignments, full, allowances))
+        report: ReplicatorReport = await self._call(
+            self._handle.exchange.remote(assignments, full, allowances, events_heard)
+        )
         return report
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:

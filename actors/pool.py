@@ -68,6 +68,8 @@ class Slot:
     #: Whether a full report has come in since it was brought up: only then is it known what it holds.
     known: bool = False
     counted_whole_s: float = 0.0
+    #: How many of its process's events have been heard.
+    events_heard: int = 0
     #: Left by an earlier coordinator, and not heard of yet: nothing may be placed before it says what it holds.
     adopted: bool = False
     opened_s: float = 0.0
@@ -357,6 +359,7 @@ class ReplicatorPool:
             await slot.port.kill()
             raise ReplicatorGoneError(slot.problem) from None
         slot.fingerprint, slot.known, slot.node_id = health.fingerprint, False, health.node_id
+        slot.events_heard = 0
         slot.answered_s = self._clock()
         self._heard(slot)
         slot.meter = RateMeter()
@@ -422,7 +425,10 @@ class ReplicatorPool:
             raise ReplicatorGoneError(f"{slot.id} is not running")
         # A copy: what is handed over while the answer is awaited has not been sent.
         sent, full = tuple(slot.outbox), not slot.known or self._to_be_recounted(slot)
-        report = await slot.port.exchange(sent, full=full, allowances=self._allowances(slot.id))
+        report = await slot.port.exchange(
+            sent, full=full, allowances=self._allowances(slot.id), events_heard=slot.events_heard
+        )
+        slot.events_heard = report.events_end
         # Assignments stay in the outbox until they have been heard; hearing them twice changes nothing.
         delivered = {(each.partition, each.epoch) for each in sent}
         slot.outbox = [each for each in slot.outbox if (each.partition, each.epoch) not in delivered]

@@ -211,9 +211,12 @@ class ReplicatorPort(Protocol):
         ...
 
     async def exchange(
-        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance]
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance], events_heard: int
     ) -> ReplicatorReport:
-        """Hand over assignments (repeated ones are ignored) and the limits that hold, and take the report."""
+        """Hand over assignments (repeated ones are ignored) and the limits that hold, and take the report.
+
+        ``events_heard``: how many of the process's events are known here; those are not told again.
+        """
         ...
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from actors.ports import ReplicatorHealth
+from actors.unheard_events import UnheardEvents
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
@@ -55,6 +56,7 @@ class Replicator:
         self._starting = asyncio.Lock()
         self._configuring = asyncio.Lock()
         self._epochs: dict[FlowPartition, int] = {}
+        self._unheard = UnheardEvents()
 
     def __repr__(self) -> str:
         """Its id, for Ray's log lines; never the settings."""
@@ -74,16 +76,23 @@ class Replicator:
                 self._settings, self._fingerprint = settings, fingerprint
 
     async def exchange(
-        self, assignments: Sequence[Assignment], full: bool = False, allowances: Sequence[Allowance] = ()
+        self,
+        assignments: Sequence[Assignment],
+        full: bool = False,
+        allowances: Sequence[Allowance] = (),
+        events_heard: int = 0,
     ) -> ReplicatorReport:
-        """Take assignments and limits, and report; an assignment that was heard before changes nothing."""
+        """Take assignments and limits, and report; an assignment that was heard before changes nothing.
+
+        ``events_heard``: as the last report that was heard had it in ``events_end``; later events are told again.
+        """
         engine = await self._started()
         engine.allow(allowances)
         fresh = [each for each in assignments if each.epoch > self._epochs.get(each.partition, 0)]
         if fresh:
             engine.assign(fresh)
             self._epochs |= {each.partition: each.epoch for each in fresh}
-        return engine.report(full)
+        return self._unheard.into(engine.report(full), events_heard)
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> tuple[PartitionReport, ...]:
         """Drain and let go; what is not held is left out."""

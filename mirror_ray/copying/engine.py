@@ -77,6 +77,8 @@ class CopyEngine:
             before = self._find(assignment.partition)
             if before is not None:
                 self._forget(before)
+                held, given = before.assignment.epoch, assignment.epoch
+                self._tell_given_up(assignment, f"it was handed out with epoch {given}, ours is {held}")
             if not self._flow(assignment.partition.flow).assign(assignment):
                 self._give_up(assignment, "a newer assignment of it was seen before this one came")
 
@@ -179,6 +181,9 @@ class CopyEngine:
 
     def _give_up(self, assignment: Assignment, why: str) -> None:
         self._given_up.append((assignment.partition, assignment.epoch))
+        self._tell_given_up(assignment, why)
+
+    def _tell_given_up(self, assignment: Assignment, why: str) -> None:
         self._event("warning", f"{assignment.partition} given up: {why}")
 
     def _count(self, copy: PartitionCopy) -> None:

@@ -118,6 +118,8 @@ class ReplicatorReport:
     given_up: tuple[tuple[FlowPartition, int], ...] = ()
     #: Sentences for the event log, oldest first, each with its time in ms since the epoch and its level.
     events: tuple[tuple[int, str, str], ...] = ()
+    #: How many there were since the process began, these included.
+    events_end: int = 0
     #: By flow, cumulative since the process began.
     latencies: tuple[tuple[FlowName, Latencies], ...] = ()
     held: tuple[tuple[FlowName, Held], ...] = ()

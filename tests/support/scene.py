@@ -73,7 +73,10 @@ class Scene:
             events = reversed(self.mirror.events(200))
             return next((each for each in events if any(text in each.text for text in texts)), None)
 
-        found = wait_until(find, _TIMEOUT_S, f"event {' or '.join(map(repr, texts))}")
+        try:
+            found = wait_until(find, _TIMEOUT_S, f"event {' or '.join(map(repr, texts))}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log()}") from None
         assert found is not None
         return found
 

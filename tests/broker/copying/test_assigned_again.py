@@ -25,6 +25,8 @@ async def test_assigned_again_at_once_and_in_full_flight(flow: Replicated, make_
         engine.assign(last)
     newest = [each.epoch for each in last]
     await engine.until(lambda: [engine.reports[each].epoch for each in partitions] == newest, 10, "newest epochs")
+    told = [event for event in engine.events if f"{topic}-0 given up: it was handed out with epoch" in event]
+    assert len(told) == 3, "one for each assignment that another one followed"
     await engine.caught_up()
     produce(config, topic, sample_messages(200, partitions=2, first=20_000))
     await engine.reached(dict.fromkeys(partitions, 10_100))

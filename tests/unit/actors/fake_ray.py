@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from actors.ports import Nodes, ReplicatorGoneError, ReplicatorHealth, ReplicatorLostError, ReplicatorSilentError
+from actors.unheard_events import UnheardEvents
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.model.allowance import Allowance
@@ -34,6 +35,8 @@ class FakeReplicator:
     #: Raised by ``exchange``: a mistake of ours inside the replicator.
     bug: Exception | None = None
     answers_after_s: float = 0.0
+    #: So many answers get lost on their way, all that goes with them included.
+    answers_lost: int = 0
     node_id: str = "n"
     #: Share of a core that it pretends to use.
     cpu: float = 0.0
@@ -44,6 +47,7 @@ class FakeReplicator:
     assigned: dict[FlowPartition, Assignment] = field(default_factory=dict)
     given_up: list[tuple[FlowPartition, int]] = field(default_factory=list)
     events: list[tuple[int, str, str]] = field(default_factory=list)
+    unheard: UnheardEvents = field(default_factory=UnheardEvents)
 
     async def _answer(self) -> None:
         if self.lost:
@@ -63,7 +67,7 @@ class FakeReplicator:
         self.log.append(f"configure {self.id}")
 
     async def exchange(
-        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance]
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[Allowance], events_heard: int
     ) -> ReplicatorReport:
         await self._answer()
         if self.bug is not None:
@@ -80,7 +84,7 @@ class FakeReplicator:
         self.changed.clear()
         given_up, self.given_up = tuple(self.given_up), []
         events, self.events = tuple(self.events), []
-        return ReplicatorReport(
+        report = ReplicatorReport(
             replicator=self.id,
             node="here",
             pid=1,
@@ -94,6 +98,11 @@ class FakeReplicator:
             given_up=given_up,
             events=events,
         )
+        report = self.unheard.into(report, events_heard)
+        if self.answers_lost:
+            self.answers_lost -= 1
+            raise ReplicatorSilentError("its answer is lost")
+        return report
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
         await self._answer()
