@@ -18,6 +18,7 @@ SCHEMA: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
 _HEADERS: Final = ", headers array<struct<key: string, value: binary>>"
+_FETCH_MAX_WAIT_MS: Final = "50"
 
 _LOGIN: Final = "org.apache.kafka.common.security"
 #: What Java takes for the name of a class that gets tokens from ``sasl.oauthbearer.token.endpoint.url``.
@@ -38,6 +39,8 @@ def kafka_options(cluster: ClusterSettings) -> dict[str, str]:
         "bootstrap.servers": ",".join(cluster.bootstrap_servers),
         "security.protocol": settings.protocol,
         "request.timeout.ms": str(cluster.request_timeout_ms),
+        # The connector asks behind what it was to read: at a log's end each task would wait for new records there.
+        "fetch.max.wait.ms": _FETCH_MAX_WAIT_MS,
         "client.rack": cluster.client_rack or "",
     }
     if security.ssl_context is not None:

@@ -22,6 +22,8 @@ def test_a_plain_cluster_needs_its_addresses_alone() -> None:
     """No key of TLS or SASL is set."""
     found = options(SecuritySettings())
     assert found["kafka.bootstrap.servers"] == "a:1,b:2"
+    # By default a task waits half a second at a log's end for records that it was not to read.
+    assert int(found["kafka.fetch.max.wait.ms"]) <= 100
     assert not [key for key in found if ".ssl." in key or ".sasl." in key]
 
 
