@@ -26,6 +26,7 @@ from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.group_offsets import OffsetReader, ToCommit
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
@@ -76,7 +77,7 @@ async def measure(source: Cluster, target: Cluster, options: argparse.Namespace)
     groups = GroupSettings(emit_checkpoints_interval_s=0, sync_offsets_interval_s=0, refresh_interval_s=0)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True, groups=groups)
     maps = FlowMaps(flow, source, target, on_problem=print)
-    carrier = GroupCarrier(flow, source, target, maps)
+    carrier = GroupCarrier(flow, source, target, maps, UNRECORDED)
     some = list(commits)[:: round(1 / options.changed)]
 
     async def go_on() -> None:
@@ -91,7 +92,7 @@ async def measure(source: Cluster, target: Cluster, options: argparse.Namespace)
     await timed(f"round, {len(some)} groups changed", options.rounds, carrier.round, go_on)
     carrier.hurry()
     await timed("round in which all are compared again", 1, carrier.round)
-    again = GroupCarrier(flow, source, target, maps)
+    again = GroupCarrier(flow, source, target, maps, UNRECORDED)
     await timed("begin after a restart: checkpoints are read", 1, again.begin)
     await timed("first round after it", 1, again.round)
     await check(target, commits)

@@ -37,7 +37,7 @@ from mirror_ray.offsets.book import Page
 from mirror_ray.offsets.followed import FollowedMap
 from mirror_ray.offsets.gap import GapReader
 from mirror_ray.offsets.segments import Between, Exact, SegmentMap
-from mirror_ray.offsets.translate import Translator
+from mirror_ray.offsets.translator import Translator
 from mirror_ray.records.decode import Record, record_tail
 from mirror_ray.records.repack import encode
 from mirror_ray.records.segment_block import encode_key, encode_value

@@ -51,7 +51,8 @@ def main() -> None:
         start_all(clusters)
         _fill(clusters[0], round(_BACKLOG_S * (chosen.seconds + _SETTLED_S)), chosen.batch_records)
         settings = _settings(clusters)
-        with launch.start(settings, "bench-limits", None, replicators=2, detach=False) as (system, _):
+        with launch.start(settings, "bench-limits", None, replicators=2, detach=False) as started:
+            system = started.system
             while not system.flows or system.flows[0].copying < 8:
                 time.sleep(0.1)
             for limits, first, second in _CASES:

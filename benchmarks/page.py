@@ -16,6 +16,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -47,9 +48,9 @@ def main() -> None:
             text = mm2_properties(clusters).replace("B->A.enabled = true", "B->A.enabled = false")
             config.write_text(text + f"gateway.metrics.partitions = {chosen.topics * chosen.partitions}\n")
             settings = load_settings(config).settings
-            with launch.start(settings, "bench-page", None, replicators=None, detach=False) as (system, _):
-                _measure(system, chosen.topics * chosen.partitions, chosen.seconds)
-                system.down()
+            with launch.start(settings, "bench-page", None, replicators=None, detach=False) as started:
+                _measure(started.system, chosen.topics * chosen.partitions, chosen.seconds)
+                started.system.down()
     finally:
         for cluster in clusters:
             cluster.close()
@@ -72,7 +73,7 @@ def _measure(system: Mirror, partitions: int, seconds: float) -> None:
     coordinator = psutil.Process(system.status().coordinator_pid)
     _show("status", system.status)
     for path in ("/metrics", "/", "/api/v1/status", "/api/v1/topics", "/api/v1/partitions"):
-        _show(path, lambda path=path: _read(url + path))
+        _show(path, partial(_read, url + path))
     print(f"coordinator, nobody looks:                  {_share(coordinator, seconds):.1%} of a core")
     over = threading.Event()
     threading.Thread(target=_stream, args=(url, over), daemon=True).start()

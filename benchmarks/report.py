@@ -180,8 +180,9 @@ def main() -> None:
         )
         with (
             tempfile.TemporaryDirectory() as directory,
-            launch.start(settings, NAME, None, replicators=1, detach=False) as (mirror, _),
+            launch.start(settings, NAME, None, replicators=1, detach=False) as started,
         ):
+            mirror = started.system
             wait_caught_up(mirror, {("A->B", TOPIC): options.partitions}, 60)
             measure(mirror, clusters, options, directory)
             mirror.down(10)

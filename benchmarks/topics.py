@@ -21,13 +21,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import psutil
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.devcluster.clusters import start_all
 from mirror_ray.devcluster.security import DevSecurity
 from mirror_ray.model.acls import Acl
+from mirror_ray.model.change import ConfigChange
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.acl_sync import AclChanges, acl_changes, flow_acls
 from mirror_ray.topics.config_sync import planned_changes
@@ -110,7 +112,11 @@ class Rounds:
         await KafkaTopicPort(back, FLOW).change_acls(AclChanges(create=tuple(given)))
 
     async def _alter(self, requests: Mapping[str, Mapping[str, str | None]]) -> None:
-        failed = [str(error) for error in (await self._port.alter_configs(requests)).values() if error is not None]
+        changes = {
+            topic: [ConfigChange(key=key, before=None, after=value, why="drift") for key, value in configs.items()]
+            for topic, configs in requests.items()
+        }
+        failed = [str(error) for error in (await self._port.alter_configs(changes)).values() if error is not None]
         if failed:
             raise SystemExit(failed[0])
 

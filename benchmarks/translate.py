@@ -129,7 +129,7 @@ def main() -> None:
         )
         with some_ray("benchmark-translate", None):
             began_s = time.monotonic()
-            with spark_session("benchmark", settings) as spark:
+            with spark_session("benchmark", settings, print) as spark:
                 print(f"  Spark starts in                  {time.monotonic() - began_s:6.1f} s", flush=True)
                 began_s = time.monotonic()
                 with watched() as used:

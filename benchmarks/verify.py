@@ -137,7 +137,7 @@ async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -
     with ExitStack() as stack:
         began_s = time.monotonic()
         stack.enter_context(some_ray("benchmark-verify", None))
-        spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings()))
+        spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings(), print))
         print(f"  Ray and Spark start in  {time.monotonic() - began_s:6.1f} s", flush=True)
         clusters = settings.clusters["A"], settings.clusters["B"]
         for _ in range(options.rounds):
