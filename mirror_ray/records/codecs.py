@@ -1,11 +1,12 @@
 """Kafka's compression codecs over a batch's payload, as Kafka's own clients and brokers frame them.
 
-Decompression is bounded: what a batch unpacks to is limited before it is allocated, so that a damaged or hostile batch
-costs little more memory than ``limit_bytes``.
+Decompression is bounded: what a batch unpacks to is limited before it is allocated, and kept once, so that a damaged or
+hostile batch costs little more memory than ``limit_bytes``.
 """
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -18,9 +19,17 @@ from mirror_ray.records.batch import Codec
 #: More than any batch that a producer builds: Kafka's own bound is the request, 100 MB by default.
 DECOMPRESSED_LIMIT_BYTES: Final = 256 << 20
 
+_GZIP_WBITS: Final = zlib.MAX_WBITS | 16
+#: What zlib is given at a time, from the beginning of a member on: it copies what is left over of that.
+_GZIP_FIRST_INPUT_BYTES: Final = 256
+_GZIP_MOST_INPUT_BYTES: Final = 64 << 10
+_GZIP_OUTPUT_BYTES: Final = 256 << 10
+
 _ZSTD_LEVEL: Final = 3
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_BLOCK_BYTES: Final = 128 << 10
+#: Up to level 19; 128 MiB at level 22. RFC 8878 wants any decoder to have so much.
+_ZSTD_USUAL_WINDOW_BYTES: Final = 8 << 20
 _ZSTD_RESERVED_BLOCK: Final = 3
 #: Bytes of the dictionary id and of the content size, by their flags in a zstd frame's descriptor.
 _ZSTD_DICTIONARY_BYTES: Final = (0, 1, 2, 4)
@@ -66,6 +75,21 @@ def _ends(data: memoryview, stop: int) -> None:
         raise ValueError(f"it ends {stop - len(data)} bytes too early")
 
 
+def _put(output: io.BytesIO, unpacked: bytes | memoryview, limit_bytes: int) -> None:
+    output.write(unpacked)
+    if output.tell() > limit_bytes:
+        raise _over(limit_bytes)
+
+
+def _sized(size_bytes: int, unpack_into: Callable[[memoryview], int]) -> bytes:
+    """What a function puts into a buffer of this size, which takes memory as it is filled; not copied afterwards."""
+    output = io.BytesIO(bytes(size_bytes))
+    with output.getbuffer() as buffer:
+        size_bytes = unpack_into(buffer)
+    output.truncate(size_bytes)
+    return output.getvalue()
+
+
 def _none(data: memoryview) -> bytes:
     return bytes(data)
 
@@ -77,22 +101,29 @@ def _from_none(data: memoryview, limit_bytes: int) -> bytes:
 
 
 def _gzip(data: memoryview) -> bytes:
-    return zlib.compress(data, wbits=zlib.MAX_WBITS | 16)
+    return zlib.compress(data, wbits=_GZIP_WBITS)
 
 
 def _from_gzip(data: memoryview, limit_bytes: int) -> bytes:
-    members: list[bytes] = []
-    left, rest = limit_bytes, bytes(data)
-    while rest or not members:
-        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        members.append(member.decompress(rest, left + 1))
-        left -= len(members[-1])
-        if left < 0:
-            raise _over(limit_bytes)
-        if not member.eof:
+    # BytesIO hands out what it holds; a join of parts would hold all of it twice.
+    output, position = io.BytesIO(), 0
+    while not position or position < len(data):
+        position = _unpack_gzip_member(data, position, output, limit_bytes)
+    return output.getvalue()
+
+
+def _unpack_gzip_member(data: memoryview, position: int, output: io.BytesIO, limit_bytes: int) -> int:
+    """Unpack the member at ``position``, and return where it ends. Costs what the member has, whatever follows it."""
+    member, input_bytes = zlib.decompressobj(wbits=_GZIP_WBITS), _GZIP_FIRST_INPUT_BYTES
+    while not member.eof:
+        given = data[position : position + input_bytes]
+        unpacked = member.decompress(given, _GZIP_OUTPUT_BYTES)
+        if not given and not unpacked:
             raise ValueError("it ends too early")
-        rest = member.unused_data
-    return b"".join(members)
+        position += len(given) - len(member.unconsumed_tail) - len(member.unused_data)
+        input_bytes = min(2 * input_bytes, _GZIP_MOST_INPUT_BYTES)
+        _put(output, unpacked, limit_bytes)
+    return position
 
 
 def _snappy(data: memoryview) -> bytes:
@@ -106,21 +137,20 @@ def _snappy(data: memoryview) -> bytes:
 def _from_snappy(data: memoryview, limit_bytes: int) -> bytes:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _from_snappy_block(data, limit_bytes)
-    parts: list[bytes] = []
-    position = len(_XERIAL_HEADER)
+    output, position = io.BytesIO(), len(_XERIAL_HEADER)
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
         _ends(data, position)
-        parts.append(_from_snappy_block(data[start:position], limit_bytes))
-        limit_bytes -= len(parts[-1])
-    return b"".join(parts)
+        output.write(_from_snappy_block(data[start:position], limit_bytes - output.tell()))
+    return output.getvalue()
 
 
 def _from_snappy_block(data: memoryview, limit_bytes: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(data) > limit_bytes:
+    size_bytes = cramjam.snappy.decompress_raw_len(data)
+    if size_bytes > limit_bytes:
         raise _over(limit_bytes)
-    return bytes(cramjam.snappy.decompress_raw(data))
+    return _sized(size_bytes, lambda buffer: int(cramjam.snappy.decompress_raw_into(data, buffer)))
 
 
 def _lz4(data: memoryview) -> bytes:
@@ -149,24 +179,18 @@ def _from_lz4(data: memoryview, limit_bytes: int) -> bytes:
         raise ValueError(f"its LZ4 frame has flags {flags:#04x} and block size {block_size_code}: Kafka writes no such")
     block_checksum, content_size = bool(flags & 0x10), bool(flags & 0x08)
     position = 7 + 8 * content_size
-    output = bytearray(min(1 << (8 + 2 * block_size_code), limit_bytes))
-    parts: list[bytes] = []
-    left = limit_bytes
+    output, block = io.BytesIO(), memoryview(bytearray(min(1 << (8 + 2 * block_size_code), limit_bytes)))
     while True:
         start = position + 4
         _ends(data, start)
         header = int.from_bytes(data[position:start], "little")
         if not header:
-            return b"".join(parts)
+            return output.getvalue()
         stop = start + (header & ~_LZ4_UNCOMPRESSED_BIT)
         _ends(data, stop)
-        if header & _LZ4_UNCOMPRESSED_BIT:
-            parts.append(bytes(data[start:stop]))
-        else:
-            parts.append(bytes(output[: cramjam.lz4.decompress_block_into(data[start:stop], output)]))
-        left -= len(parts[-1])
-        if left < 0:
-            raise _over(limit_bytes)
+        stored = bool(header & _LZ4_UNCOMPRESSED_BIT)
+        unpacked = data[start:stop] if stored else block[: cramjam.lz4.decompress_block_into(data[start:stop], block)]
+        _put(output, unpacked, limit_bytes)
         position = stop + 4 * block_checksum
 
 
@@ -175,20 +199,28 @@ def _zstd(data: memoryview) -> bytes:
 
 
 def _from_zstd(data: memoryview, limit_bytes: int) -> bytes:
-    output = bytearray(min(_zstd_bound_bytes(data), limit_bytes))
-    return bytes(memoryview(output)[: cramjam.zstd.decompress_into(data, output)])
+    size_bytes, window_bytes = _zstd_bounds(data)
+    # Beside the output its decoder keeps a window of it.
+    beside_bytes = max(0, min(size_bytes, window_bytes) - _ZSTD_USUAL_WINDOW_BYTES)
+    if beside_bytes > limit_bytes:
+        raise _over(limit_bytes)
+    size_bytes = min(size_bytes, limit_bytes - beside_bytes)
+    return _sized(size_bytes, lambda buffer: int(cramjam.zstd.decompress_into(data, buffer)))
 
 
-def _zstd_bound_bytes(data: memoryview) -> int:
-    """Bound what zstd frames can unpack to, from the headers of their blocks (RFC 8878, section 3.1.1)."""
-    position = bound = 0
+def _zstd_bounds(data: memoryview) -> tuple[int, int]:
+    """What zstd frames can unpack to, by the headers of their blocks, and the largest window (RFC 8878, 3.1.1)."""
+    position = bound = window = 0
     while position < len(data):
         if bytes(data[position : position + 4]) != _ZSTD_MAGIC:
             raise ValueError("it does not begin as a zstd frame")
-        descriptor = data[position + 4]
+        start, descriptor = position + 5, data[position + 4]
         single_segment = bool(descriptor & 0x20)
         content_size_bytes = _ZSTD_CONTENT_SIZE_BYTES[descriptor >> 6] or int(single_segment)
         position += 5 + (not single_segment) + _ZSTD_DICTIONARY_BYTES[descriptor & 3] + content_size_bytes
+        # A frame of a single segment has its size in place of a window.
+        size = int.from_bytes(data[position - content_size_bytes : position], "little")
+        window = max(window, size if single_segment else _zstd_window_bytes(data[start]))
         last = False
         while not last:
             _ends(data, position + 3)
@@ -200,7 +232,12 @@ def _zstd_bound_bytes(data: memoryview) -> int:
             position += 3 + (1 if kind == 1 else size)
         position += 4 * bool(descriptor & 0x04)
         _ends(data, position)
-    return bound
+    return bound, window
+
+
+def _zstd_window_bytes(descriptor: int) -> int:
+    power_of_two = 1 << (10 + (descriptor >> 3))
+    return power_of_two + power_of_two // 8 * (descriptor & 7)
 
 
 _COMPRESS: Final[dict[Codec, Callable[[memoryview], bytes]]] = {

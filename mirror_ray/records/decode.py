@@ -6,7 +6,9 @@ The passing path never comes here. A record's key, value and headers stay one ra
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from mirror_ray.model.errors import CorruptBatchError
@@ -25,6 +27,8 @@ from mirror_ray.records.codecs import DECOMPRESSED_LIMIT_BYTES, decompress
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _LONGEST_VARINT_BITS: Final = 63
+#: What a record takes here beside its bytes: a batch of records without any must not take a hundred times its size.
+_RECORD_COSTS_BYTES: Final = 160
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
@@ -67,10 +71,14 @@ class Record(NamedTuple):
             for _ in range(count):
                 name, position = _nullable(self.tail, position)
                 content, position = _nullable(self.tail, position)
-                headers.append((name or b"", content))
+                if name is None:
+                    count = -1
+                    break
+                headers.append((name, content))
         except IndexError:
-            position = -1
-        if position != len(self.tail):
+            count = -1
+        # Kafka's DefaultRecord refuses the same: fewer than no headers, and one without a name.
+        if count < 0 or position != len(self.tail):
             raise CorruptBatchError(
                 f"record at source offset {self.offset}: its fields don't fill its {len(self.tail)} bytes"
             )
@@ -80,11 +88,19 @@ class Record(NamedTuple):
 def records_of(batch: Batch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[Record]:
     """Decode all records of a batch, in order; those of a control batch are its markers.
 
+    The payload, the records' bytes, and what they take beside these are each at most ``limit_bytes``.
+
     Raises:
-        CorruptBatchError: The payload does not parse, or unpacks to more than ``limit_bytes``.
+        CorruptBatchError: The payload does not parse, unpacks to more than ``limit_bytes``, or has too many records.
     """
+    most = limit_bytes // _RECORD_COSTS_BYTES
     if batch.magic != 2:
-        return list(_legacy_records(batch.view, limit_bytes))
+        legacy = list(islice(_legacy_records(batch.view, limit_bytes), most + 1))
+        if len(legacy) > most:
+            raise CorruptBatchError(f"{describe(batch)}: more than {most} records in one batch are not decoded")
+        return legacy
+    if batch.count > most:
+        raise CorruptBatchError(f"{describe(batch)}: {batch.count} records, more than {most} are not decoded")
     data = decompress(batch.codec, batch.view[HEADER_BYTES:], limit_bytes)
     try:
         records, stop = _v2_records(batch, data)
@@ -194,6 +210,7 @@ def _nullable(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 def _legacy_records(view: memoryview, limit_bytes: int) -> Iterator[Record]:
     """The records of a magic 0 or 1 message set, those inside compressed messages included (KIP-31, KIP-32)."""
+    left_bytes = limit_bytes
     for offset, _, message in legacy_messages(view):
         magic, attributes = message[0], message[1]
         timestamp, key, value = _legacy_fields(offset, message)
@@ -204,16 +221,17 @@ def _legacy_records(view: memoryview, limit_bytes: int) -> Iterator[Record]:
             raise CorruptBatchError(
                 f"compressed message at source offset {offset}: it holds nothing that can be unpacked"
             )
-        inner = decompress(CODECS[attributes & CODEC_MASK], value, limit_bytes)
+        inner = decompress(CODECS[attributes & CODEC_MASK], value, left_bytes)
+        left_bytes -= len(inner)
         append_time = timestamp if attributes & TIMESTAMP_TYPE_BIT else None
         yield from _wrapped_records(offset, magic, append_time, memoryview(inner))
 
 
 def _wrapped_records(wrapper_offset: int, magic: int, append_time: int | None, view: memoryview) -> Iterator[Record]:
     """What a compressed message holds: with magic 1 inner offsets are relative, and the wrapper's is the last one's."""
-    messages = list(legacy_messages(view))
-    base = wrapper_offset - messages[-1][0] if messages and magic else 0
-    for offset, _, message in messages:
+    last = deque(legacy_messages(view), maxlen=1)
+    base = wrapper_offset - last[0][0] if last and magic else 0
+    for offset, _, message in legacy_messages(view):
         if message[0] != magic or message[1] & CODEC_MASK or base + offset < 0:
             raise CorruptBatchError(
                 f"compressed message at source offset {wrapper_offset}: what it holds does not fit it"

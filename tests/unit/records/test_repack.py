@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import CODECS, Batch, Codec, ControlType, iter_batches, needs_repack, verify
 from mirror_ray.records.codecs import compress
-from mirror_ray.records.decode import control_type, records_of
+from mirror_ray.records.decode import Record, control_type, records_of
 from mirror_ray.records.repack import Repacked, compress_batch, repack
-from tests.unit.records.strategies import Plain, batch_bytes, message, payload, plain_records
+from tests.unit.records.strategies import Plain, batch_bytes, message, nullable, payload, plain_records, varint
 
 codecs = st.sampled_from(CODECS)
 WIDE = 1 << 30
@@ -215,3 +215,25 @@ def test_records_are_left_out_by_their_source_offsets() -> None:
     assert piece.runs == ((11, 1), (14, 2))
     (piece,) = repack(source_batch(records, "none"), from_offset=11, max_batch_bytes=WIDE, leave_out=[(14, 99)])
     assert (piece.runs, piece.source_last, piece.next_source_offset) == (((11, 3),), 13, 16)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [varint(-1), varint(-5), varint(-(1 << 31)), varint(1) + varint(-1) + varint(0)],
+    ids=["-1", "-5", "lowest", "nameless"],
+)
+def test_headers_that_can_not_be_are_refused(headers: bytes) -> None:
+    """Fewer than none, and one without a name: Kafka refuses them, too."""
+    record = Record(7, 0, nullable(b"key") + nullable(b"value") + headers)
+    with pytest.raises(CorruptBatchError, match="source offset 7"):
+        record.fields()
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_more_records_than_are_worth_their_memory_are_refused(magic: int) -> None:
+    """A hundred bytes of objects for each record of seven are no way around the limit."""
+    records = [Plain(offset=offset, timestamp=0, value=None) for offset in range(1000)]
+    batch = only(batch_bytes(records) if magic == 2 else message(1, 0, None) * 1000)
+    assert len(records_of(batch, 160_000)) == 1000
+    with pytest.raises(CorruptBatchError, match="999"):
+        records_of(batch, 159_999)
