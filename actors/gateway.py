@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from mirror_ray.config.operating import GatewaySettings
+from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.observe.picture import Picture
 from mirror_ray.web.port import System
 from mirror_ray.web.server import application, serving

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.checks import check_flow, check_loops
 from mirror_ray.config.fields import message
+from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.settings import FlowBehaviour, FlowSettings, MirrorSettings, SystemSettings, with_all_names
 from mirror_ray.config.transforms import with_routes
@@ -40,6 +41,8 @@ def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[st
     if flow is None:
         values = _changed(settings, SystemSettings, changes, problems)
         made = _built(SystemSettings, values, "", problems)
+        if made is not None and any(key.startswith("gateway") for key in changes):
+            problems.extend(check_gateway(made.gateway))
         _raise(problems)
         return settings.model_copy(update={name: getattr(made, name) for name in SystemSettings.model_fields})
     before = _find(settings, flow)

@@ -76,7 +76,8 @@ class FieldValues:
 
 def message(text: str) -> str:
     """A validator's message as a sentence of ours."""
-    return text.removeprefix("Value error, ").replace("Input should be", "should be")
+    text = text.removeprefix("Value error, ").replace("Input should be", "should be")
+    return "missing" if text == "Field required" else text
 
 
 def parse_value(kind: Kind, text: str) -> object:

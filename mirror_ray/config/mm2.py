@@ -14,10 +14,12 @@ from mirror_ray.config import keys as table
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
 from mirror_ray.config.fields import FieldValues, Given
+from mirror_ray.config.gateway import GatewaySettings, check_gateway
+from mirror_ray.config.gateway_keys import take_tokens
 from mirror_ray.config.keys import Key, Use, find_key
 from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
-from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, GatewaySettings
+from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.providers import declared_providers, resolve
 from mirror_ray.config.reference import our_default
@@ -74,6 +76,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     flows = _flow_settings(properties, aliases, problems)
     clusters = _cluster_settings(properties, aliases, problems)
     sections = {name: _section(name, kind, properties, problems) for name, kind in _SECTIONS.items()}
+    problems.extend(check_gateway(sections["gateway"]) if sections["gateway"] is not None else ())
     if not problems:
         flows = list(with_routes(flows))
         problems.extend(check_loops(flows))
@@ -218,6 +221,8 @@ def _section(name: str, kind: type[Settings], properties: Mapping[str, Given], p
     fields, prefix = FieldValues(), f"{name}."
     rows = _rows(table.DRIVER_KEYS, prefix)
     fields.take((replace(row, field=row.field.removeprefix(prefix)) for row in rows), properties, problems)
+    if kind is GatewaySettings:
+        take_tokens(fields, properties, problems)
     return fields.build(kind, problems, name)
 
 

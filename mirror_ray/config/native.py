@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
 from mirror_ray.config.fields import message
+from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.loaded import Loaded
 from mirror_ray.config.providers import ConfigProvider, resolve, standard_providers
@@ -109,6 +110,7 @@ def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | Non
             problems.append(f"clusters.{alias}.bootstrap_servers: empty; write host:port")
         if not alias.strip() or "->" in alias:
             problems.append(f"clusters.{alias}: not an alias; choose a name without '->'")
+    problems.extend(check_gateway(config.gateway))
     flows = list(_flows(config, problems))
     if problems:
         return None

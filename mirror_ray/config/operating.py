@@ -1,29 +1,12 @@
-"""Settings of how a system is looked after: the gateway, what counts as a problem, the audit, how many replicators."""
+"""Settings of how a system is looked after: what counts as a problem, the audit, how many replicators."""
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
 from mirror_ray.config.base import Settings
-
-#: Where the gateway listens if the configuration names no port and nobody else has it.
-GATEWAY_PORT: Final = 8484
-
-
-class GatewaySettings(Settings):
-    """The gateway: the web page, its JSON, and what Prometheus scrapes."""
-
-    enabled: bool = True
-    #: The address to listen on. 0.0.0.0 for a Prometheus or a browser on another machine.
-    host: str = "127.0.0.1"
-    #: None: 8484, or any other port where that is taken. A port that is given must be free.
-    port: int | None = Field(default=None, ge=0, le=65535)
-    #: Whoever has it may pause, resume, scale and change from the page. None: nobody may.
-    token: SecretStr | None = None
-    #: Series of so many partitions are offered; of the others only their topics'.
-    metrics_partitions: int = Field(default=2_000, ge=0)
 
 
 class AlertSettings(Settings):

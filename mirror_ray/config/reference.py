@@ -33,6 +33,8 @@ _SILENT = {
     "limits.bytes_per_second": "none",
     "limits.windows": "none: always",
     "gateway.port": "8484, or any free one if that is taken",
+    "gateway.tls.certificate": "none: plain HTTP",
+    "gateway.tls.key": "none",
     "cost.price_per_gb": "0: no price is shown",
     "elastic.max_replicators": "none: the number stays",
 }

@@ -13,8 +13,9 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from mirror_ray.config.base import Settings
+from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.limiting import LimitSettings
-from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, GatewaySettings
+from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from aiohttp import web
 
 from mirror_ray import __version__
-from mirror_ray.config.operating import GATEWAY_PORT, GatewaySettings
+from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.web import acting, looking, pages
 from mirror_ray.web.guard import guard

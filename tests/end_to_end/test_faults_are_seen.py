@@ -26,7 +26,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
-from mirror_ray.config.operating import AlertSettings, GatewaySettings
+from mirror_ray.config.gateway import GatewaySettings
+from mirror_ray.config.operating import AlertSettings
 from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
 from mirror_ray.kafka.traffic import Reader, Traffic
 from mirror_ray.mirror import Mirror
@@ -44,7 +45,7 @@ from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until_async
 
 _WITHIN_S = 15.0
-_TOKEN = "let me"
+_TOKEN = "let-me-in-for-once"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
-from mirror_ray.config.operating import GatewaySettings
+from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
 from mirror_ray.config.transforms import with_routes
 from mirror_ray.devcluster import DevCluster

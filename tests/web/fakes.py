@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from pydantic import SecretStr
 
-from mirror_ray.config.operating import GatewaySettings
+from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.coordination.change import Changed, FlowChange, KeyChange
 from mirror_ray.model.audit import Entry, Wanted, Who, entry_of, newest
 from mirror_ray.model.change import Change
@@ -22,7 +22,7 @@ from mirror_ray.web.server import application, serving
 from mirror_ray.web.watch import Watch
 from tests.unit.observe.values import picture
 
-TOKEN = "s3cret"
+TOKEN = "s3cret-of-the-tests"
 
 
 def kept(**changed: Any) -> Entry:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from mirror_ray.config.operating import GATEWAY_PORT, GatewaySettings
+from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.web.server import application, serving
 from tests.unit.observe.values import picture
-from tests.web.fakes import FakeSystem, kept, site
+from tests.web.fakes import TOKEN, FakeSystem, kept, site
 
 
 async def test_everything_that_is_seen_is_json() -> None:
@@ -108,7 +108,7 @@ async def test_the_audit_log_is_asked_by_what_is_wanted() -> None:
 async def test_acts_need_the_token() -> None:
     """Without one in the configuration there are none at all."""
     async with site() as there:
-        for token in (None, "", "s3cre", "s3cret2"):
+        for token in (None, "", TOKEN[:-1], f"{TOKEN}2"):
             assert (await there.act("/api/v1/pause", {"flow": "A->B"}, token))[0] == 401
         assert (await there.act("/api/v1/pause", {"flow": "A->B"}, "schlüssel"))[0] == 401
         assert there.system.told == []
@@ -142,7 +142,7 @@ async def test_what_the_system_refuses_is_said() -> None:
 async def test_a_foreign_form_can_not_act() -> None:
     """A browser sends forms and plain text across origins without asking; JSON it does not."""
     async with site() as there:
-        headers = {"Authorization": "Bearer s3cret", "Content-Type": "text/plain"}
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
         async with there.session.post(there.url + "/api/v1/pause", data='{"flow":"A->B"}', headers=headers) as answer:
             assert answer.status == 415
         assert there.system.told == []

@@ -18,7 +18,7 @@ async def test_acts_are_kept_with_before_and_after(world: World) -> None:
     await coordinator.act("ann@desk", "resume", (name, "orders", 0))
     await coordinator.act("ann@desk", "scale", (2,))
     await coordinator.act("ann@desk", "set", (name, {"topics.include": "orders"}, True))
-    await coordinator.act("ann@desk", "set", (None, {"gateway.token": "s3cret"}, False))
+    await coordinator.act("ann@desk", "set", (None, {"gateway.token": "s3cret-of-the-page"}, False))
     await coordinator.act("ann@desk", "down", (1.0,))
     assert [(each.operator, each.kind, each.before, each.after) for each in world.kept] == [
         ("ann@desk", "up", "does not run", "runs A->B, 1 replicators"),
@@ -29,7 +29,7 @@ async def test_acts_are_kept_with_before_and_after(world: World) -> None:
         ("ann@desk", "down", "runs A->B, 2 replicators", "stopped, all drained"),
     ]
     assert {each.outcome for each in world.kept} == {"done"}
-    assert "s3cret" not in repr(world.kept)
+    assert "s3cret-of-the-page" not in repr(world.kept)
     told = [event.text for event in await coordinator.events()]
     assert "pause by page 10.0.0.7: paused: nothing -> paused: orders-0" in told
 

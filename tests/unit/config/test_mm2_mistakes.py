@@ -50,7 +50,7 @@ _IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.Identity
         ("offset-syncs.topic.location = here", "offset-syncs.topic.location: should be 'source' or 'target'"),
         ("A.security.protocol = TLS", "A.security.protocol: should be 'PLAINTEXT', 'SSL'"),
         ("A.metadata.max.age.ms = ${env:X}", "names the config provider 'env'; declared are: none"),
-        ("transforms = route", "transforms: Field required"),
+        ("transforms = route", "transforms: missing"),
         ("A->B.transforms.route.type = X", "A->B.transforms.route.type: 'route' is not listed in transforms"),
         (
             "transforms = a\ntransforms.a.type = org.apache.kafka.connect.transforms.MaskField$Value",

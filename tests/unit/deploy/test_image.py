@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import mirror_ray
-from mirror_ray.config.operating import GATEWAY_PORT, GatewaySettings
+from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.web.looking import routes
 
 _ROOT = Path(__file__).parents[3]

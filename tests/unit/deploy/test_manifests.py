@@ -14,8 +14,8 @@ import yaml
 
 import mirror_ray
 from mirror_ray.cli.app import app
+from mirror_ray.config.gateway import GATEWAY_PORT
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.operating import GATEWAY_PORT
 from tests.support.kubernetes.manifests import DEPLOY, KUBERNETES, Manifest, kustomize, read
 from tests.support.kubernetes.validation import mistakes
 
@@ -198,13 +198,13 @@ def test_the_examples_configuration_is_one(cluster: Manifest, tmp_path: Path) ->
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     for key in ("east-password", "west-password", "gateway-token"):
-        (credentials / key).write_text(f"the {key}")
+        (credentials / key).write_text(f"the-{key}-itself\n")
     path = tmp_path / "mirror.yaml"
     path.write_text((_EXAMPLE / "mirror.yaml").read_text().replace(_SECRETS, str(tmp_path)))
     settings = load_settings(path).settings
     assert (settings.gateway.host, settings.gateway.port) == ("0.0.0.0", GATEWAY_PORT)
     assert settings.gateway.token is not None
-    assert settings.gateway.token.get_secret_value() == "the gateway-token"
+    assert settings.gateway.token.get_secret_value() == "the-gateway-token-itself\n"
     group = cluster["spec"]["workerGroupSpecs"][0]
     assert settings.elastic.max_replicators is not None
     assert settings.elastic.max_replicators <= group["maxReplicas"]

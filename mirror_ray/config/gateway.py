@@ -1,0 +1,108 @@
+"""Settings of the gateway: where it listens, who may look and who may act, and how it shows who it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, SecretStr
+
+from mirror_ray.config.base import Settings
+from mirror_ray.config.server_tls import server_context
+
+#: Where the gateway listens if the configuration names no port and nobody else has it.
+GATEWAY_PORT: Final = 8484
+#: Characters of a token: enough that nobody finds it by trying.
+SHORTEST_TOKEN: Final = 16
+_LONGEST_TOKEN: Final = 1024
+_HOST: Final = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]{0,251}[0-9A-Za-z.])?|[0-9A-Fa-f:.]{2,45}")
+
+
+class GatewayToken(Settings):
+    """A token of somebody who is told apart from others."""
+
+    #: Shown with what is done by it, in the audit log and in the events.
+    user: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}$")]
+    token: SecretStr
+    #: ``act``: look, and pause, resume, scale and change. ``read``: look.
+    may: Literal["read", "act"] = "read"
+
+
+class GatewayTls(Settings):
+    """Files in PEM, read again when they change."""
+
+    #: The gateway's certificate, then those between it and its authority.
+    certificate: str
+    #: Its private key, without a passphrase.
+    key: str
+
+
+class GatewaySettings(Settings):
+    """The gateway: the web page, its JSON, and what Prometheus scrapes."""
+
+    enabled: bool = True
+    #: The address to listen on. 0.0.0.0 for a Prometheus or a browser on another machine.
+    host: str = "127.0.0.1"
+    #: None: 8484, or any other port where that is taken. A port that is given must be free.
+    port: int | None = Field(default=None, ge=0, le=65535)
+    #: Whoever has it may pause, resume, scale and change from the page. None, and no ``tokens`` that may: nobody may.
+    token: SecretStr | None = None
+    #: Besides, one for each user.
+    tokens: tuple[GatewayToken, ...] = ()
+    #: ``open``: whoever reaches the gateway may look. ``token``: any token is needed to, but for ``/healthz``,
+    #: ``/readyz`` and the page's own files.
+    reading: Literal["open", "token"] = "open"
+    #: None: plain HTTP.
+    tls: GatewayTls | None = None
+    #: Series of so many partitions are offered; of the others only their topics'.
+    metrics_partitions: int = Field(default=2_000, ge=0)
+
+
+def unusable_token(text: str) -> str | None:
+    """Why a text can't be a token, without showing any of it; None: it can."""
+    if not text.strip():
+        return "empty: with it everybody could act; write a random text, as openssl rand -hex 32 makes, or leave it out"
+    if not all(" " < each <= "~" for each in text):
+        return "has blanks, line ends or characters other than ASCII's, which no HTTP header carries unchanged"
+    if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN:
+        return (
+            f"has {len(text)} characters: a token has {SHORTEST_TOKEN} to {_LONGEST_TOKEN}, "
+            "as openssl rand -hex 32 makes them"
+        )
+    return None
+
+
+def token_text(secret: SecretStr) -> str:
+    """A token as it is now, without the newline that its file ends in."""
+    return secret.get_secret_value().removesuffix("\n").removesuffix("\r")
+
+
+def check_gateway(gateway: GatewaySettings) -> Iterator[str]:
+    """Yield a sentence for each thing that the gateway can't work by; keys are the same in both forms of file."""
+    if not _HOST.fullmatch(gateway.host):
+        yield f"gateway.host: {gateway.host!r} is neither an IP address nor a host name; 0.0.0.0 is all addresses"
+    yield from _check_tokens(gateway)
+    if gateway.tls is not None:
+        try:
+            server_context(gateway.tls.certificate, gateway.tls.key)
+        except ValueError as error:
+            yield f"gateway.tls.{error}"
+
+
+def _check_tokens(gateway: GatewaySettings) -> Iterator[str]:
+    given = [("gateway.token", "", gateway.token)] if gateway.token is not None else []
+    given += [(f"gateway.tokens: {each.user}'s token", each.user, each.token) for each in gateway.tokens]
+    users: dict[str, str] = {}
+    for key, user, secret in given:
+        text = token_text(secret)
+        if (why := unusable_token(text)) is not None:
+            yield f"{key}: {why}"
+        elif text in users:
+            yield f"{key}: is the token of {users[text] or 'gateway.token'} as well; give each a token of its own"
+        users.setdefault(text, user)
+    names = [each.user for each in gateway.tokens]
+    for twice in sorted({each for each in names if names.count(each) > 1}):
+        yield f"gateway.tokens: {twice} is given twice; to change a token without a stop, change what its file holds"
+    if gateway.reading == "token" and not given:
+        yield "gateway.reading: nobody could look, for there is no token: set gateway.token or gateway.tokens"
