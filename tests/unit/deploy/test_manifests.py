@@ -137,17 +137,12 @@ def test_replicators_scale(cluster: Manifest) -> None:
     assert _container(group)["resources"]["requests"]["cpu"] == "1"
 
 
-def test_every_container_is_ours_bounded_and_confined(cluster: Manifest) -> None:
-    """One image for all, memory requested in full, no rights, nothing to write on but what is mounted."""
+def test_every_container_is_ours_and_bounded(cluster: Manifest) -> None:
+    """One image for all, memory requested in full; test_confinement has what they may do."""
     for group in _groups(cluster):
         container = _container(group)
         assert container["image"] == f"mirror-ray:{mirror_ray.__version__}"
         assert container["resources"]["requests"]["memory"] == container["resources"]["limits"]["memory"]
-        assert group["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
-        confined = container["securityContext"]
-        assert (confined["readOnlyRootFilesystem"], confined["allowPrivilegeEscalation"]) == (True, False)
-        writable = {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")}
-        assert writable == {"/tmp", "/home/ray"}
 
 
 def test_the_job_uses_that_cluster_and_a_command_that_there_is(cluster: Manifest) -> None:
@@ -184,7 +179,7 @@ def test_all_select_pods_of_that_cluster(cluster: Manifest) -> None:
         spec = manifest["spec"]
         match manifest["kind"]:
             case "NetworkPolicy":
-                assert spec["podSelector"]["matchLabels"] == label
+                assert label.items() <= spec["podSelector"]["matchLabels"].items()
             case "PodDisruptionBudget" | "PodMonitor":
                 assert label.items() <= spec["selector"]["matchLabels"].items()
             case "Service":
@@ -194,17 +189,18 @@ def test_all_select_pods_of_that_cluster(cluster: Manifest) -> None:
 def test_the_examples_configuration_is_one(cluster: Manifest, tmp_path: Path) -> None:
     """Its secrets are where the pods mount them, its gateway is reachable, its bounds are within the autoscaler's."""
     mounted = {each["mountPath"] for each in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]}
-    assert {f"{_SECRETS}/credentials", f"{_SECRETS}/tls"} <= mounted
-    credentials = tmp_path / "credentials"
-    credentials.mkdir()
-    for key in ("east-password", "west-password", "gateway-token"):
-        (credentials / key).write_text(f"the-{key}-itself\n")
+    kept = ("credentials/east-password", "credentials/west-password", "gateway/token")
+    assert {f"{_SECRETS}/{each.partition('/')[0]}" for each in (*kept, "tls/")} <= mounted
+    for secret in kept:
+        file = tmp_path / secret
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"what-{file.name}-holds\n")
     path = tmp_path / "mirror.yaml"
     path.write_text((_EXAMPLE / "mirror.yaml").read_text().replace(_SECRETS, str(tmp_path)))
     settings = load_settings(path).settings
     assert (settings.gateway.host, settings.gateway.port) == ("0.0.0.0", GATEWAY_PORT)
     assert settings.gateway.token is not None
-    assert settings.gateway.token.get_secret_value() == "the-gateway-token-itself\n"
+    assert settings.gateway.token.get_secret_value() == "what-token-holds\n"
     group = cluster["spec"]["workerGroupSpecs"][0]
     assert settings.elastic.max_replicators is not None
     assert settings.elastic.max_replicators <= group["maxReplicas"]

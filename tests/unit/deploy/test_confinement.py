@@ -1,0 +1,138 @@
+"""Pods can do no more than they need: what Kubernetes takes from them is in the manifests as they are applied."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.kubernetes.manifests import KUBERNETES, Manifest, kustomize
+from tests.support.kubernetes.pods import Pod, can_ask_kubernetes, openings, pods
+
+
+def _cluster(directory: str) -> Manifest:
+    [cluster] = [each for each in kustomize(KUBERNETES / directory) if each["kind"] == "RayCluster"]
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def example() -> Manifest:
+    """The RayCluster with every component, as it is applied."""
+    return _cluster("overlays/example")
+
+
+@pytest.mark.parametrize("directory", ["base", "overlays/example"])
+def test_every_pod_is_confined(directory: str) -> None:
+    """No root, privilege, capability, writable root or account; seccomp; without its secrets it doesn't begin.
+
+    So is the container that KubeRay adds to the head for the autoscaler.
+    """
+    made = pods(_cluster(directory))
+    assert {"head", "replicators"} <= set(made)
+    assert {name: openings(pod) for name, pod in made.items()} == {name: [] for name in made}
+
+
+def test_the_autoscaler_alone_can_ask_kubernetes(example: Manifest) -> None:
+    """Neither the coordinator beside it nor a worker sees the token of the account."""
+    made = pods(example)
+    assert {name: can_ask_kubernetes(pod) for name, pod in made.items()} == {
+        name: {"autoscaler"} if name == "head" else set() for name in made
+    }
+    [api] = [each for each in made["head"]["volumes"] if each["name"] == "kubernetes-api"]
+    sources = {key: each[key] for each in api["projected"]["sources"] for key in each}
+    assert sources["serviceAccountToken"]["path"] == "token"
+    assert sources["configMap"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+
+
+def test_what_is_the_gateways_is_on_the_head_alone(example: Manifest) -> None:
+    """A worker has the passwords of clusters, and neither tokens of the page, nor its key, nor what leads to Redis."""
+    secrets = {
+        name: {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+        for name, pod in pods(example).items()
+    }
+    of_clusters = {"mirror-ray-credentials", "mirror-ray-tls"}
+    of_the_head = {"mirror-ray-gateway", "mirror-ray-gateway-tls", "mirror-ray-redis"}
+    assert secrets == {"head": of_clusters | of_the_head, "replicators": of_clusters, "spark": of_clusters}
+
+
+def test_a_container_writes_to_what_is_gone_with_its_pod(example: Manifest) -> None:
+    """What is not read-only is an empty directory."""
+    for pod in pods(example).values():
+        empty = {each["name"] for each in pod["volumes"] if "emptyDir" in each}
+        for container in pod["containers"]:
+            writable = {
+                each["name"]: each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")
+            }
+            assert set(writable) <= empty
+            assert set(writable.values()) <= {"/tmp", "/home/ray"}
+
+
+def test_redis_is_reached_by_tls_and_password(example: Manifest) -> None:
+    """What Ray keeps lies there in clear text; the certificate's authority is a mounted file that Ray is told of."""
+    options = example["spec"]["gcsFaultToleranceOptions"]
+    assert options["redisAddress"].startswith("rediss://")
+    assert options["redisPassword"]["valueFrom"]["secretKeyRef"] == {
+        "name": "mirror-ray-redis",
+        "key": "password",
+        "optional": False,
+    }
+    ray = pods(example)["head"]["containers"][0]
+    [authority] = [each["value"] for each in ray["env"] if each["name"] == "RAY_REDIS_CA_CERT"]
+    [mounted] = [each["mountPath"] for each in ray["volumeMounts"] if each["name"] == "redis"]
+    assert authority == f"{mounted}/ca.crt"
+
+
+def test_no_password_is_in_a_variable_of_ours(example: Manifest) -> None:
+    """Files can change without a new pod, and a process's variables are shown by more than by itself."""
+    for pod in pods(example).values():
+        for container in pod["containers"]:
+            assert [each for each in container.get("env", []) if "valueFrom" in each] == []
+            assert "envFrom" not in container
+
+
+def _spoil(path: str, value: Any) -> Callable[[Pod], None]:
+    """Sets what is at ``path``, or takes it away if the value is None."""
+
+    def spoil(pod: Pod) -> None:
+        *way, last = path.split("/")
+        node: Any = pod
+        for each in way:
+            node = node[int(each)] if isinstance(node, list) else node[each]
+        if value is None:
+            del node[last]
+        else:
+            node[last] = value
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("securityContext/runAsNonRoot", None),
+        ("securityContext/runAsUser", 0),
+        ("securityContext/seccompProfile", None),
+        ("automountServiceAccountToken", None),
+        ("hostNetwork", True),
+        ("volumes/1/secret/optional", True),
+        ("volumes/1/secret/optional", None),
+        ("volumes/1/secret/defaultMode", 0o444),
+        ("volumes/1/hostPath", {"path": "/"}),
+        ("containers/0/securityContext", None),
+        ("containers/0/securityContext/readOnlyRootFilesystem", None),
+        ("containers/0/securityContext/allowPrivilegeEscalation", None),
+        ("containers/0/securityContext/capabilities", None),
+        ("containers/0/securityContext/capabilities/add", ["NET_RAW"]),
+        ("containers/0/securityContext/runAsUser", 0),
+        ("containers/1/securityContext/readOnlyRootFilesystem", None),
+        ("containers/1/securityContext/allowPrivilegeEscalation", None),
+        ("containers/1/securityContext/capabilities", None),
+    ],
+)
+def test_each_part_of_it_is_noticed_when_it_goes(example: Manifest, path: str, value: Any) -> None:
+    """Else the tests above would say nothing."""
+    head = copy.deepcopy(pods(example)["head"])
+    _spoil(path, value)(head)
+    assert openings(head) != []
