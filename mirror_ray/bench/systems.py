@@ -92,7 +92,7 @@ class MirrorMaker:
         # What the user wants of Java otherwise is not what MM2's own scripts start it with.
         environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
             )
 
@@ -187,7 +187,9 @@ class MirrorRay:
         where = ["--address", self._address] if self._address is not None else []
         command = [sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *where]
         with self._log.open("ab") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            return subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
 
 def _kill(processes: Sequence[psutil.Process]) -> None:

@@ -59,7 +59,7 @@ class Writer:
         self.ledger = Ledger()
         self.produced = 0
         self._cluster = cluster
-        self._random = random.Random(f"{seed} {name}")
+        self._random = random.Random(f"{seed} {name}")  # noqa: S311 - a seed repeats a run
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._fatal = threading.Event()

@@ -29,7 +29,7 @@ class Command:
     @contextmanager
     def running(self) -> Iterator[None]:
         """It runs, and is no more at the end."""
-        with subprocess.Popen(
+        with subprocess.Popen(  # noqa: S603 - mirror-ray itself, whose arguments the rehearsal writes
             self._arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as self._process:
             reader = threading.Thread(target=self._read, args=(self._process.stderr,), daemon=True)

@@ -86,7 +86,7 @@ class _Rounds:
         self.written = 0
         self.step_s: dict[Step, float] = {}
         self._settings, self._clusters, self._system, self._name, self._say = settings, clusters, system, name, say
-        self._dice = random.Random(settings.seed)
+        self._dice = random.Random(settings.seed)  # noqa: S311 - a seed repeats a run
         self._groups = [f"group-{number}" for number in range(1, settings.groups + 1)]
 
     def go_through(self) -> None:

@@ -14,12 +14,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
+from mirror_ray.devcluster.jars import java_command
 from mirror_ray.model.errors import MirrorError
 
 StoreType = Literal["PEM", "JKS", "PKCS12"]
 
 #: The password of every JKS and PKCS12 store.
-STORE_PASSWORD = "store-secret"  # noqa: S105
+STORE_PASSWORD = "store-secret"  # noqa: S105 - of clusters on this machine; no secret
 
 _SUFFIX = {"PEM": "pem", "JKS": "jks", "PKCS12": "p12"}
 _VALID = dt.timedelta(days=30)
@@ -68,7 +69,7 @@ class CertificateAuthority:
             return path
         if store_type == "PKCS12":
             key = serialization.load_pem_private_key(pem.read_bytes(), password=None)
-            assert isinstance(key, ec.EllipticCurvePrivateKey)  # noqa: S101
+            assert isinstance(key, ec.EllipticCurvePrivateKey)  # noqa: S101 - _issue writes no other kind; says so to mypy
             certificate = x509.load_pem_x509_certificate(pem.read_bytes())
             encryption = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
             chain = [self._authority()]
@@ -97,7 +98,7 @@ class CertificateAuthority:
 
     def _issue(self, name: str, path: Path) -> None:
         authority_key = serialization.load_pem_private_key(self._ca_key_path.read_bytes(), password=None)
-        assert isinstance(authority_key, ec.EllipticCurvePrivateKey)  # noqa: S101
+        assert isinstance(authority_key, ec.EllipticCurvePrivateKey)  # noqa: S101 - _issue writes no other kind; says so to mypy
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         certificate = (
@@ -140,6 +141,9 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def _keytool(*arguments: str) -> None:
-    done = subprocess.run(["keytool", *arguments], capture_output=True, text=True, check=False)
+    keytool = Path(java_command()).with_name("keytool")
+    done = subprocess.run(  # noqa: S603 - of the Java that brokers run in; no argument is from outside
+        [keytool, *arguments], capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise MirrorError(f"keytool {arguments[0]} failed, is a JDK in PATH? {done.stdout.strip()}")

@@ -15,7 +15,7 @@ _given: set[int] = set()
 def free_port() -> int:
     """A port on loopback that nobody listens on and that was not given out before by this process."""
     while True:
-        port = random.randint(_FIRST, _LAST)
+        port = random.randint(_FIRST, _LAST)  # noqa: S311 - so that two processes seldom try the same
         if port not in _given and _is_free(port):
             _given.add(port)
             return port

@@ -138,7 +138,7 @@ class DevSecurity:
         return config
 
     def _jaas(self, user: str, *, server: bool) -> str:
-        assert self.mechanism is not None  # noqa: S101
+        assert self.mechanism is not None  # noqa: S101 - asked for only where SASL is on
         options = {"username": user, "password": self.users[user]}
         if self.mechanism == "OAUTHBEARER":
             options = {"unsecuredLoginStringClaim_sub": user}

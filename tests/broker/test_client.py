@@ -149,7 +149,7 @@ def test_the_example_of_the_docs_runs(
         part.split("```")[0].replace("primary", alias).replace("backup:9092", target.bootstrap)
         for part in DOCS.read_text().split("```python\n")[1:]
     )
-    exec(asking, {})
+    exec(asking, {})  # noqa: S102 - a text of the documentation
     printed = capsys.readouterr().out
     assert "hops: 1 -1\n" in printed
     assert f"far->{alias}: " in printed
@@ -161,6 +161,6 @@ def test_the_example_of_the_docs_runs(
     )
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
-    exec(from_file, scope)
+    exec(from_file, scope)  # noqa: S102 - a text of the documentation
     with scope["client"] as client:
         assert client.remote_consumer_offsets("orders-app", alias) == {first: OffsetAndMetadata(3, "m")}

@@ -66,7 +66,7 @@ class Head:
 @pytest.fixture
 def head() -> Iterator[Head]:
     """A Ray of the test's own, in a directory whose name is short enough for Ray's sockets."""
-    directory = Path(f"/tmp/mr-job-{os.getpid()}")
+    directory = Path(f"/tmp/mr-job-{os.getpid()}")  # noqa: S108 - short, and the test's own
     head = Head(directory)
     try:
         yield head

@@ -33,7 +33,7 @@ def _install(package: str) -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "-y", "--no-install-recommends", package]):
         subprocess.run(
-            ["apt-get", *arguments],
+            ["apt-get", *arguments],  # noqa: S607 - the machine's own
             env=environment,
             capture_output=True,
             stdin=subprocess.DEVNULL,

@@ -88,7 +88,7 @@ def _stop_after_composing(requests: int) -> None:
 async def _run() -> None:
     from mirror_ray.copying.engine import CopyEngine
 
-    settings, assignments, stop_after = pickle.load(sys.stdin.buffer)
+    settings, assignments, stop_after = pickle.load(sys.stdin.buffer)  # noqa: S301 - pickled by the test itself
     if stop_after:
         _stop_after_composing(stop_after)
     engine = CopyEngine(settings, "replicator-1", "node")

@@ -20,7 +20,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _own(created: float) -> OwnRay:
     processes = ((os.getpid(), created),)
-    return OwnRay(name="east", address="127.0.0.1:5000", processes=processes, session_dir="/tmp/session", detached=True)
+    session = "/tmp/session"  # noqa: S108 - compared, not written to
+    return OwnRay(name="east", address="127.0.0.1:5000", processes=processes, session_dir=session, detached=True)
 
 
 def test_a_living_one_is_found_by_name_and_by_address() -> None:

@@ -64,7 +64,7 @@ def test_an_explicit_replication_factor_fails_clearly(admin: ClusterEditor, uniq
     assert isinstance(error, AdminError)
     for part in ("cluster B", unique_topic, "INVALID_REPLICATION_FACTOR", "set a replication factor"):
         assert part in str(error)
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - pickled by the test itself
 
 
 def test_one_refused_topic_does_not_keep_others_back(admin: ClusterEditor, unique_topic: str) -> None:

@@ -22,5 +22,5 @@ def test_fingerprint_tells_settings_apart_and_nothing_else() -> None:
             }
         ]
     )
-    assert fingerprint(pickle.loads(pickle.dumps(alice))) == fingerprint(alice)
+    assert fingerprint(pickle.loads(pickle.dumps(alice))) == fingerprint(alice)  # noqa: S301 - pickled by the test itself
     assert fingerprint(other) != fingerprint(alice)
