@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import MirrorSettings
 
 
@@ -16,10 +17,10 @@ def fingerprint(settings: MirrorSettings) -> str:
 
 
 def _plain(value: object) -> object:
-    """The value in a form whose ``repr`` says all of it, secrets too."""
+    """The value in a form whose ``repr`` says all of it, secrets as they are written: references by their texts."""
     match value:
-        case SecretStr():
-            return value.get_secret_value()
+        case Secret():
+            return value.text, value.option, value.trimmed, _plain(value.providers)
         case BaseModel():
             return [(name, _plain(each)) for name, each in value]
         case Mapping():

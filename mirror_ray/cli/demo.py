@@ -70,7 +70,7 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Call
     system = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False)).system
     stack.callback(_end, system, settings, traffic, tell)
     token = settings.gateway.token
-    hints = _hints(clusters, config, name, token.get_secret_value() if token is not None else "")
+    hints = _hints(clusters, config, name, token.reveal() if token is not None else "")
     console = out()
     if not console.is_terminal:
         console.print(hints, soft_wrap=True)

@@ -54,7 +54,11 @@ def up(
         raise ConfigError("--detach returns at once: leave out --until-caught-up and --for, or leave out --detach")
     from mirror_ray.config.load import load_settings
 
-    settings = load_settings(config).settings
+    loaded = load_settings(config)
+    settings = loaded.settings
+    for note in loaded.notes:
+        if note.kind == "secret":
+            say(f"note: {note}", "yellow")
     check_clusters(settings)
     if dry_run:
         _show_difference(settings, name, address, replicators)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from pydantic import BaseModel
+
+from mirror_ray.config.loaded import Note
 from mirror_ray.config.names import check_long_ring, check_named_flows, check_names
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_names
 from mirror_ray.config.transforms import check_transforms
 from mirror_ray.model.config_policy import NUMBERS
@@ -16,6 +20,11 @@ from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.start import start_rules
 from mirror_ray.topics.selection import replication_rules
+
+_IN_CLEAR_TEXT: Final = (
+    "lies in clear text in this file and in Ray's storage; write ${file:PATH:KEY}, ${dir:PATH:FILE} or ${env:NAME}, "
+    "and it is looked up where it is used (docs/configuration.md)"
+)
 
 #: Maps a field such as ``topics.include`` to the name that the user knows it by.
 FieldName = Callable[[str], str]
@@ -89,6 +98,19 @@ def check_security(security: SecuritySettings, field_name: FieldName) -> Iterato
             )
     elif sasl.username is None or sasl.password is None:
         yield f"{field_name('security.sasl')}: {sasl.mechanism} needs a username and a password"
+
+
+def secret_notes(section: BaseModel, field_name: FieldName, path: str = "") -> Iterator[Note]:
+    """Yield a note for each secret below a section that is written down in clear text."""
+    for name in type(section).model_fields:
+        value, here = getattr(section, name), f"{path}{name}"
+        below = {here: value} if isinstance(value, BaseModel) else {}
+        if isinstance(value, tuple):
+            below = {f"{here}.{number}": each for number, each in enumerate(value) if isinstance(each, BaseModel)}
+        for there, each in below.items():
+            yield from secret_notes(each, field_name, f"{there}.")
+        if isinstance(value, Secret) and value.is_literal:
+            yield Note(kind="secret", key=field_name(here), text=_IN_CLEAR_TEXT)
 
 
 def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.keys import Key, Kind, Use
+from mirror_ray.config.secrets import Secret
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -19,6 +21,14 @@ class Given:
 
     text: str = field(repr=False)
     key: str
+    #: Where the text is found, if references led to it.
+    referred: Secret | None = field(default=None, compare=False)
+
+    def secret(self, option: str | None = None) -> Secret:
+        """The value as a secret, or that option of the JAAS line that it is."""
+        if self.referred is not None:
+            return self.referred.of_line(option) if option else self.referred
+        return Secret(parse_jaas(self.text)[1][option] if option else self.text.strip())
 
 
 class FieldValues:
@@ -45,7 +55,7 @@ class FieldValues:
                 continue
             path = key.field.removeprefix("cluster.")
             try:
-                parsed = parse_value(key.kind, value.text)
+                parsed = value.secret() if key.kind is Kind.SECRET else parse_value(key.kind, value.text)
             except ValueError as error:
                 problems.append(f"{value.key}: {error}")
                 continue

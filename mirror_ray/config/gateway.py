@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from mirror_ray.config.base import Settings
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.server_tls import server_context
 
 #: Where the gateway listens if the configuration names no port and nobody else has it.
@@ -24,7 +25,7 @@ class GatewayToken(Settings):
 
     #: Shown with what is done by it, in the audit log and in the events.
     user: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}$")]
-    token: SecretStr
+    token: Secret
     #: ``act``: look, and pause, resume, scale and change. ``read``: look.
     may: Literal["read", "act"] = "read"
 
@@ -47,7 +48,7 @@ class GatewaySettings(Settings):
     #: None: 8484, or any other port where that is taken. A port that is given must be free.
     port: int | None = Field(default=None, ge=0, le=65535)
     #: Whoever has it may pause, resume, scale and change from the page. None, and no ``tokens`` that may: nobody may.
-    token: SecretStr | None = None
+    token: Secret | None = None
     #: Besides, one for each user.
     tokens: tuple[GatewayToken, ...] = ()
     #: ``open``: whoever reaches the gateway may look. ``token``: any token is needed to, but for ``/healthz``,
@@ -73,16 +74,19 @@ def unusable_token(text: str) -> str | None:
     return None
 
 
-def token_text(secret: SecretStr) -> str:
-    """A token as it is now, without the newline that its file ends in."""
-    return secret.get_secret_value().removesuffix("\n").removesuffix("\r")
+def token_text(secret: Secret, environ: Mapping[str, str] | None = None) -> str:
+    """A token as it is now, without the newline that its file ends in; ``environ`` and errors as for ``reveal``."""
+    return secret.reveal(environ).removesuffix("\n").removesuffix("\r")
 
 
-def check_gateway(gateway: GatewaySettings) -> Iterator[str]:
-    """Yield a sentence for each thing that the gateway can't work by; keys are the same in both forms of file."""
+def check_gateway(gateway: GatewaySettings, environ: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield a sentence for each thing that the gateway can't work by; keys are the same in both forms of file.
+
+    ``environ``: variables that tokens may be in, those of this process by default.
+    """
     if not _HOST.fullmatch(gateway.host):
         yield f"gateway.host: {gateway.host!r} is neither an IP address nor a host name; 0.0.0.0 is all addresses"
-    yield from _check_tokens(gateway)
+    yield from _check_tokens(gateway, environ)
     if gateway.tls is not None:
         try:
             server_context(gateway.tls.certificate, gateway.tls.key)
@@ -90,12 +94,16 @@ def check_gateway(gateway: GatewaySettings) -> Iterator[str]:
             yield f"gateway.tls.{error}"
 
 
-def _check_tokens(gateway: GatewaySettings) -> Iterator[str]:
+def _check_tokens(gateway: GatewaySettings, environ: Mapping[str, str] | None) -> Iterator[str]:
     given = [("gateway.token", "", gateway.token)] if gateway.token is not None else []
     given += [(f"gateway.tokens: {each.user}'s token", each.user, each.token) for each in gateway.tokens]
     users: dict[str, str] = {}
     for key, user, secret in given:
-        text = token_text(secret)
+        try:
+            text = token_text(secret, environ)
+        except LookupError as error:
+            yield f"{key}: {error.args[0]}"
+            continue
         if (why := unusable_token(text)) is not None:
             yield f"{key}: {why}"
         elif text in users:

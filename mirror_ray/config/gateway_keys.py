@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mirror_ray.config.fields import FieldValues, Given, parse_value
 from mirror_ray.config.keys import Kind, nearest
+from mirror_ray.config.secrets import Secret
 
 _LIST = "gateway.tokens"
 _PREFIX = f"{_LIST}."
@@ -16,7 +17,9 @@ def take_tokens(fields: FieldValues, properties: Mapping[str, Given], problems: 
     """Set ``tokens`` of the gateway by its keys; a sentence for each key that means nothing goes to ``problems``."""
     listed = properties.get(_LIST)
     parsed = parse_value(Kind.LIST, listed.text) if listed is not None else ()
-    tokens: dict[str, dict[str, str]] = {user: {"user": user} for user in parsed} if isinstance(parsed, tuple) else {}
+    tokens: dict[str, dict[str, str | Secret]] = (
+        {user: {"user": user} for user in parsed} if isinstance(parsed, tuple) else {}
+    )
     for key, given in properties.items():
         if not key.startswith(_PREFIX):
             continue
@@ -27,7 +30,7 @@ def take_tokens(fields: FieldValues, properties: Mapping[str, Given], problems: 
         elif user not in tokens:
             problems.append(f"{key}: {user!r} is not listed in {_LIST}, so it would do nothing")
         else:
-            tokens[user][option] = given.text if option == "token" else given.text.strip()
+            tokens[user][option] = given.secret() if option == "token" else given.text.strip()
     if tokens:
         fields.put("tokens", tuple(tokens.values()), _LIST)
     for number, user in enumerate(tokens):

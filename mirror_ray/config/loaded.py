@@ -9,7 +9,8 @@ from mirror_ray.config.settings import MirrorSettings
 
 #: ``ignored``: the key has no effect here. ``differs``: it has one that differs from MM2's.
 #: ``default``: the file is silent and our default differs from MM2's. ``guarantee``: less is promised because of it.
-NoteKind = Literal["ignored", "differs", "default", "guarantee"]
+#: ``secret``: it lies where others may read it.
+NoteKind = Literal["ignored", "differs", "default", "guarantee", "secret"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mirror_ray.config import keys as table
 from mirror_ray.config.base import Settings
-from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
+from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.gateway_keys import take_tokens
@@ -21,8 +21,10 @@ from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
 from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings
 from mirror_ray.config.properties import iterate_properties
-from mirror_ray.config.providers import declared_providers, resolve
+from mirror_ray.config.provider_specs import build_providers, declared_providers
+from mirror_ray.config.providers import resolve
 from mirror_ray.config.reference import our_default
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import (
     ClusterSettings,
@@ -74,29 +76,34 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     notes = list(_judge_keys(properties, aliases, problems))
     problems.extend(unlisted(properties))
     flows = _flow_settings(properties, aliases, problems)
-    clusters = _cluster_settings(properties, aliases, problems)
+    clusters = _cluster_settings(properties, aliases, problems, notes)
     sections = {name: _section(name, kind, properties, problems) for name, kind in _SECTIONS.items()}
-    problems.extend(check_gateway(sections["gateway"]) if sections["gateway"] is not None else ())
+    problems.extend(check_gateway(sections["gateway"], environ) if sections["gateway"] is not None else ())
     if not problems:
         flows = list(with_routes(flows))
         problems.extend(check_loops(flows))
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
     settings = MirrorSettings(clusters=clusters, flows=tuple(flows), **sections)
+    notes += secret_notes(settings.gateway, lambda field: f"gateway.{field}")
     notes += transform_notes(flows)
-    return Loaded(settings=settings, notes=(*notes, *_default_notes(properties, aliases)))
+    return Loaded(settings=settings, notes=(*dict.fromkeys(notes), *_default_notes(properties, aliases)))
 
 
 def resolve_references(entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
     """The values of all keys, with what config providers hold in place of references to it."""
-    providers = declared_providers(entries, environ, problems)
+    specs = declared_providers(entries, problems)
+    providers = build_providers(specs, environ)
     resolved: dict[str, Given] = {}
     for key, value in entries.items():
         try:
-            resolved[key] = Given(resolve(value, providers), key)
+            found = resolve(value, providers)
+            referred = Secret(value, specs, trimmed=True)
         except LookupError as error:
             problems.append(f"{key}: {error.args[0]}")
             resolved[key] = Given("", key)
+        else:
+            resolved[key] = Given(found, key, None if referred.is_literal else referred)
     return resolved
 
 
@@ -236,7 +243,7 @@ def _is_policy_option(key: str) -> bool:
 
 
 def _cluster_settings(
-    properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str]
+    properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str], notes: list[Note]
 ) -> dict[str, ClusterSettings]:
     flows = list(flow_names(properties, aliases))
     clusters = {}
@@ -259,6 +266,7 @@ def _cluster_settings(
         if cluster is not None:
             origin = partial(fields.origin, fallback=f"{alias}.sasl.mechanism")
             problems.extend(check_security(cluster.security, origin))
+            notes += secret_notes(cluster, origin)
             clusters[alias] = cluster
     return clusters
 

@@ -10,12 +10,14 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from mirror_ray.config.base import Settings
-from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset
+from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
-from mirror_ray.config.loaded import Loaded
-from mirror_ray.config.providers import ConfigProvider, resolve, standard_providers
+from mirror_ray.config.loaded import Loaded, Note
+from mirror_ray.config.provider_specs import STANDARD_PROVIDERS, build_providers
+from mirror_ray.config.providers import ConfigProvider, resolve
+from mirror_ray.config.secrets import Referring, Secret
 from mirror_ray.config.settings import (
     ClusterSettings,
     FlowBehaviour,
@@ -81,7 +83,7 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
         document = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         raise ConfigError(f"not YAML: {_one_line(error)}") from error
-    resolved = _resolve(document, standard_providers(environ), (), problems)
+    resolved = _resolve(document, build_providers(STANDARD_PROVIDERS, environ), (), problems)
     config: NativeConfig | None = None
     try:
         config = NativeConfig.model_validate(resolved)
@@ -94,13 +96,19 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
             if path_text(mistake["loc"]) not in reported
         ]
     if config is not None:
-        settings = _settings(config, problems)
+        settings = _settings(config, environ, problems)
         if settings is not None and not problems:
-            return Loaded(settings=settings, notes=tuple(transform_notes(settings.flows)))
+            return Loaded(settings=settings, notes=(*_secret_notes(settings), *transform_notes(settings.flows)))
     raise ConfigError(*problems)
 
 
-def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | None:
+def _secret_notes(settings: MirrorSettings) -> Iterator[Note]:
+    for alias, cluster in settings.clusters.items():
+        yield from secret_notes(cluster, partial(_prefixed, f"clusters.{alias}"))
+    yield from secret_notes(settings.gateway, partial(_prefixed, "gateway"))
+
+
+def _settings(config: NativeConfig, environ: Mapping[str, str], problems: list[str]) -> MirrorSettings | None:
     clusters = {}
     for alias, cluster in config.clusters.items():
         values = {name: getattr(cluster, name) for name in NativeCluster.model_fields}
@@ -110,7 +118,7 @@ def _settings(config: NativeConfig, problems: list[str]) -> MirrorSettings | Non
             problems.append(f"clusters.{alias}.bootstrap_servers: empty; write host:port")
         if not alias.strip() or "->" in alias:
             problems.append(f"clusters.{alias}: not an alias; choose a name without '->'")
-    problems.extend(check_gateway(config.gateway))
+    problems.extend(check_gateway(config.gateway, environ))
     flows = list(_flows(config, problems))
     if problems:
         return None
@@ -200,10 +208,11 @@ def _resolve(
     if not isinstance(node, str):
         return node
     try:
-        return resolve(node, providers)
+        found, secret = resolve(node, providers), Secret(node, STANDARD_PROVIDERS)
     except LookupError as error:
         problems.append(f"{path_text(location)}: {error.args[0]}")
         return node
+    return node if secret.is_literal else Referring.to(secret, found)
 
 
 def _one_line(error: yaml.YAMLError) -> str:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import FlowBehaviour, FlowSettings, MirrorSettings, SystemSettings
 
 
@@ -40,8 +41,8 @@ def _plain(value: Any, path: str) -> Any:
                 for name, each in fields.items()
                 if each != type(value).model_fields[name].get_default(call_default_factory=True)
             }
-        case SecretStr():
-            return "${env:" + re.sub(r"\W", "_", f"MIRROR_{path}").upper() + "}"
+        case Secret():
+            return value.native or "${env:" + re.sub(r"\W", "_", f"MIRROR_{path}").upper() + "}"
         case Mapping():
             return {str(key): _plain(each, f"{path}_{key}") for key, each in value.items()}
         case tuple() | list():

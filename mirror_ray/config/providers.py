@@ -5,7 +5,6 @@ Source: KIP-297, KIP-887; ``org.apache.kafka.common.config.{ConfigTransformer,pr
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Protocol
 from mirror_ray.config.properties import parse_properties
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
-_PROVIDER_PACKAGE = "org.apache.kafka.common.config.provider."
 
 
 class ConfigProvider(Protocol):
@@ -84,44 +82,6 @@ def _read(path: str, allowed: tuple[str, ...]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise LookupError(f"{path} can't be read: {reason}") from error
-
-
-def standard_providers(environ: Mapping[str, str] | None = None) -> dict[str, ConfigProvider]:
-    """What the native form offers without a declaration: ``env``, ``file`` and ``dir``."""
-    return {
-        "env": EnvVarConfigProvider(os.environ if environ is None else environ),
-        "file": FileConfigProvider(),
-        "dir": DirectoryConfigProvider(),
-    }
-
-
-def declared_providers(
-    properties: Mapping[str, str], environ: Mapping[str, str], problems: list[str]
-) -> dict[str, ConfigProvider]:
-    """Build what ``config.providers`` declares; one sentence per mistake is added to ``problems``."""
-    found: dict[str, ConfigProvider] = {}
-    for name in filter(None, (item.strip() for item in properties.get("config.providers", "").split(","))):
-        prefix = f"config.providers.{name}"
-        class_name = properties.get(f"{prefix}.class", "").strip()
-        paths = tuple(filter(None, (p.strip() for p in properties.get(f"{prefix}.param.allowed.paths", "").split(","))))
-        try:
-            match class_name.removeprefix(_PROVIDER_PACKAGE):
-                case "FileConfigProvider":
-                    found[name] = FileConfigProvider(paths)
-                case "DirectoryConfigProvider":
-                    found[name] = DirectoryConfigProvider(paths)
-                case "EnvVarConfigProvider":
-                    found[name] = EnvVarConfigProvider(environ, properties.get(f"{prefix}.param.allowlist.pattern"))
-                case "":
-                    problems.append(f"{prefix}.class: missing; config.providers lists {name!r}")
-                case _:
-                    problems.append(
-                        f"{prefix}.class: {class_name} is a Java class, which can't be carried over; use Kafka's "
-                        "FileConfigProvider, DirectoryConfigProvider or EnvVarConfigProvider"
-                    )
-        except ValueError as error:
-            problems.append(f"{prefix}.param.allowlist.pattern: {error}")
-    return found
 
 
 def resolve(value: str, providers: Mapping[str, ConfigProvider]) -> str:

@@ -29,6 +29,7 @@ _OPTIONS = {
         "unsecuredLoginStringClaim_sub": "unsecured_subject",
     },
 }
+_SECRET = ("password", "client_secret")
 _UPPER_CASE = ("security.protocol", "ssl.truststore.type", "ssl.keystore.type", "sasl.mechanism")
 _PLAIN_KEYS: tuple[Key, ...] = tuple(key for key in SECURITY_KEYS if key.name != "sasl.jaas.config")
 
@@ -80,6 +81,6 @@ def _take_jaas(fields: FieldValues, line: Given, mechanism: Given | None, proble
         if field is not None:
             # Kafka's own keys for the client credentials win over the options of the line.
             if f"security.sasl.{field}" not in fields.origins:
-                fields.put(f"security.sasl.{field}", text, line.key)
+                fields.put(f"security.sasl.{field}", line.secret(option) if field in _SECRET else text, line.key)
         elif not option.startswith("unsecured"):
             problems.append(f"{line.key}: the option {option} of {module} is not offered; remove it")

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, field_validator
 
 from mirror_ray.config.base import Settings
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.limiting import LimitSettings
 from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings
+from mirror_ray.config.secrets import Secret
+from mirror_ray.config.steps import TransformSettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic
@@ -35,14 +37,14 @@ class SslSettings(Settings):
 
     truststore_location: str | None = None
     truststore_type: Literal["PEM", "JKS", "PKCS12"] | None = None
-    truststore_password: SecretStr | None = None
+    truststore_password: Secret | None = None
     truststore_certificates: str | None = None
     keystore_location: str | None = None
     keystore_type: Literal["PEM", "JKS", "PKCS12"] | None = None
-    keystore_password: SecretStr | None = None
-    keystore_key: SecretStr | None = None
+    keystore_password: Secret | None = None
+    keystore_key: Secret | None = None
     keystore_certificate_chain: str | None = None
-    key_password: SecretStr | None = None
+    key_password: Secret | None = None
     #: ``https`` checks the broker's host name; an empty string turns the check off, as in Kafka.
     endpoint_identification_algorithm: Literal["https", ""] = "https"
 
@@ -52,11 +54,11 @@ class SaslSettings(Settings):
 
     mechanism: SaslMechanism
     username: str | None = None
-    password: SecretStr | None = None
+    password: Secret | None = None
     #: OAUTHBEARER, OIDC client credentials grant.
     token_endpoint_url: str | None = None
     client_id: str | None = None
-    client_secret: SecretStr | None = None
+    client_secret: Secret | None = None
     scope: str | None = None
     #: OAUTHBEARER, Kafka's unsecured tokens for development: the principal (``unsecuredLoginStringClaim_sub``).
     unsecured_subject: str | None = None
@@ -239,29 +241,6 @@ class TroubleSettings(Settings):
         """What holds for a kind."""
         own: TroublePolicy | None = getattr(self, kind)
         return own or self.policy
-
-
-class TransformStep(Settings):
-    """A transform of a user's, or one of ``mirror_ray.transforms``."""
-
-    #: A Python class, as ``package.module:Class``.
-    type: str
-    #: What it is built with.
-    options: dict[str, Any] = Field(default_factory=dict)
-    #: Patterns of the source topics that it is for.
-    topics: tuple[str, ...] = (".*",)
-
-
-class TransformSettings(Settings):
-    """What a flow makes of records on the way; nothing, by default."""
-
-    #: One after the other.
-    steps: tuple[TransformStep, ...] = ()
-    #: What becomes of a record that one of them fails on: its partition stops, it is left out, or it is left out and
-    #: written to ``dead_letter_topic`` on the target.
-    errors: Literal["stop", "skip", "dead_letter"] = "stop"
-    #: None: ``mm2-ray-dead-letters.<source>.internal``.
-    dead_letter_topic: str | None = None
 
 
 class ProvenanceSettings(Settings):

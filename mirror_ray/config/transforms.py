@@ -59,7 +59,7 @@ def take_steps(fields: FieldValues, flow: Mapping[str, Given]) -> None:
         else:
             options = steps[name].setdefault("options", {})
             assert isinstance(options, dict)  # noqa: S101 - set in the line before
-            options[option] = given.text
+            options[option] = given.referred or given.text
     fields.put("transforms.steps", tuple(steps.values()), _LIST)
     for number, key in enumerate(keys.values()):
         fields.origins[f"transforms.steps.{number}"] = fields.origins[_step(number)] = key

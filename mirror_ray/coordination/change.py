@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.model.names import FlowName
@@ -184,14 +184,12 @@ def _shown(value: object) -> str | None:
     match value:
         case None:
             return None
-        case SecretStr():
-            return "(secret)"
         case tuple() | list():
             return ", ".join(str(_shown(each)) for each in value)
         case dict():
             return ", ".join(f"{key}:{_shown(each)}" for key, each in value.items())
         case _:
-            # A model of settings masks its own secrets.
+            # Secrets mask themselves, in models of settings, too.
             return str(value)
 
 

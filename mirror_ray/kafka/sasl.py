@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from kio.index import load_request_schema
 from kio.static.protocol import RequestPayload
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.model.errors import ClusterUnreachableError
 
@@ -71,15 +72,15 @@ class Plain:
 
     cluster: str
     principal: str
-    password: str = field(repr=False)
+    password: Secret
     name: str = "PLAIN"
 
     async def begin(self) -> Exchange:
         """One message, one empty answer."""
-        return self._exchange()
+        return self._exchange(_as_it_is_now(self.cluster, self.password))
 
-    def _exchange(self) -> Exchange:
-        yield b"\0" + self.principal.encode() + b"\0" + self.password.encode()
+    def _exchange(self, password: str) -> Exchange:
+        yield b"\0" + self.principal.encode() + b"\0" + password.encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,23 +89,30 @@ class Scram:
 
     cluster: str
     principal: str
-    password: str = field(repr=False)
+    password: Secret
     name: str
 
     async def begin(self) -> Exchange:
         """Two messages, two answers; the second proves the broker."""
-        return self._exchange()
+        return self._exchange(_as_it_is_now(self.cluster, self.password))
 
-    def _exchange(self) -> Exchange:
+    def _exchange(self, password: str) -> Exchange:
         # A tenth of a second to import, for those who use it.
         import scramp
 
-        client = scramp.ScramClient([self.name], self.principal, self.password)
+        client = scramp.ScramClient([self.name], self.principal, password)
         try:
             client.set_server_first((yield client.get_client_first().encode()).decode())
             client.set_server_final((yield client.get_client_final().encode()).decode())
         except scramp.ScramException as error:
             raise SaslRefusedError(str(error)) from error
+
+
+def _as_it_is_now(cluster: str, password: Secret) -> str:
+    try:
+        return password.reveal()
+    except LookupError as error:
+        raise ClusterUnreachableError(f"cluster {cluster}: no password: {error.args[0]}") from error
 
 
 class TokenSource(Protocol):
@@ -131,7 +139,7 @@ class OAuthBearer:
         if not self._token or time.monotonic() >= self._renew_at:
             try:
                 self._token, lifetime_s = await asyncio.to_thread(self.tokens.fetch)
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, LookupError) as error:
                 raise ClusterUnreachableError(
                     f"cluster {self.cluster}: no token for {self.principal}: {error}; "
                     "check sasl.oauthbearer.token.endpoint.url and the client's id and secret"
@@ -152,18 +160,19 @@ class OidcTokens:
 
     url: str
     client_id: str
-    client_secret: str = field(repr=False)
+    client_secret: Secret
     scope: str | None = None
 
     def fetch(self) -> tuple[str, float]:
         """Ask the token endpoint.
 
         Raises:
+            LookupError: The client's secret can't be resolved here.
             OSError: It does not answer, or with an HTTP error.
             ValueError, KeyError: Its answer holds no token.
         """
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
-        basic = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
+        basic = base64.b64encode(f"{self.client_id}:{self.client_secret.reveal()}".encode()).decode()
         if not self.url.lower().startswith(("https://", "http://")):
             raise ValueError(f"{self.url} is not an HTTP URL")
         request = urllib.request.Request(  # noqa: S310 - the scheme has been checked

@@ -9,14 +9,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import SecretStr
-
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SaslSettings, SecuritySettings
+from mirror_ray.kafka.revealing import reveal
 from mirror_ray.kafka.sasl import Mechanism, OAuthBearer, OidcTokens, Plain, Scram, UnsecuredTokens
 from mirror_ray.kafka.stores import TlsMaterial, load_tls_material
 from mirror_ray.model.errors import ConfigError
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ def _mechanism(alias: str, sasl: SaslSettings) -> Mechanism:
     if sasl.mechanism == "OAUTHBEARER":
         return _oauth_bearer(alias, sasl)
     user = _needed(alias, sasl, sasl.username, "username")
-    password = _needed(alias, sasl, _secret(sasl.password), "password")
+    password = _usable(alias, sasl, sasl.password, "password")
     if sasl.mechanism == "PLAIN":
         return Plain(cluster=alias, principal=user, password=password)
     return Scram(cluster=alias, principal=user, password=password, name=sasl.mechanism)
@@ -135,7 +137,7 @@ def _oauth_bearer(alias: str, sasl: SaslSettings) -> Mechanism:
     tokens = OidcTokens(
         url=sasl.token_endpoint_url,
         client_id=client_id,
-        client_secret=_needed(alias, sasl, _secret(sasl.client_secret), "clientSecret"),
+        client_secret=_usable(alias, sasl, sasl.client_secret, "clientSecret"),
         scope=sasl.scope,
     )
     return OAuthBearer(cluster=alias, principal=client_id, tokens=tokens)
@@ -143,14 +145,14 @@ def _oauth_bearer(alias: str, sasl: SaslSettings) -> Mechanism:
 
 def _librdkafka_sasl(sasl: SaslSettings) -> dict[str, Any]:
     if sasl.mechanism != "OAUTHBEARER":
-        return {"sasl.username": sasl.username, "sasl.password": _secret(sasl.password)}
+        return {"sasl.username": sasl.username, "sasl.password": sasl.password and sasl.password.reveal()}
     if sasl.token_endpoint_url is None:
         return {"oauth_cb": _unsecured_callback(sasl.unsecured_subject or "")}
     config = {
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.token.endpoint.url": sasl.token_endpoint_url,
         "sasl.oauthbearer.client.id": sasl.client_id,
-        "sasl.oauthbearer.client.secret": _secret(sasl.client_secret),
+        "sasl.oauthbearer.client.secret": sasl.client_secret and sasl.client_secret.reveal(),
     }
     return config | ({"sasl.oauthbearer.scope": sasl.scope} if sasl.scope else {})
 
@@ -163,11 +165,14 @@ def _unsecured_callback(subject: str) -> Callable[[str], tuple[str, float]]:
     return callback
 
 
-def _secret(value: SecretStr | None) -> str | None:
-    return value.get_secret_value() if value is not None else None
+def _usable(alias: str, sasl: SaslSettings, secret: Secret | None, key: str) -> Secret:
+    """The secret, which can be resolved here."""
+    found = _needed(alias, sasl, secret, key)
+    reveal(f"{alias}.sasl.jaas.config", found)
+    return found
 
 
-def _needed(alias: str, sasl: SaslSettings, value: str | None, key: str) -> str:
+def _needed(alias: str, sasl: SaslSettings, value: _T | None, key: str) -> _T:
     if value is None:
         raise ConfigError(f"{alias}.sasl.jaas.config: {sasl.mechanism} needs {key}")
     return value

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
-
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SslSettings
+from mirror_ray.kafka.revealing import reveal
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _own_identity(alias: str, settings: SslSettings) -> tuple[str | None, str | 
         key = f"{alias}.ssl.keystore.key"
         if settings.keystore_certificate_chain is None:
             raise ConfigError(f"{key}: it needs ssl.keystore.certificate.chain beside it")
-        pem = settings.keystore_key.get_secret_value().encode()
+        pem = reveal(key, settings.keystore_key).encode()
         return settings.keystore_certificate_chain, _plain_key(key, "the text", pem, settings.key_password)
     if settings.keystore_location is None:
         return None, None
@@ -79,7 +79,7 @@ def _own_identity(alias: str, settings: SslSettings) -> tuple[str | None, str | 
     return store.chain, store.key
 
 
-def _read_store(key: str, location: str, password: SecretStr | None, key_password: SecretStr | None) -> _Store:
+def _read_store(key: str, location: str, password: Secret | None, key_password: Secret | None) -> _Store:
     try:
         data = Path(location).read_bytes()
     except OSError as error:
@@ -93,7 +93,7 @@ def _read_store(key: str, location: str, password: SecretStr | None, key_passwor
     raise ConfigError(f"{key}: {location} is neither PEM nor JKS nor PKCS12")
 
 
-def _read_pem(key: str, location: str, data: bytes, password: SecretStr | None) -> _Store:
+def _read_pem(key: str, location: str, data: bytes, password: Secret | None) -> _Store:
     text = data.decode(errors="replace")
     certificates = tuple(
         part[part.index("-----BEGIN CERTIFICATE-----") :] + _CERTIFICATE_END + "\n"
@@ -103,10 +103,10 @@ def _read_pem(key: str, location: str, data: bytes, password: SecretStr | None) 
     return _Store(trusted=certificates, chain="".join(certificates), key=private)
 
 
-def _plain_key(key: str, what: str, pem: bytes, password: SecretStr | None) -> str:
+def _plain_key(key: str, what: str, pem: bytes, password: Secret | None) -> str:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    secret = password.get_secret_value().encode() if password else None
+    secret = reveal(key, password).encode() if password else None
     try:
         encrypted = b"ENCRYPTED" in pem
         private = load_pem_private_key(pem[pem.index(_PEM_BEGIN) :], secret if encrypted else None)
@@ -121,23 +121,22 @@ def _key_text(private: PrivateKeyTypes) -> str:
     return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-def _read_jks(
-    key: str, location: str, data: bytes, password: SecretStr | None, key_password: SecretStr | None
-) -> _Store:
+def _read_jks(key: str, location: str, data: bytes, password: Secret | None, key_password: Secret | None) -> _Store:
     # Half a second of imports that only a Java store is worth.
     import jks
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
-    secret = password.get_secret_value() if password else None
+    secret = reveal(key, password) if password else None
+    own_secret = reveal(key, key_password) if key_password else secret
     try:
         store = jks.KeyStore.loads(data, secret, try_decrypt_keys=False)
         own = next(iter(store.private_keys.values()), None)
         trusted = [entry.cert for entry in store.certs.values()]
         # As Java's trust manager: the certificate that an own key stands for is trusted too.
         trusted += [entry.cert_chain[0][1] for entry in store.private_keys.values() if entry.cert_chain]
-        if own is None or (key_password or password) is None:
+        if own is None or own_secret is None:
             return _Store(trusted=tuple(_pem("CERTIFICATE", der) for der in trusted))
-        own.decrypt((key_password or password).get_secret_value())  # type: ignore[union-attr]
+        own.decrypt(own_secret)
     except jks.KeystoreSignatureException as error:
         raise ConfigError(f"{key}: the password of {location} is wrong") from error
     except jks.DecryptionFailureException as error:
@@ -151,12 +150,13 @@ def _read_jks(
     )
 
 
-def _read_pkcs12(key: str, location: str, data: bytes, password: SecretStr | None) -> _Store:
+def _read_pkcs12(key: str, location: str, data: bytes, password: Secret | None) -> _Store:
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
+    secret = reveal(key, password).encode() if password else None
     try:
-        store = load_pkcs12(data, password.get_secret_value().encode() if password else None)
+        store = load_pkcs12(data, secret)
     except ValueError as error:
         raise ConfigError(
             f"{key}: {location} can't be opened: its password is wrong, or it is no PKCS12 store"

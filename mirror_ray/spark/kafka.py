@@ -109,12 +109,12 @@ def _sasl_options(sasl: SaslSettings) -> dict[str, str]:
     options = {"sasl.mechanism": sasl.mechanism}
     if sasl.mechanism != "OAUTHBEARER":
         module = "plain.PlainLoginModule" if sasl.mechanism == "PLAIN" else "scram.ScramLoginModule"
-        password = sasl.password.get_secret_value() if sasl.password else ""
+        password = sasl.password.reveal() if sasl.password else ""
         return options | {"sasl.jaas.config": _jaas(module, username=sasl.username or "", password=password)}
     module = "oauthbearer.OAuthBearerLoginModule"
     if sasl.token_endpoint_url is None:
         return options | {"sasl.jaas.config": _jaas(module, unsecuredLoginStringClaim_sub=sasl.unsecured_subject or "")}
-    secret = sasl.client_secret.get_secret_value() if sasl.client_secret else ""
+    secret = sasl.client_secret.reveal() if sasl.client_secret else ""
     scope = {"scope": sasl.scope} if sasl.scope else {}
     return options | {
         "sasl.login.callback.handler.class": _OIDC_HANDLER,

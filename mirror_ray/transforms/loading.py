@@ -25,8 +25,8 @@ class StepValues(Protocol):
         """``package.module:name``."""
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """Keyword arguments of the class."""
+    def arguments(self) -> Mapping[str, Any]:
+        """Keyword arguments of the class; ValueError where they can't be had."""
 
     @property
     def topics(self) -> Sequence[str]:
@@ -101,8 +101,9 @@ def load_step(values: StepValues) -> Step:
         found = getattr(importlib.import_module(module_name), name)
     except Exception as error:
         raise ValueError(f"{values.type} can't be imported ({type(error).__name__}: {error}); {_ADVICE}") from error
+    arguments = values.arguments
     try:
-        built = found(**values.options)
+        built = found(**arguments)
     except Exception as error:
         raise ValueError(f"{values.type} can't be built from its options: {error}") from error
     if not callable(built):
@@ -120,6 +121,6 @@ def load_step(values: StepValues) -> Step:
 
 
 def _identity(values: StepValues, step: Step) -> tuple[str, ...]:
-    options = json.dumps(dict(values.options), sort_keys=True, default=str)
+    options = json.dumps(dict(values.arguments), sort_keys=True, default=str)
     # Where there are none nothing is added: what was kept before there were routes still fits.
     return (values.type, options, *sorted(step.transform.destinations))

@@ -22,7 +22,7 @@ from mirror_ray.web.watch import Watch
 def application(watch: Watch, system: System, settings: GatewaySettings) -> web.Application:
     """Every address that is served."""
     app = web.Application(middlewares=[guard(loopback=_is_loopback(settings.host))])
-    token = settings.token.get_secret_value() if settings.token is not None else None
+    token = settings.token.reveal() if settings.token is not None else None
     app.add_routes(looking.routes(watch, system, version=__version__, most_partitions=settings.metrics_partitions))
     app.add_routes(acting.routes(system, token))
     app.add_routes([web.get("/api/v1/stream", stream(watch))])

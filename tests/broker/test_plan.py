@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
-from pydantic import SecretStr
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import (
     ClusterSettings,
     FlowSettings,
@@ -112,7 +112,7 @@ def test_a_bad_filter_names_the_flow(clusters: Clusters) -> None:
 def as_alice(cluster: DevCluster, password: str | None = None) -> dict[str, ClusterSettings]:
     """The cluster as source and target, entered as alice."""
     sasl = SaslSettings(
-        mechanism="PLAIN", username="alice", password=SecretStr(password or cluster.security.users["alice"])
+        mechanism="PLAIN", username="alice", password=Secret(password or cluster.security.users["alice"])
     )
     security = SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)
     return {

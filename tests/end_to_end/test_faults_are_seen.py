@@ -24,10 +24,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import SecretStr
 
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.operating import AlertSettings
+from mirror_ray.config.secrets import Secret
 from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
 from mirror_ray.kafka.traffic import Reader, Traffic
 from mirror_ray.mirror import Mirror
@@ -121,7 +121,7 @@ async def scene(
     settings = settings_of(there, "A->F", "G->B", topics=f"{topic}|{forbidden}", replicators=2, gateway=True)
     alice = settings.clusters | {"G": cluster_settings("G", guarded, "alice")}
     alerts = AlertSettings(lag_growing_s=3.0)
-    changed = {"clusters": alice, "alerts": alerts, "gateway": GatewaySettings(token=SecretStr(_TOKEN))}
+    changed = {"clusters": alice, "alerts": alerts, "gateway": GatewaySettings(token=Secret(_TOKEN))}
     settings = settings.model_copy(update={**changed, "replicator_cpus": 0.2})
     traffic, reader = Traffic(settings.clusters["A"], [topic], 500), Reader(settings.clusters["A"], topic, [topic])
     traffic.start()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import ray
-from pydantic import SecretStr
 from pyspark.sql import SparkSession
 from ray.util.placement_group import placement_group
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SparkSettings, SslSettings
 from mirror_ray.devcluster import DevCluster, DevSecurity
 from mirror_ray.model.errors import MirrorError
@@ -75,9 +75,9 @@ def test_security_is_carried_over(spark: SparkSession, unique_topic: str) -> Non
             protocol="SASL_SSL",
             ssl=SslSettings(
                 truststore_location=given["ssl.truststore.location"],
-                truststore_password=SecretStr(given["ssl.truststore.password"]),
+                truststore_password=Secret(given["ssl.truststore.password"]),
             ),
-            sasl=SaslSettings(mechanism="SCRAM-SHA-512", username="admin", password=SecretStr(password)),
+            sasl=SaslSettings(mechanism="SCRAM-SHA-512", username="admin", password=Secret(password)),
         )
         table = read_ranges(spark, settings_of(cluster, security), {TopicPartition(unique_topic, 0): (0, 1)})
         assert [bytes(row["value"]) for row in table.collect()] == [b"secret"]

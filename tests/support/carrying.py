@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from mirror_ray.config.settings import FlowSettings, GroupSettings, TransformSettings
+from mirror_ray.config.settings import FlowSettings, GroupSettings
+from mirror_ray.config.steps import TransformSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.kafka.coordinators import Coordinators

@@ -22,8 +22,8 @@ from mirror_ray.config.settings import (
     SaslSettings,
     SecuritySettings,
     StatisticsSettings,
-    TransformSettings,
 )
+from mirror_ray.config.steps import TransformSettings
 from mirror_ray.coordination.state import GrantRecord, encode, grant_key, state_topic
 from mirror_ray.copying.engine import CopyEngine
 from mirror_ray.devcluster import Broker, DevCluster

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
-from pydantic import SecretStr
 
 from mirror_ray.config.gateway import GatewaySettings
+from mirror_ray.config.secrets import Secret
 from mirror_ray.coordination.change import Changed, FlowChange, KeyChange
 from mirror_ray.model.audit import Entry, Wanted, Who, entry_of, newest
 from mirror_ray.model.change import Change
@@ -116,6 +116,6 @@ async def site(token: str | None = TOKEN) -> AsyncIterator[Site]:
     """A server on a port of its own."""
     system, clock = FakeSystem(), Clock()
     watch = Watch(system, clock=clock, on_picture=lambda _: None)
-    settings = GatewaySettings(port=0, token=SecretStr(token) if token is not None else None)
+    settings = GatewaySettings(port=0, token=Secret(token) if token is not None else None)
     async with serving(application(watch, system, settings), settings) as url, aiohttp.ClientSession() as session:
         yield Site(system, watch, clock, url, session)

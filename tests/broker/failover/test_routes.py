@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings, TransformSettings
+from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
+from mirror_ray.config.steps import TransformSettings
 from mirror_ray.failover.bulk import BulkOrder
 from mirror_ray.failover.bulk import carry_out as translate_all
 from mirror_ray.failover.plan import Kind, Options, Step

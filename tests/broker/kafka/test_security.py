@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kio.index import load_entity_module
 from kio.static.constants import EntityType
-from pydantic import SecretStr
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.devcluster import DevCluster, DevSecurity
 from mirror_ray.devcluster.certificates import CertificateAuthority, StoreType
@@ -64,7 +64,7 @@ def _ssl(cluster: DevCluster, store_type: StoreType = "PEM") -> SslSettings:
 
 
 def _scram(password: str) -> SaslSettings:
-    return SaslSettings(mechanism="SCRAM-SHA-512", username="admin", password=SecretStr(password))
+    return SaslSettings(mechanism="SCRAM-SHA-512", username="admin", password=Secret(password))
 
 
 def _settings(cluster: DevCluster, security: SecuritySettings) -> ClusterSettings:
@@ -109,7 +109,7 @@ async def test_wrong_password_is_told_without_it(scram_cluster: DevCluster) -> N
 
 async def test_unknown_mechanism_names_what_the_broker_offers(scram_cluster: DevCluster) -> None:
     """A mechanism that is not enabled there is told together with the ones that are."""
-    sasl = SaslSettings(mechanism="PLAIN", username="admin", password=SecretStr("admin-secret"))
+    sasl = SaslSettings(mechanism="PLAIN", username="admin", password=Secret("admin-secret"))
     security = SecuritySettings(protocol="SASL_SSL", ssl=_ssl(scram_cluster), sasl=sasl)
     with pytest.raises(ClusterUnreachableError, match=r"PLAIN .* it offers SCRAM-SHA-512; check sasl\.mechanism"):
         await _cluster_id(_settings(scram_cluster, security))
@@ -152,7 +152,7 @@ async def test_missing_client_certificate_is_told(tls_cluster: DevCluster) -> No
 
 async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevCluster) -> None:
     """Requests keep being answered past the session's end, on one connection (KIP-368), pipelined ones included."""
-    sasl = SaslSettings(mechanism="PLAIN", username="admin", password=SecretStr("admin-secret"))
+    sasl = SaslSettings(mechanism="PLAIN", username="admin", password=Secret("admin-secret"))
     cluster = Cluster(_settings(plain_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)), "test")
     await cluster.refresh()
     connection = await cluster.connect(1, "data")

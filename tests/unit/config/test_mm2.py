@@ -238,7 +238,7 @@ A->B.topics = ${{file:{secrets}:topics}}
     ssl = loaded.settings.clusters["A"].security.ssl
     assert ssl.truststore_password is not None
     assert ssl.key_password is not None
-    assert (ssl.truststore_password.get_secret_value(), ssl.key_password.get_secret_value()) == ("s3cret", "k3y")
+    assert (ssl.truststore_password.reveal(), ssl.key_password.reveal({"KEY_PASSWORD": "k3y"})) == ("s3cret", "k3y")
     assert _flow(loaded).topics.include == ("orders",)
     assert "s3cret" not in repr(loaded)
     assert "k3y" not in repr(loaded)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.config.providers import ConfigProvider, declared_providers, resolve
+from mirror_ray.config.provider_specs import build_providers, declared_providers
+from mirror_ray.config.providers import ConfigProvider, resolve
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 
@@ -17,9 +18,9 @@ def _declare(
     problems: list[str] = []
     properties = {"config.providers": name, f"config.providers.{name}.class": _PACKAGE + class_name}
     properties |= {f"config.providers.{name}.param.{key.replace('_', '.')}": value for key, value in params.items()}
-    providers = declared_providers(properties, environ or {}, problems)
+    specs = declared_providers(properties, problems)
     assert not problems
-    return providers
+    return build_providers(specs, environ or {})
 
 
 def test_file_provider_reads_a_key(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_mistakes_in_the_declaration_are_named() -> None:
         "config.providers.c.class": f"{_PACKAGE}EnvVarConfigProvider",
         "config.providers.c.param.allowlist.pattern": "(",
     }
-    assert declared_providers(properties, {}, problems) == {}
+    assert declared_providers(properties, problems) == {}
     assert [problem.partition(":")[0] for problem in problems] == [
         "config.providers.a.class",
         "config.providers.b.class",

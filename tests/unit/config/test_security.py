@@ -22,7 +22,7 @@ def _sasl(loaded: Loaded) -> SaslSettings:
 
 def _password(sasl: SaslSettings) -> str:
     assert sasl.password is not None
-    return sasl.password.get_secret_value()
+    return sasl.password.reveal()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ A.sasl.jaas.config = {_MODULES}.oauthbearer.OAuthBearerLoginModule required clie
     sasl = _sasl(load(text))
     assert (sasl.token_endpoint_url, sasl.client_id, sasl.scope) == ("https://id.example.com/token", "c", "k")
     assert sasl.client_secret is not None
-    assert sasl.client_secret.get_secret_value() == "s"
+    assert sasl.client_secret.reveal() == "s"
     assert _sasl(load(text + "A.sasl.oauthbearer.client.credentials.client.id = d")).client_id == "d"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, TransformSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings
+from mirror_ray.config.steps import TransformSettings
 from mirror_ray.copying import flow_transforms
 from mirror_ray.copying.counting import TargetLog
 from mirror_ray.copying.flow_transforms import FlowTransforms

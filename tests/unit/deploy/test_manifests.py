@@ -201,7 +201,7 @@ def test_the_examples_configuration_is_one(cluster: Manifest, tmp_path: Path) ->
     assert settings.gateway.host == "0.0.0.0"  # noqa: S104 - compared, not listened on
     assert settings.gateway.port == GATEWAY_PORT
     assert settings.gateway.token is not None
-    assert settings.gateway.token.get_secret_value() == "what-token-holds\n"
+    assert settings.gateway.token.reveal() == "what-token-holds"
     group = cluster["spec"]["workerGroupSpecs"][0]
     assert settings.elastic.max_replicators is not None
     assert settings.elastic.max_replicators <= group["maxReplicas"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import scramp
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.kafka import sasl
 from mirror_ray.model.errors import ClusterUnreachableError
 
@@ -39,7 +40,7 @@ async def _authenticate(broker: _Broker, mechanism: sasl.Mechanism) -> float | N
 async def test_plain_sends_user_and_password() -> None:
     """PLAIN is one message of RFC 4616, without an authorization identity."""
     broker = _Broker(lambda _: b"")
-    await _authenticate(broker, sasl.Plain(cluster="A", principal="alice", password="pässword"))
+    await _authenticate(broker, sasl.Plain(cluster="A", principal="alice", password=Secret("pässword")))
     assert broker.messages == ["\0alice\0pässword".encode()]
 
 
@@ -57,7 +58,7 @@ async def test_scram_agrees_with_a_server(name: str) -> None:
         return bytes(server.get_server_final().encode())
 
     broker = _Broker(answer)
-    await _authenticate(broker, sasl.Scram(cluster="A", principal="alice", password="secret", name=name))
+    await _authenticate(broker, sasl.Scram(cluster="A", principal="alice", password=Secret("secret"), name=name))
     assert len(broker.messages) == 2
 
 
@@ -72,7 +73,7 @@ async def test_scram_refuses_a_server_that_does_not_know_the_password() -> None:
 
     with pytest.raises(ClusterUnreachableError, match="cluster A refuses SCRAM-SHA-256 for user alice"):
         await _authenticate(
-            _Broker(answer), sasl.Scram(cluster="A", principal="alice", password="secret", name="SCRAM-SHA-256")
+            _Broker(answer), sasl.Scram(cluster="A", principal="alice", password=Secret("secret"), name="SCRAM-SHA-256")
         )
 
 
@@ -80,7 +81,7 @@ async def test_refusal_without_a_text_is_named_by_its_code() -> None:
     """An error code stands for itself where the broker says nothing more."""
     broker = _Broker(lambda _: b"", error_code=58)
     with pytest.raises(ClusterUnreachableError, match="user alice: SASL_AUTHENTICATION_FAILED") as refused:
-        await _authenticate(broker, sasl.Plain(cluster="A", principal="alice", password="secret"))
+        await _authenticate(broker, sasl.Plain(cluster="A", principal="alice", password=Secret("secret")))
     assert "secret" not in str(refused.value)
 
 
@@ -118,11 +119,11 @@ async def test_refused_token_is_acknowledged_and_told() -> None:
 
 async def test_unreachable_token_endpoint_is_named() -> None:
     """Without a token there is no entry; the error names what to check."""
-    tokens = sasl.OidcTokens(url="file:///etc/passwd", client_id="app", client_secret="secret")
+    tokens = sasl.OidcTokens(url="file:///etc/passwd", client_id="app", client_secret=Secret("hush-hush"))
     mechanism = sasl.OAuthBearer(cluster="A", principal="app", tokens=tokens)
     with pytest.raises(ClusterUnreachableError, match=r"not an HTTP URL.*token\.endpoint\.url"):
         await mechanism.begin()
-    assert "secret" not in repr(mechanism)
+    assert "hush-hush" not in repr(mechanism)
 
 
 def test_unsecured_token_is_an_unsigned_jws_with_a_subject() -> None:

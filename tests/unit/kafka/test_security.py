@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
 from mirror_ray.kafka.security import ClientSecurity
@@ -16,7 +16,7 @@ from mirror_ray.kafka.stores import load_tls_material
 from mirror_ray.model.errors import ConfigError
 
 STORES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")
-PASSWORD = SecretStr(STORE_PASSWORD)
+PASSWORD = Secret(STORE_PASSWORD)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return CertificateAuthority(tmp_path_factory.mktemp("tls"))
 
 
-def _keystore(authority: CertificateAuthority, store: StoreType, password: SecretStr | None = PASSWORD) -> SslSettings:
+def _keystore(authority: CertificateAuthority, store: StoreType, password: Secret | None = PASSWORD) -> SslSettings:
     return SslSettings(keystore_location=str(authority.keystore("alice", store)), keystore_password=password)
 
 
@@ -49,7 +49,7 @@ def test_every_store_yields_the_same_material(authority: CertificateAuthority, s
 def test_wrong_store_password_names_key_and_file(authority: CertificateAuthority, store: StoreType) -> None:
     """A wrong password is told with the key and the file, and without the password."""
     with pytest.raises(ConfigError, match=r"A\.ssl\.keystore\.location: .*alice") as refused:
-        load_tls_material("A", _keystore(authority, store, SecretStr("not-it")))
+        load_tls_material("A", _keystore(authority, store, Secret("not-it")))
     assert "not-it" not in str(refused.value)
 
 
@@ -60,9 +60,9 @@ def test_encrypted_pem_key_needs_its_password(authority: CertificateAuthority, t
     key = subprocess.run(encrypt, check=True, capture_output=True, text=True).stdout
     path = tmp_path / "alice.pem"
     path.write_text(key + str(load_tls_material("A", _keystore(authority, "PEM", None)).chain))
-    settings = SslSettings(keystore_location=str(path), key_password=SecretStr("key-secret"))
+    settings = SslSettings(keystore_location=str(path), key_password=Secret("key-secret"))
     assert "ENCRYPTED" not in str(load_tls_material("A", settings).key)
-    for password in (None, SecretStr("other")):
+    for password in (None, Secret("other")):
         with pytest.raises(ConfigError, match=r"ssl\.key\.password"):
             load_tls_material("A", settings.model_copy(update={"key_password": password}))
 
@@ -103,12 +103,12 @@ def test_empty_endpoint_identification_turns_the_host_check_off(authority: Certi
 
 def test_secrets_are_in_no_repr() -> None:
     """Neither a password nor a client secret shows."""
-    scram = SaslSettings(mechanism="SCRAM-SHA-256", username="alice", password=SecretStr("hush-hush"))
+    scram = SaslSettings(mechanism="SCRAM-SHA-256", username="alice", password=Secret("hush-hush"))
     oidc = SaslSettings(
         mechanism="OAUTHBEARER",
         token_endpoint_url="https://idp/token",
         client_id="app",
-        client_secret=SecretStr("hush-hush"),
+        client_secret=Secret("hush-hush"),
     )
     for sasl in (scram, oidc):
         security = ClientSecurity.build("A", SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
+from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
 from mirror_ray.model.errors import ConfigError
@@ -31,7 +31,7 @@ def test_a_plain_cluster_needs_its_addresses_alone() -> None:
 def test_every_store_goes_along_as_text(tmp_path: Path, store: StoreType) -> None:
     """No executor needs a file, whatever the kind of store."""
     authority = CertificateAuthority(tmp_path)
-    password = None if store == "PEM" else SecretStr(STORE_PASSWORD)
+    password = None if store == "PEM" else Secret(STORE_PASSWORD)
     ssl = SslSettings(
         truststore_location=str(authority.truststore(store)),
         truststore_password=password,
@@ -49,7 +49,7 @@ def test_every_store_goes_along_as_text(tmp_path: Path, store: StoreType) -> Non
 
 def test_a_password_is_quoted() -> None:
     """Quotes and backslashes in a password do not end the JAAS line."""
-    sasl = SaslSettings(mechanism="SCRAM-SHA-512", username="alice", password=SecretStr('a"b\\c;'))
+    sasl = SaslSettings(mechanism="SCRAM-SHA-512", username="alice", password=Secret('a"b\\c;'))
     found = options(SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))
     assert found["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
     assert found["kafka.sasl.jaas.config"] == (
@@ -63,7 +63,7 @@ def test_tokens_come_from_the_endpoint() -> None:
         mechanism="OAUTHBEARER",
         token_endpoint_url="https://tokens/",
         client_id="me",
-        client_secret=SecretStr("s"),
+        client_secret=Secret("s"),
         scope="kafka",
     )
     found = options(SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))

@@ -35,6 +35,11 @@ class Values:
     options: dict[str, Any] = field(default_factory=dict)
     topics: Sequence[str] = (".*",)
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As they are."""
+        return self.options
+
 
 class Each(Transform):
     """A transform by a function of one record."""

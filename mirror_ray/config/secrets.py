@@ -1,0 +1,199 @@
+"""Secrets as settings hold them: by reference, and resolved where they are used.
+
+A secret that a file names by ``${provider:path:key}`` is never in settings itself, so it is in no message of Ray and
+in no store; each ``reveal`` looks it up again, so what has changed meanwhile is what is used next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, SerializationInfo, ValidationInfo
+from pydantic_core import core_schema
+
+from mirror_ray.config.jaas import parse_jaas
+from mirror_ray.config.provider_specs import ProviderSpec, ProviderSpecs, build_providers
+from mirror_ray.config.providers import ConfigProvider, resolve
+
+#: The context of pydantic by which secrets are written, and read again, as they are kept: references by their texts,
+#: and literal ones in clear text. Without it they are shown as ``(secret)`` and as the references.
+KEPT: Final[Mapping[str, bool]] = {"secrets are kept": True}
+
+_HIDDEN: Final = "(secret)"
+
+
+class Secret:
+    """A secret of the configuration. Equal are those that are written alike, whatever the references lead to.
+
+    Its ``repr`` shows references, and nothing of a literal secret.
+    """
+
+    __slots__ = ("option", "providers", "references", "text", "trimmed")
+
+    def __init__(
+        self, text: str, providers: ProviderSpecs | None = None, *, option: str | None = None, trimmed: bool = False
+    ) -> None:
+        """``text``: as it is written, with references to ``providers``; without these it is the secret itself.
+
+        ``option``: the secret is that option of the JAAS line that ``text`` becomes. ``trimmed``: white space around
+        it is none of it, as Kafka reads passwords. Relative paths are made absolute, from the working directory.
+
+        Raises:
+            LookupError: A reference names another provider.
+        """
+        given = dict(providers or {})
+        found = {name: _References(name, spec) for name, spec in given.items()}
+        self.text = resolve(text, found) if given else text
+        self.references = tuple(dict.fromkeys(each for provider in found.values() for each in provider.seen))
+        self.providers = {name: given[name] for name, provider in found.items() if provider.seen}
+        self.option = option
+        self.trimmed = trimmed
+
+    def of_line(self, option: str) -> Secret:
+        """An option of the JAAS line that this becomes; the option itself, where the line holds it in clear text."""
+        try:
+            written = parse_jaas(self.text)[1].get(option, "")
+        except ValueError:
+            written = ""
+        if written and not any(each in written for each in self.references):
+            return Secret(written)
+        return Secret(self.text, self.providers, option=option)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the secret itself is written down, and not only where it is found."""
+        return not self.providers
+
+    @property
+    def native(self) -> str | None:
+        """How the native form writes it, which has the standard providers alone; None where it can't, or is literal."""
+        try:
+            text = self.text if self.option is None else parse_jaas(self.text)[1].get(self.option)
+        except ValueError:
+            return None
+        if self.is_literal or text is None:
+            return None
+        return resolve(text, {name: _References(spec.kind, spec) for name, spec in self.providers.items()})
+
+    def reveal(self, environ: Mapping[str, str] | None = None) -> str:
+        """The secret as it is now, without the one newline that a file of its own may end in.
+
+        ``environ``: variables, those of this process by default.
+
+        Raises:
+            LookupError: A reference leads to nothing here; the text names it, and never holds a value.
+        """
+        if self.is_literal:
+            return self.text
+        providers = build_providers(self.providers, os.environ if environ is None else environ)
+        try:
+            found = resolve(self.text, {name: _WithoutFinalNewline(each) for name, each in providers.items()})
+        except LookupError as error:
+            raise LookupError(f"{self!r} can't be resolved on this machine: {error.args[0]}") from None
+        if self.option is not None:
+            found = self._option_of(found)
+        return found.strip() if self.trimmed else found
+
+    def _option_of(self, line: str) -> str:
+        try:
+            return parse_jaas(line)[1][self.option or ""]
+        except (ValueError, KeyError):
+            why = f"what it holds now is no JAAS line with the option {self.option}"
+            raise LookupError(f"{self!r} can't be used: {why}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._all == other._all
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.option))
+
+    @property
+    def _all(self) -> tuple[object, ...]:
+        return self.text, self.option, self.trimmed, self.providers
+
+    def __repr__(self) -> str:
+        return ", ".join(self.references) or _HIDDEN
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            cls.read,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda secret, info: secret.kept(info), info_arg=True, when_used="json"
+            ),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "format": "password", "writeOnly": True}
+
+    @classmethod
+    def read(cls, value: object, info: ValidationInfo) -> Secret:
+        """What pydantic takes for one: a text is literal; see ``KEPT``."""
+        match value:
+            case Secret():
+                return value
+            case Referring():
+                return value.secret
+            case str():
+                return cls(value)
+            case {"text": str(text), "providers": dict(providers), "option": option, "trimmed": trimmed} if (
+                info.context == KEPT
+            ):
+                specs = {name: ProviderSpec.model_validate(spec) for name, spec in providers.items()}
+                return cls(text, specs, option=option, trimmed=trimmed)
+            case _:
+                raise ValueError("should be a valid string")
+
+    def kept(self, info: SerializationInfo) -> object:
+        """How pydantic writes it as JSON; see ``KEPT``."""
+        if info.context != KEPT:
+            return repr(self)
+        providers = {name: spec.model_dump(mode="json") for name, spec in self.providers.items()}
+        return {"text": self.text, "providers": providers, "option": self.option, "trimmed": self.trimmed}
+
+
+class Referring(str):
+    """What a reference in a file leads to, for a key that takes it as it is; ``secret`` for one that takes a secret."""
+
+    __slots__ = ("secret",)
+
+    secret: Secret
+
+    @classmethod
+    def to(cls, secret: Secret, value: str) -> Referring:
+        """``value``: what the references of ``secret`` lead to."""
+        found = cls(value)
+        found.secret = secret
+        return found
+
+
+class _References:
+    """A config provider that notes what is asked of it, and answers with the same reference, its path absolute."""
+
+    def __init__(self, name: str, spec: ProviderSpec) -> None:
+        self._name, self._spec = name, spec
+        self.seen: list[str] = []
+
+    def get(self, path: str, key: str) -> str:
+        """The reference."""
+        if path and self._spec.kind != "env":
+            path = str(Path(path).absolute())
+        self.seen.append(f"${{{self._name}:{path}:{key}}}" if path else f"${{{self._name}:{key}}}")
+        return self.seen[-1]
+
+
+class _WithoutFinalNewline:
+    """A config provider whose values end as what they are for, and not as files do."""
+
+    def __init__(self, provider: ConfigProvider) -> None:
+        self._provider = provider
+
+    def get(self, path: str, key: str) -> str:
+        """See ``ConfigProvider``."""
+        return self._provider.get(path, key).removesuffix("\n").removesuffix("\r")
