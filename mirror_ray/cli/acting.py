@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from mirror_ray.attach import attach
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption
+from mirror_ray.cli import INTERRUPTED_CODE
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, name_option
 from mirror_ray.cli.output import say, stopped_text
+from mirror_ray.cli.printable import printable
 from mirror_ray.model.errors import ConfigError
 
 _FlowToChange = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
@@ -59,7 +61,7 @@ def scale(
         else:
             system.scale(replicators)
     what = "by load and lag" if replicators is None else f"to {replicators} replicators"
-    say(f"{name} scales {what}; `mirror-ray replicators --watch` shows it")
+    say(f"{name} scales {what}; `mirror-ray replicators --watch{name_option(name)}` shows it")
 
 
 def pause(
@@ -113,7 +115,7 @@ def resolve(
     confirm(f"{flow} {scope}: {_MEANING[by]}. Go on?", yes=yes)
     with attach(name, address) as system:
         resolved = system.resolve(flow, topic, partition, by=by.value)
-    say(f"{flow}: {by.value} for {', '.join(resolved)}; `mirror-ray events` tells when it is done")
+    say(f"{flow}: {by.value} for {', '.join(resolved)}; `mirror-ray events{name_option(name)}` tells when it is done")
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -121,12 +123,18 @@ def confirm(question: str, *, yes: bool) -> None:
 
     Raises:
         ConfigError: There is nobody to ask.
+        Exit: The answer is no (1), or Ctrl-C (130).
     """
     if yes:
         return
     if not sys.stdin.isatty():
         raise ConfigError("there is no terminal to ask on: say --yes")
-    if not typer.confirm(question, err=True):
+    try:
+        agreed = typer.confirm(printable(question), err=True)
+    except typer.Abort as aborted:
+        interrupted = isinstance(aborted.__context__, KeyboardInterrupt)
+        raise typer.Exit(INTERRUPTED_CODE if interrupted else 1) from None
+    if not agreed:
         raise typer.Exit(1)
 
 

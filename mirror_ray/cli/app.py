@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import logging
 import sys
 import traceback
 from typing import Annotated, Any
@@ -10,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from mirror_ray.cli import (
+    INTERRUPTED_CODE,
     acting,
     auditing,
     backfill,
@@ -31,10 +34,14 @@ from mirror_ray.cli import (
     verify,
 )
 from mirror_ray.cli.output import say
+from mirror_ray.cli.printable import PrintableFormatter, printable
+from mirror_ray.cli.streams import open_streams
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.writing import said_of
 
 _FAILED_IN_THE_MIDDLE = 4
-_INTERRUPTED = 130
+#: Errors of the network, which whoever meets them says in sentences of his own.
+_NOT_OF_FILES = (ConnectionError, TimeoutError)
 
 
 class _Commands(TyperGroup):
@@ -44,12 +51,29 @@ class _Commands(TyperGroup):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except MirrorError as error:
+        except KeyboardInterrupt:
+            say("interrupted", "yellow")
+            raise typer.Exit(INTERRUPTED_CODE) from None
+        except (MirrorError, OSError) as error:
             if ctx.params.get("debug"):
-                traceback.print_exc()
-            for line in str(error).splitlines():
-                say(f"error: {line}", "red")
-            raise typer.Exit(error.exit_code) from error
+                _say_traceback()
+            elif isinstance(error, _NOT_OF_FILES):
+                raise
+            raise typer.Exit(_told(error)) from error
+
+
+def _told(error: MirrorError | OSError) -> int:
+    """Say what is wrong; the exit code."""
+    if isinstance(error, OSError):
+        say(f"error: {said_of(error)}", "red")
+        return _FAILED_IN_THE_MIDDLE
+    for line in str(error).splitlines():
+        say(f"error: {line}", "red")
+    return error.exit_code
+
+
+def _say_traceback() -> None:
+    sys.stderr.write(printable(traceback.format_exc()))
 
 
 app = typer.Typer(
@@ -68,9 +92,9 @@ app = typer.Typer(
 def _root(
     debug: Annotated[bool, typer.Option("-v", "--debug", help="Show tracebacks and the log.")] = False,
 ) -> None:
-    import logging
-
-    logging.basicConfig(level=logging.DEBUG if debug else logging.ERROR, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter(logging.BASIC_FORMAT))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.ERROR, handlers=[handler])
 
 
 app.command("demo")(demo.demo)
@@ -109,12 +133,36 @@ app.command("chaos")(chaos.chaos)
 app.command("version")(machine.show_version)
 
 
-def main() -> None:
-    """Run the command line of this process, and end the process with its exit code."""
+def run() -> int:
+    """Run the command line; the exit code, where SystemExit does not say it.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, outside of a command.
+    """
+    open_streams()
+    sys.unraisablehook = _raise_again
     try:
         app()
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
-    except Exception:  # noqa: BLE001 - a mistake of ours: the traceback, and no exit code that means an answer
-        traceback.print_exc()
-        sys.exit(_FAILED_IN_THE_MIDDLE)
+    except MirrorError as error:
+        return _told(error)
+    except Exception as error:  # noqa: BLE001 - a mistake of ours: the traceback, and no exit code that means an answer
+        if _is_interrupted(error):
+            return INTERRUPTED_CODE
+        _say_traceback()
+        return _FAILED_IN_THE_MIDDLE
+    return 0
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: modules in C tell it as an error of theirs when they are being imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _raise_again(unraisable: Any) -> None:
+    """Ctrl-C that came inside a callback, where nobody hears an exception, comes again outside of it."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        _thread.interrupt_main()
+    else:
+        sys.__unraisablehook__(unraisable)

@@ -78,18 +78,19 @@ def audit(
     from mirror_ray.kafka.audit import read_audit
     from mirror_ray.model.audit import Wanted
 
+    flow_name = parse_flow(flow) if flow is not None else None
+    _since_ms(since)
     if config is not None:
         settings = load_settings(config).settings
     else:
         with attach(name, address) as system:
             settings = system.settings()
-    if flow is not None:
-        settings.flow(parse_flow(flow))
+    if flow_name is not None:
+        settings.flow(flow_name)
 
     def show() -> None:
-        now_ms = int(time.time() * 1000)
         wanted = Wanted(
-            since_ms=now_ms - _DAY_MS if since is None else parse_time(since, now_ms),
+            since_ms=_since_ms(since),
             flow=flow,
             cluster=cluster,
             kinds=frozenset(kind or ()),
@@ -99,6 +100,11 @@ def audit(
         emit(rows, output, lambda: out().print(table(rows, _COLUMNS)))
 
     watching(show, watch=watch)
+
+
+def _since_ms(said: str | None) -> int:
+    now_ms = int(time.time() * 1000)
+    return now_ms - _DAY_MS if said is None else parse_time(said, now_ms)
 
 
 @contextmanager

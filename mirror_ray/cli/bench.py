@@ -25,6 +25,7 @@ from mirror_ray.cli import foreground, launch
 from mirror_ray.cli.options import Format, FormatOption
 from mirror_ray.cli.output import emit, out, say
 from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.writing import writing
 
 if TYPE_CHECKING:
     from mirror_ray.bench.catalogue import Workload
@@ -132,15 +133,16 @@ def _running_ray() -> Iterator[str]:
 def _write(directory: Path, results: Results) -> None:
     from mirror_ray.bench.report import document, picture
 
-    directory.mkdir(parents=True, exist_ok=True)
-    pictures = {}
-    for each in results.workloads:
-        drawn = picture(each, results.rows)
-        if drawn:
-            pictures[each.name] = f"{each.name}.svg"
-            (directory / pictures[each.name]).write_text(drawn)
-    (directory / "report.md").write_text(document(results, pictures))
-    (directory / "results.json").write_text(json.dumps(_plain(results), indent=2) + "\n")
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        pictures = {}
+        for each in results.workloads:
+            drawn = picture(each, results.rows)
+            if drawn:
+                pictures[each.name] = f"{each.name}.svg"
+                (directory / pictures[each.name]).write_text(drawn)
+        (directory / "report.md").write_text(document(results, pictures))
+        (directory / "results.json").write_text(json.dumps(_plain(results), indent=2) + "\n")
     say(f"the report is {directory / 'report.md'}")
 
 

@@ -17,6 +17,7 @@ from mirror_ray.cli.options import NameOption
 from mirror_ray.cli.output import out, say
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.writing import writing
 
 if TYPE_CHECKING:
     from mirror_ray.chaos.outcome import Outcome, RunSettings
@@ -66,7 +67,8 @@ def chaos(
     text = report(outcome)
     out().print(text, soft_wrap=True)
     if report_path is not None:
-        report_path.write_text(text)
+        with writing(report_path):
+            report_path.write_text(text)
     if outcome.source_problems:
         raise typer.Exit(_FAULT_OF_THE_RUN)
     if not outcome.equal:

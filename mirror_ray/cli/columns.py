@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mirror_ray.cli.output import Columns, Row, count, duration, size
+from mirror_ray.cli.printable import one_line
 from mirror_ray.observe.status import PartitionStatus, ReplicatorStatus, SystemStatus, offsets
 
 #: Fields of `lag -o json` and `replicators -o json`: tools outside the project read them.
@@ -124,7 +125,7 @@ def priced(heads: Columns, found: Iterable[Row], currency: str) -> Columns:
 
 def status_lines(status: SystemStatus) -> list[str]:
     """The sentences below the tables of `status`: each problem, and what to do about it."""
-    return [str(each) for each in status.problems]
+    return [one_line(str(each)) for each in status.problems]
 
 
 def ratio(value: float | None) -> str:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from mirror_ray import own_ray
 from mirror_ray.cli import columns, foreground, launch
 from mirror_ray.cli.demo_claim import Claim, claim, taken
 from mirror_ray.cli.live import LiveView
-from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption
-from mirror_ray.cli.output import count, out, say, table
+from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption, name_option
+from mirror_ray.cli.output import count, out, say, table, text
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from mirror_ray.model.names import TopicPartition
@@ -83,7 +82,8 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Call
 
 def _refuse_second(name: str) -> None:
     if own_ray.find(name) is not None:
-        raise MirrorError(f"{name} runs already on this machine: `mirror-ray down` ends it, or give the demo a --name")
+        end = f"`mirror-ray down{name_option(name)}` ends it"
+        raise MirrorError(f"{name} runs already on this machine: {end}, or give the demo a --name")
 
 
 @contextmanager
@@ -192,7 +192,7 @@ def _seen(system: Mirror) -> tuple[MirrorSettings | None, Mapping[tuple[str, Top
 
 
 def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) -> str:
-    option = "" if name == DEFAULT_NAME else f" --name {name}"
+    option = name_option(name)
     lines = [f"cluster {cluster.name}: {cluster.bootstrap}" for cluster in clusters]
     lines += [
         f"configuration: {config}",
@@ -214,7 +214,7 @@ def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) 
 def _tail(system: Mirror, traffic: Sequence[Traffic], hints: str) -> RenderableType:
     produced = sum(each.records for each in traffic)
     return Group(
-        Text(f"\n{count(produced)} records produced on both clusters\n", style="dim"),
+        text(f"\n{count(produced)} records produced on both clusters\n", "dim"),
         table(columns.rows(system.topics()), columns.TOPICS),
-        Text(f"\n{hints}\n", style="dim"),
+        text(f"\n{hints}\n", "dim"),
     )

@@ -20,6 +20,7 @@ from mirror_ray.cli.options import (
     WatchOption,
 )
 from mirror_ray.cli.output import Columns, Row, emit, out, table, watching
+from mirror_ray.cli.printable import one_line
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.observe.groups import GroupStatus
@@ -75,6 +76,6 @@ def groups(
 
 def _print_group(found: Sequence[GroupStatus], rows: Sequence[Row]) -> None:
     for each in found:
-        out().print(f"{each.flow}  {each.group}  {each.state}{f': {each.reason}' if each.reason else ''}")
+        out().print(one_line(f"{each.flow}  {each.group}  {each.state}{f': {each.reason}' if each.reason else ''}"))
     partitions = [{"group": row["group"], **each} for row in rows for each in row["partitions"]]
     out().print(table(partitions, _PARTITIONS))

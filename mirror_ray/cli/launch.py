@@ -26,6 +26,7 @@ from mirror_ray.attach import (
     probe,
     spare_arrow,
 )
+from mirror_ray.cli.options import name_option
 from mirror_ray.cli.output import say
 from mirror_ray.devcluster.ports import free_port
 from mirror_ray.mirror import Mirror
@@ -137,7 +138,7 @@ def _agree(agree: Callable[[Mirror], Agreed] | None, name: str, address: str | N
         # It has been started, and has not been told of any flow.
         return None
     if agree is None:
-        raise MirrorError(f"{name} runs already: `mirror-ray down` ends it, or give another --name")
+        raise MirrorError(f"{name} runs already: `mirror-ray down{name_option(name)}` ends it, or give another --name")
     return agree(system)
 
 

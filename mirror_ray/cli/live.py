@@ -8,10 +8,9 @@ from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from mirror_ray.cli.columns import FLOWS, replicators_text, rows, status_lines
-from mirror_ray.cli.output import Columns, count, duration, size, table
+from mirror_ray.cli.output import Columns, count, duration, size, table, text
 from mirror_ray.cli.progress import Eta
 from mirror_ray.observe.status import Event, FlowStatus, SystemStatus
 
@@ -66,17 +65,14 @@ class LiveView:
         memory = sum(each.memory for each in running)
         parts: list[RenderableType] = [
             table(flows, _FLOWS_WITH_ETA),
-            Text(
-                f"\n{replicators_text(status, len(running))}, {cpu:.0%} of a core, {size(memory)}",
-                style="dim",
-            ),
+            text(f"\n{replicators_text(status, len(running))}, {cpu:.0%} of a core, {size(memory)}", "dim"),
         ]
         if status.gateway is not None:
-            parts.append(Text(f"page and metrics: {status.gateway}", style="dim"))
-        parts += [Text(line, style="red") for line in status_lines(status)]
+            parts.append(text(f"page and metrics: {status.gateway}", "dim"))
+        parts += [text(line, "red") for line in status_lines(status)]
         if self._tail:
             parts.append(self._tail())
-        parts += [Text(str(event), style="dim", overflow="ellipsis") for event in events[-_EVENTS_SHOWN:]]
+        parts += [text(str(event), "dim", cut=True) for event in events[-_EVENTS_SHOWN:]]
         return Group(*parts)
 
     def _print(self, now_s: float, status: SystemStatus, etas: dict[str, float | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,8 +18,16 @@ class Format(StrEnum):
     yaml = "yaml"
 
 
+def config_file(text: str | Path) -> Path:
+    """The file that an argument names; an empty name would be that of the directory we are in."""
+    if text == "":
+        raise typer.BadParameter("the name of the file is empty")
+    return Path(text)
+
+
 ConfigArgument = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="An mm2.properties or a YAML file.", show_default=False)
+    Path,
+    typer.Argument(metavar="CONFIG", parser=config_file, help="An mm2.properties or a YAML file.", show_default=False),
 ]
 FormatOption = Annotated[Format, typer.Option("-o", "--output", help="How to print it.")]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the running system.")]
@@ -40,3 +49,8 @@ SecondsOption = Annotated[
 ]
 
 DEFAULT_NAME = "mirror"
+
+
+def name_option(name: str) -> str:
+    """What to add to a command that is told of, so that it is about the system of that name."""
+    return "" if name == DEFAULT_NAME else f" --name {shlex.quote(name)}"

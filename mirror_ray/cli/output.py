@@ -7,12 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mirror_ray.cli.options import Format
+from mirror_ray.cli.printable import is_unsafe, one_line, printable, quoted
+from mirror_ray.cli.streams import BROKEN_PIPE_CODE
 
 WATCH_EVERY_S = 2.0
 
@@ -24,21 +27,30 @@ Row = Mapping[str, Any]
 Columns = Sequence[tuple[str, Callable[[Row], str]]]
 
 
+class TerminalConsole(Console):
+    """Shows strings as they are: no markup in them is followed, no control character of theirs is sent."""
+
+    def __init__(self, stream: TextIO) -> None:
+        width = None if stream.isatty() else _UNBOUNDED
+        super().__init__(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """See ``Console``; every string that is printed comes through here, and the cells of tables do."""
+        return super().render_str(printable(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        """See ``Console``: the stream has ended the process already, where it is one of ours."""
+        raise SystemExit(BROKEN_PIPE_CODE)
+
+
 def out() -> Console:
     """Console for data. Rich keeps to ``NO_COLOR`` by itself."""
-    return _console(stderr=False)
+    return TerminalConsole(sys.stdout)
 
 
 def err() -> Console:
     """Console for talk."""
-    return _console(stderr=True)
-
-
-def _console(*, stderr: bool) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(
-        file=stream, width=None if stream.isatty() else _UNBOUNDED, highlight=False, markup=False, emoji=False
-    )
+    return TerminalConsole(sys.stderr)
 
 
 def say(text: str, style: str | None = None) -> None:
@@ -46,27 +58,50 @@ def say(text: str, style: str | None = None) -> None:
     err().print(text, style=style, soft_wrap=True)
 
 
+def text(said: str, style: str = "", *, cut: bool = False) -> Text:
+    """A part of a larger drawing; ``cut``: no wider than the terminal."""
+    return Text(printable(said), style=style, overflow="ellipsis" if cut else None)
+
+
 def table(rows: Sequence[Row], columns: Columns) -> Table:
     """Rows in columns, without lines, as kubectl prints them."""
     result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading, _ in columns:
-        result.add_column(heading, no_wrap=True, overflow="ellipsis")
+        result.add_column(one_line(heading), no_wrap=True, overflow="ellipsis")
     for row in rows:
-        result.add_row(*(cell(row) for _, cell in columns))
+        result.add_row(*(one_line(cell(row)) for _, cell in columns))
     return result
 
 
 def emit(value: Any, output: Format, show: Callable[[], None]) -> None:
-    """Print plain ``value`` as JSON or YAML, or let ``show`` print it for people."""
-    if output is Format.json:
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-    elif output is Format.yaml:
-        import yaml
+    """Print plain ``value`` as JSON or YAML, or let ``show`` print it for people.
 
-        sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    JSON and YAML read back as the same value, whatever is in it, and whatever stdout can encode.
+    """
+    if output is Format.json:
+        sys.stdout.write(quoted(json.dumps(value, indent=2, ensure_ascii=not _is_unicode())) + "\n")
+    elif output is Format.yaml:
+        sys.stdout.write(_yaml(value))
     else:
         show()
     sys.stdout.flush()
+
+
+def _yaml(value: Any) -> str:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def string(dumper: yaml.SafeDumper, found: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", found, style='"' if is_unsafe(found) else None)
+
+    Dumper.add_representer(str, string)
+    return quoted(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=_is_unicode()))
+
+
+def _is_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def watching(show: Callable[[], None], *, watch: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray.attach import attach
+from mirror_ray.cli.options import config_file
 from mirror_ray.cli.output import say
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
@@ -23,6 +24,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
+        parser=config_file,
         help="The system's configuration; needed where no system runs, or Ray is gone.",
         show_default=False,
     ),

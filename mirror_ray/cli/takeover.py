@@ -13,7 +13,15 @@ import typer
 
 from mirror_ray.cli import foreground
 from mirror_ray.cli.auditing import audited
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, Format, FormatOption, NameOption
+from mirror_ray.cli.options import (
+    DEFAULT_NAME,
+    AddressOption,
+    ConfigArgument,
+    Format,
+    FormatOption,
+    NameOption,
+    name_option,
+)
 from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
 from mirror_ray.cli.systems import find_system, parse_flow
 from mirror_ray.model.errors import ConfigError, NotReadyError
@@ -163,7 +171,7 @@ def _stopped(
             raise ConfigError(f"{flow} is a route: MirrorMaker 2 has none, name its flow, {flow.live}")
         with find_system(config, name, address, flow, must_answer=True) as (_, mirror):
             if mirror is not None:
-                raise NotReadyError(f"{flow} runs in the system {name!r}: `mirror-ray down` first")
+                raise NotReadyError(f"{flow} runs in the system {name!r}: `mirror-ray down{name_option(name)}` first")
         yield settings, flow
 
 

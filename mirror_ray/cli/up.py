@@ -13,7 +13,7 @@ from mirror_ray.cli import foreground, launch
 from mirror_ray.cli.acting import confirm
 from mirror_ray.cli.changing import say_changed
 from mirror_ray.cli.live import LiveView
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, NameOption, SecondsOption
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, NameOption, SecondsOption, name_option
 from mirror_ray.cli.output import err, say
 from mirror_ray.cli.progress import Verdict
 from mirror_ray.mirror import Mirror
@@ -63,18 +63,15 @@ def up(
     if dry_run:
         _show_difference(settings, name, address, replicators)
         return
-    with foreground.interruptible():
-        try:
-            agree = partial(_agree, name, settings, replicators, yes=yes)
-            starting = launch.start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
-            with starting as started:
-                _announce(settings, name, started)
-                if detach:
-                    say(f"{name} runs{_until(started)}: look with `mirror-ray status`, end it with `mirror-ray down`")
-                    return
-                _run(started, until_caught_up=until_caught_up, for_s=for_s)
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+    agree = partial(_agree, name, settings, replicators, yes=yes)
+    starting = launch.start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
+    with foreground.interruptible(), starting as started:
+        _announce(settings, name, started)
+        if detach:
+            look, end = (f"`mirror-ray {each}{name_option(name)}`" for each in ("status", "down"))
+            say(f"{name} runs{_until(started)}: look with {look}, end it with {end}")
+            return
+        _run(started, until_caught_up=until_caught_up, for_s=for_s)
 
 
 def check_clusters(settings: MirrorSettings) -> None:
@@ -144,14 +141,15 @@ def _run(started: launch.Started, *, until_caught_up: bool, for_s: float | None)
     try:
         verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
         if verdict is not None and verdict.state == "caught_up" and not system.settle_groups():
-            say("consumer groups could not be carried over in time: `mirror-ray groups` says why", "red")
+            look = f"`mirror-ray groups{name_option(system.name)}`"
+            say(f"consumer groups could not be carried over in time: {look} says why", "red")
     except NotRunningError:
         say(f"{system.name} has been stopped")
         return
     except KeyboardInterrupt:
         verdict = None
     if started.changes is not None or started.ends_with is not None:
-        say(f"{system.name} goes on{_until(started)}; end it with `mirror-ray down`")
+        say(f"{system.name} goes on{_until(started)}; end it with `mirror-ray down{name_option(system.name)}`")
     else:
         foreground.drain(system)
     _judge(verdict)

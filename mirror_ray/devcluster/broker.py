@@ -13,6 +13,7 @@ from typing import ClassVar
 from mirror_ray.devcluster.guard import guarded
 from mirror_ray.devcluster.jars import kafka_program
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.writing import writing
 
 _POLL_S = 0.02
 
@@ -47,9 +48,10 @@ class Broker:
         self._jvm_options = (f"-Xmx{heap}", *jvm_options)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
-        directory.mkdir(parents=True, exist_ok=True)
         properties = {**properties, "log.dirs": str(directory / "data")}
-        self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        with writing(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
     @property
     def address(self) -> str:

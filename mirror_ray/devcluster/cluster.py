@@ -17,6 +17,7 @@ from mirror_ray.devcluster.certificates import CertificateAuthority, StoreType
 from mirror_ray.devcluster.jars import ensure_jars
 from mirror_ray.devcluster.ports import free_port
 from mirror_ray.devcluster.security import DevSecurity
+from mirror_ray.writing import writing
 
 
 class DevCluster:
@@ -59,7 +60,8 @@ class DevCluster:
             self._temporary = tempfile.TemporaryDirectory(prefix=f"mirror-ray-{name}-", ignore_cleanup_errors=True)
             data_dir = Path(self._temporary.name)
         self.dir = data_dir.absolute()
-        self.dir.mkdir(parents=True, exist_ok=True)
+        with writing(self.dir):
+            self.dir.mkdir(parents=True, exist_ok=True)
         self._authority = CertificateAuthority(self.dir / "tls") if self.security.uses_tls else None
         self.cluster_id, client_ports, controller_ports = self._identity(brokers, ports)
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controller_ports, start=1))
@@ -160,7 +162,8 @@ class DevCluster:
             known |= {kind: [free_port() for _ in range(brokers)] for kind in ("ports", "controller_ports")}
         if ports is not None:
             known["ports"] = list(ports)
-        path.write_text(json.dumps(known))
+        with writing(path):
+            path.write_text(json.dumps(known))
         return known["cluster_id"], known["ports"], known["controller_ports"]
 
     def _kill(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import threading
@@ -19,6 +20,7 @@ from mirror_ray.devcluster.jars import cache_dir, ensure_jars
 from mirror_ray.devcluster.ports import free_port
 from mirror_ray.devcluster.proxy import long_link
 from mirror_ray.model.errors import MirrorError, NotRunningError
+from mirror_ray.writing import writing
 
 #: Where the first broker of each cluster listens if it can.
 FIRST_PORTS = {"A": 19092, "B": 29092}
@@ -58,12 +60,14 @@ def run_clusters(
             for alias in FIRST_PORTS
         ]
         stack.callback(_state_path().unlink, missing_ok=True)
-        _state_path().write_text(json.dumps({"pid": psutil.Process().pid, "created": psutil.Process().create_time()}))
+        with writing(_state_path()):
+            _state_path().write_text(json.dumps({"pid": os.getpid(), "created": psutil.Process().create_time()}))
         for cluster in clusters:
             stack.callback(cluster.close)
         start_all(clusters)
         config = directory / "mm2.properties"
-        config.write_text(mm2_properties(clusters))
+        with writing(config):
+            config.write_text(mm2_properties(clusters))
         for cluster in clusters:
             say(f"{cluster.name}  {cluster.bootstrap}  logs in {cluster.dir}")
         say(f"flows A->B and B->A: {config}")

@@ -21,6 +21,7 @@ from typing import IO
 
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.report.progress import LogRead, Progress, file_name, left_over, missing, without
+from mirror_ray.writing import writing
 
 _STATE = "_state.json"
 _STAGING = "_staging"
@@ -51,7 +52,7 @@ class ReportDirectory:
     def write(self, name: str, text: str) -> Path:
         """Write a file in the place of what was there."""
         path, unfinished = self.path / name, self.path / _unfinished(name)
-        with _writing(path):
+        with writing(path):
             try:
                 with unfinished.open("w", encoding="utf-8") as file:
                     file.write(text)
@@ -104,7 +105,7 @@ class ReportDirectory:
 
     def _move(self, file: Path, name: str) -> None:
         target = self.path / name
-        with _writing(target):
+        with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
 
@@ -151,14 +152,6 @@ def _lock(path: Path) -> IO[str]:
 def _unfinished(name: str) -> str:
     """What a file is called until it is whole."""
     return f".{name}.tmp"
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise MirrorError(f"{path} can't be written: {error.strerror or error}; then the same command again") from error
 
 
 def _load(path: Path, flow: str, topic: str) -> Progress:
