@@ -11,6 +11,7 @@ from mirror_ray.config.loaded import Note
 from mirror_ray.config.names import check_long_ring, check_named_flows, check_names
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_names
+from mirror_ray.config.token_endpoint import token_endpoint_problem
 from mirror_ray.config.transforms import check_transforms
 from mirror_ray.model.config_policy import NUMBERS
 from mirror_ray.model.filters import compile_patterns, literal_topic
@@ -90,12 +91,15 @@ def check_security(security: SecuritySettings, field_name: FieldName) -> Iterato
             "(Kafka's default, Kerberos, is not offered); set PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
         )
     elif sasl.mechanism == "OAUTHBEARER":
-        has_client = sasl.token_endpoint_url and sasl.client_id and sasl.client_secret
+        url = sasl.token_endpoint_url or ""
+        has_client = url and sasl.client_id and sasl.client_secret
         if not has_client and sasl.unsecured_subject is None:
             yield (
                 f"{field_name('security.sasl')}: OAUTHBEARER needs a token endpoint URL, client id and client secret "
                 "(or, for development, an unsecured subject)"
             )
+        elif has_client and (problem := token_endpoint_problem(url, allow_http=sasl.token_endpoint_allow_http)):
+            yield f"{field_name('security.sasl.token_endpoint_url')}: it {problem}"
     elif sasl.username is None or sasl.password is None:
         yield f"{field_name('security.sasl')}: {sasl.mechanism} needs a username and a password"
 

@@ -57,6 +57,8 @@ class SaslSettings(Settings):
     password: Secret | None = None
     #: OAUTHBEARER, OIDC client credentials grant.
     token_endpoint_url: str | None = None
+    #: Whether the client's secret may go to the token endpoint over plain HTTP; within this machine it always may.
+    token_endpoint_allow_http: bool = False
     client_id: str | None = None
     client_secret: Secret | None = None
     scope: str | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, wait
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -46,11 +47,22 @@ class AdminConnection:
         self._timeout_s = cluster.request_timeout_ms / 1000
         self._last_error: KafkaError | None = None
         self._log_error = ErrorLog(cluster.alias, client_id)
-        self._client = AdminClient(client_config(cluster, client_id) | {"error_cb": self._on_error})
+        self._opened: AdminClient | None = None
+        self._opening = Lock()
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._client.poll(0)
+        if self._opened is not None:
+            self._opened.poll(0)
+
+    @property
+    def _client(self) -> AdminClient:
+        """Made when it is first asked: there may be no way to get in yet."""
+        with self._opening:
+            if self._opened is None:
+                config = client_config(self.cluster, self._client_id) | {"error_cb": self._on_error}
+                self._opened = AdminClient(config)
+            return self._opened
 
     def ping(self, timeout_s: float | None = None) -> None:
         """Reach any broker within ``timeout_s`` (default: the cluster's connection setup timeout).

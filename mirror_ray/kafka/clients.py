@@ -98,7 +98,11 @@ def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
     """Configuration for a confluent-kafka client of this cluster: addresses, security, timeouts, logging.
 
     Errors go to Python's logging as warnings when the client is polled; nothing goes to stderr. The values hold
-    secrets: never log them.
+    secrets: never log them. Blocking.
+
+    Raises:
+        ClusterUnreachableError: There is no token to be had for OAUTHBEARER.
+        ConfigError: The security settings can't be used; names the key and the file.
     """
     config: dict[str, Any] = {
         "bootstrap.servers": ",".join(cluster.bootstrap_servers),

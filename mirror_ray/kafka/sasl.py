@@ -1,19 +1,12 @@
-"""SASL inside Kafka's own requests (KIP-43, KIP-152): PLAIN, SCRAM, OAUTHBEARER.
+"""SASL inside Kafka's own requests (KIP-43, KIP-152), with PLAIN and SCRAM; OAUTHBEARER is in ``oauth``.
 
 A mechanism's exchange is a generator that speaks no protocol: it yields what to send and is sent what came back.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import json
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kio.index import load_request_schema
@@ -27,10 +20,6 @@ HANDSHAKE_KEY = 17
 AUTHENTICATE_KEY = 36
 #: Part of a session's life after which we authenticate again (KIP-368; Kafka's own client takes 85 to 95 %).
 SESSION_SHARE = 0.85
-
-_TOKEN_SHARE = 0.8
-_TOKEN_TIMEOUT_S = 10.0
-_UNSECURED_LIFETIME_S = 3600.0
 
 Exchange = Generator[bytes, bytes, None]
 
@@ -113,93 +102,6 @@ def _as_it_is_now(cluster: str, password: Secret) -> str:
         return password.reveal()
     except LookupError as error:
         raise ClusterUnreachableError(f"cluster {cluster}: no password: {error.args[0]}") from error
-
-
-class TokenSource(Protocol):
-    """Where OAUTHBEARER's tokens come from."""
-
-    def fetch(self) -> tuple[str, float]:
-        """A token and the seconds that it lives. Blocking."""
-        ...
-
-
-@dataclass(slots=True, kw_only=True)
-class OAuthBearer:
-    """OAUTHBEARER (RFC 7628, KIP-255): a bearer token, kept until near its expiry."""
-
-    cluster: str
-    principal: str
-    tokens: TokenSource
-    name: str = "OAUTHBEARER"
-    _token: str = field(default="", repr=False)
-    _renew_at: float = 0.0
-
-    async def begin(self) -> Exchange:
-        """One message; an empty answer, or a JSON text that says why not."""
-        if not self._token or time.monotonic() >= self._renew_at:
-            try:
-                self._token, lifetime_s = await asyncio.to_thread(self.tokens.fetch)
-            except (OSError, ValueError, LookupError) as error:
-                raise ClusterUnreachableError(
-                    f"cluster {self.cluster}: no token for {self.principal}: {error}; "
-                    "check sasl.oauthbearer.token.endpoint.url and the client's id and secret"
-                ) from error
-            self._renew_at = time.monotonic() + lifetime_s * _TOKEN_SHARE
-        return self._exchange(self._token)
-
-    def _exchange(self, token: str) -> Exchange:
-        answer = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
-        if answer:
-            yield b"\x01"
-            raise SaslRefusedError(answer.decode(errors="replace"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OidcTokens:
-    """Tokens by the client credentials grant of OpenID Connect (KIP-768)."""
-
-    url: str
-    client_id: str
-    client_secret: Secret
-    scope: str | None = None
-
-    def fetch(self) -> tuple[str, float]:
-        """Ask the token endpoint.
-
-        Raises:
-            LookupError: The client's secret can't be resolved here.
-            OSError: It does not answer, or with an HTTP error.
-            ValueError, KeyError: Its answer holds no token.
-        """
-        form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
-        basic = base64.b64encode(f"{self.client_id}:{self.client_secret.reveal()}".encode()).decode()
-        if not self.url.lower().startswith(("https://", "http://")):
-            raise ValueError(f"{self.url} is not an HTTP URL")
-        request = urllib.request.Request(  # noqa: S310 - the scheme has been checked
-            self.url,
-            data=urllib.parse.urlencode(form).encode(),
-            headers={"Authorization": f"Basic {basic}", "Accept": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=_TOKEN_TIMEOUT_S) as response:  # noqa: S310
-            answer = json.load(response)
-        return str(answer["access_token"]), float(answer.get("expires_in", _UNSECURED_LIFETIME_S))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnsecuredTokens:
-    """Kafka's unsigned tokens (RFC 7515, ``alg`` none), for development."""
-
-    subject: str
-
-    def fetch(self) -> tuple[str, float]:
-        """Make a token that lives for an hour."""
-        now = time.time()
-        claims = {"sub": self.subject, "iat": now, "exp": now + _UNSECURED_LIFETIME_S}
-        return ".".join([_base64url({"alg": "none"}), _base64url(claims), ""]), _UNSECURED_LIFETIME_S
-
-
-def _base64url(value: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
 async def authenticate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 import tempfile
@@ -13,10 +14,14 @@ from typing import Any, TypeVar
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SaslSettings, SecuritySettings
+from mirror_ray.kafka.oauth import OAuthBearer, UnsecuredTokens
+from mirror_ray.kafka.oidc import OidcTokens
 from mirror_ray.kafka.revealing import reveal
-from mirror_ray.kafka.sasl import Mechanism, OAuthBearer, OidcTokens, Plain, Scram, UnsecuredTokens
+from mirror_ray.kafka.sasl import Mechanism, Plain, Scram
 from mirror_ray.kafka.stores import TlsMaterial, load_tls_material
-from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
+
+_LOG = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -54,7 +59,11 @@ class ClientSecurity:
         return cls(alias=alias, settings=settings, material=material, ssl_context=context, mechanism=mechanism)
 
     def as_librdkafka(self) -> dict[str, Any]:
-        """The same for confluent-kafka: librdkafka's keys, with all stores as PEM text. It holds secrets."""
+        """The same for confluent-kafka: librdkafka's keys, with all stores as PEM text. It holds secrets. Blocking.
+
+        Raises:
+            ClusterUnreachableError: There is no token to be had for OAUTHBEARER.
+        """
         config: dict[str, Any] = {"security.protocol": self.settings.protocol}
         if self.ssl_context is not None:
             texts = {
@@ -67,7 +76,7 @@ class ClientSecurity:
                 self.settings.ssl.endpoint_identification_algorithm or "none"
             )
         if self.mechanism is not None and self.settings.sasl is not None:
-            config |= {"sasl.mechanism": self.mechanism.name} | _librdkafka_sasl(self.settings.sasl)
+            config |= {"sasl.mechanism": self.mechanism.name} | _librdkafka_sasl(self.mechanism, self.settings.sasl)
         return config
 
     def explain_tls(self, error: ssl.SSLError) -> str:
@@ -139,27 +148,27 @@ def _oauth_bearer(alias: str, sasl: SaslSettings) -> Mechanism:
         client_id=client_id,
         client_secret=_usable(alias, sasl, sasl.client_secret, "clientSecret"),
         scope=sasl.scope,
+        allow_http=sasl.token_endpoint_allow_http,
     )
     return OAuthBearer(cluster=alias, principal=client_id, tokens=tokens)
 
 
-def _librdkafka_sasl(sasl: SaslSettings) -> dict[str, Any]:
-    if sasl.mechanism != "OAUTHBEARER":
-        return {"sasl.username": sasl.username, "sasl.password": sasl.password and sasl.password.reveal()}
-    if sasl.token_endpoint_url is None:
-        return {"oauth_cb": _unsecured_callback(sasl.unsecured_subject or "")}
-    config = {
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.token.endpoint.url": sasl.token_endpoint_url,
-        "sasl.oauthbearer.client.id": sasl.client_id,
-        "sasl.oauthbearer.client.secret": sasl.client_secret and sasl.client_secret.reveal(),
-    }
-    return config | ({"sasl.oauthbearer.scope": sasl.scope} if sasl.scope else {})
+def _librdkafka_sasl(mechanism: Mechanism, sasl: SaslSettings) -> dict[str, Any]:
+    if isinstance(mechanism, OAuthBearer):
+        return {"oauth_cb": _token_callback(mechanism)}
+    return {"sasl.username": sasl.username, "sasl.password": sasl.password and sasl.password.reveal()}
 
 
-def _unsecured_callback(subject: str) -> Callable[[str], tuple[str, float]]:
+def _token_callback(mechanism: OAuthBearer) -> Callable[[str], tuple[str, float]]:
+    """Our tokens for librdkafka: its own way to an endpoint has other rules. The first is there before it asks."""
+    ready = [mechanism.fetch()]
+
     def callback(_config: str) -> tuple[str, float]:
-        token, lifetime_s = UnsecuredTokens(subject=subject).fetch()
+        try:
+            token, lifetime_s = ready.pop() if ready else mechanism.fetch()
+        except ClusterUnreachableError as error:
+            _LOG.warning("%s", error)
+            raise
         return token, time.time() + lifetime_s
 
     return callback

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from mirror_ray.config.keys.key import Kind, ignored, refused, used
+from mirror_ray.config.keys.shared import OURS
+from mirror_ray.config.token_endpoint import ALLOW_HTTP_KEY, TOKEN_ENDPOINT_KEY
 
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _TLS = "TLS 1.2 and 1.3 with the cipher suites of this machine's OpenSSL are used"
@@ -27,7 +29,8 @@ SECURITY_KEYS: Final = (
     used("ssl.endpoint.identification.algorithm", "security.ssl.endpoint_identification_algorithm", default="https"),
     used("sasl.mechanism", "security.sasl.mechanism", default="GSSAPI"),
     used("sasl.jaas.config", "security.sasl", Kind.SECRET),
-    used("sasl.oauthbearer.token.endpoint.url", "security.sasl.token_endpoint_url"),
+    used(TOKEN_ENDPOINT_KEY, "security.sasl.token_endpoint_url"),
+    used(ALLOW_HTTP_KEY, "security.sasl.token_endpoint_allow_http", Kind.BOOLEAN, text=OURS),
     used("sasl.oauthbearer.client.credentials.client.id", "security.sasl.client_id"),
     used("sasl.oauthbearer.client.credentials.client.secret", "security.sasl.client_secret", Kind.SECRET),
     used("sasl.oauthbearer.scope", "security.sasl.scope"),

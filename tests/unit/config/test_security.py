@@ -9,6 +9,7 @@ import pytest
 from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.loaded import Loaded
 from mirror_ray.config.settings import SaslSettings
+from mirror_ray.config.token_endpoint import token_endpoint_problem
 
 _MODULES = "org.apache.kafka.common.security"
 _SASL = "A.security.protocol = sasl_ssl\n"
@@ -85,6 +86,11 @@ def test_sasl_keys_without_a_sasl_protocol_are_unused(load: Callable[..., Loaded
     assert load(text).settings.clusters["A"].security.sasl is None
 
 
+_OAUTH = "A.sasl.mechanism = OAUTHBEARER\n"
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_CLIENT = "A.sasl.oauthbearer.client.credentials.client"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -92,6 +98,10 @@ def test_sasl_keys_without_a_sasl_protocol_are_unused(load: Callable[..., Loaded
         ("A.sasl.mechanism = GSSAPI", "A.sasl.mechanism: Kerberos (GSSAPI) is not offered"),
         ("A.sasl.mechanism = PLAIN", "A.sasl.mechanism: PLAIN needs a username and a password"),
         ("A.sasl.mechanism = OAUTHBEARER", "OAUTHBEARER needs a token endpoint URL"),
+        (
+            f"{_OAUTH}A.{_ENDPOINT} = http://id.example/t\n{_CLIENT}.id = c\n{_CLIENT}.secret = s",
+            "A.sasl.oauthbearer.token.endpoint.url: it is plain HTTP",
+        ),
         ("A.sasl.mechanism = MAGIC", "A.sasl.mechanism: should be 'PLAIN'"),
         ("A.sasl.jaas.config = com.sun.security.auth.module.Krb5LoginModule required;", "Kerberos is not offered"),
         ("A.sasl.jaas.config = com.example.Login required a=b;", "com.example.Login is not offered; use Plain"),
@@ -118,3 +128,13 @@ def test_broken_jaas_line_is_not_repeated(line: str) -> None:
     with pytest.raises(ValueError, match=r"semicolon|write:") as error:
         parse_jaas(line)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://id.example/token", "http://127.0.0.1:8080/t", "http://[::1]/", "http://localhost/"]
+)
+def test_the_secret_may_go_by_tls_and_within_this_machine(url: str) -> None:
+    """Over plain HTTP to another one only where the configuration says so."""
+    assert token_endpoint_problem(url, allow_http=False) is None
+    assert token_endpoint_problem("http://id.example/token", allow_http=True) is None
+    assert token_endpoint_problem("http://127.0.0.1.id.example/token", allow_http=False) is not None
