@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.checks import check_flow, check_loops
+from mirror_ray.config.document import read_document
 from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
@@ -120,9 +120,9 @@ def _value(text: str, annotation: object) -> object:
     structured = _section(annotation) is not None or kinds & {tuple, dict}
     if structured and text.lstrip().startswith(("{", "[")):
         try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ValueError(f"not YAML: {' '.join(str(error).split())}") from error
+            return read_document(text)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
     if tuple in kinds:
         return tuple(filter(None, (each.strip() for each in text.split(","))))
     return text

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
-import yaml
-
-from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.document import read_document
+from mirror_ray.config.loaded import MOST_TOLD, Loaded
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
 from mirror_ray.model.errors import ConfigError
 
-_YAML_SUFFIXES = (".yaml", ".yml", ".json")
+_YAML_SUFFIXES: Final = (".yaml", ".yml", ".json")
+#: Of a file: it would hold some ten thousand topics by name.
+_LARGEST_BYTES: Final = 1 << 20
 
 
 def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> Loaded:
@@ -28,10 +31,7 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     """
     path = Path(path)
     environ = os.environ if environ is None else environ
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}; name an mm2.properties or a YAML file") from error
+    content = _read(path)
     try:
         if _is_native(path, content):
             return load_native(content.decode("utf-8"), environ)
@@ -40,7 +40,31 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start})") from error
     except ConfigError as error:
-        raise ConfigError(*(f"{path}: {problem}" for problem in error.problems)) from error
+        raise ConfigError(*(f"{path}: {problem}" for problem in _told(error.problems))) from error
+
+
+def _read(path: Path) -> bytes:
+    advice = "name an mm2.properties or a YAML file"
+    try:
+        # Not so much as opened: whoever opens a pipe waits for its other end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ConfigError(f"{path} is not a regular file; {advice}")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}; {advice}") from error
+    except ValueError as error:
+        raise ConfigError(f"{str(path)!r} can't be read: {error}; {advice}") from error
+    if len(content) > _LARGEST_BYTES:
+        raise ConfigError(
+            f"{path} is larger than {_LARGEST_BYTES:,} bytes; name topics by patterns, or run several systems"
+        )
+    return content
+
+
+def _told(problems: Sequence[str]) -> tuple[str, ...]:
+    more = len(problems) - MOST_TOLD
+    return (*problems[:MOST_TOLD], *([f"and {more:,} more mistakes"] if more > 0 else []))
 
 
 def _is_native(path: Path, content: bytes) -> bool:
@@ -49,7 +73,7 @@ def _is_native(path: Path, content: bytes) -> bool:
     if path.suffix == ".properties":
         return False
     try:
-        document = yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError):
+        document = read_document(content.decode("utf-8"))
+    except (ConfigError, UnicodeDecodeError):
         return False
     return isinstance(document, dict) and isinstance(document.get("clusters"), dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from mirror_ray.config.settings import MirrorSettings
 
@@ -11,6 +11,9 @@ from mirror_ray.config.settings import MirrorSettings
 #: ``default``: the file is silent and our default differs from MM2's. ``guarantee``: less is promised because of it.
 #: ``secret``: it lies where others may read it.
 NoteKind = Literal["ignored", "differs", "default", "guarantee", "secret"]
+
+#: Mistakes of a file that are told; those that come after are counted.
+MOST_TOLD: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

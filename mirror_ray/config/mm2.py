@@ -11,13 +11,14 @@ from functools import partial
 from typing import Any, Final
 
 from mirror_ray.config import keys as table
+from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.gateway_keys import take_tokens
 from mirror_ray.config.keys import Key, Use, find_key
-from mirror_ray.config.loaded import Loaded, Note
+from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
 from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings
 from mirror_ray.config.properties import iterate_properties
@@ -46,6 +47,8 @@ _SECTIONS: Final[Mapping[str, type[Settings]]] = {
     "elastic": ElasticSettings,
     "audit": AuditSettings,
 }
+#: A system of fifty clusters, in which each flow has keys of its own, has fewer.
+_MOST_KEYS: Final = 10_000
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 _LOWER_CASE = (
     "isolation.level",
@@ -67,14 +70,12 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
         ConfigError: With one sentence for each mistake in the file, naming its key.
     """
     problems: list[str] = []
-    try:
-        entries = {key: value for key, value, _ in iterate_properties(text)}
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    properties = resolve_references(entries, environ, problems)
+    properties = resolve_references(_entries(text), environ, problems)
     aliases = _aliases(properties, problems)
     notes = list(_judge_keys(properties, aliases, problems))
     problems.extend(unlisted(properties))
+    if len(problems) > MOST_TOLD:
+        raise ConfigError(*problems)
     flows = _flow_settings(properties, aliases, problems)
     clusters = _cluster_settings(properties, aliases, problems, notes)
     sections = {name: _section(name, kind, properties, problems) for name, kind in _SECTIONS.items()}
@@ -88,6 +89,16 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
     notes += secret_notes(settings.gateway, lambda field: f"gateway.{field}")
     notes += transform_notes(flows)
     return Loaded(settings=settings, notes=(*dict.fromkeys(notes), *_default_notes(properties, aliases)))
+
+
+def _entries(text: str) -> dict[str, str]:
+    try:
+        entries = {key: value for key, value, _ in iterate_properties(text)}
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if len(entries) > _MOST_KEYS:
+        raise ConfigError(f"{len(entries):,} keys, at most {_MOST_KEYS:,} are read: run several systems")
+    return entries
 
 
 def resolve_references(entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
@@ -112,13 +123,18 @@ def _aliases(properties: Mapping[str, Given], problems: list[str]) -> tuple[str,
     found = tuple(dict.fromkeys(filter(None, (item.strip() for item in listed.text.split(","))))) if listed else ()
     if not found:
         problems.append("clusters: missing; list the aliases of the clusters, for example clusters = A, B")
-    problems.extend(f"clusters: an alias can't hold '->': {alias}" for alias in found if "->" in alias)
+    if len(found) > MOST_CLUSTERS:
+        raise ConfigError(f"clusters: {too_many_clusters(len(found))}")
+    problems.extend(f"clusters: {illegal}" for alias in found if (illegal := illegal_alias(alias)) is not None)
     return found
 
 
 def _judge_keys(properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str]) -> Iterator[Note]:
     """Say of each key whether it is refused, unknown or ignored."""
     for full in properties:
+        if len(problems) > MOST_TOLD:
+            problems.append("further keys were not looked at")
+            return
         row = place_key(full, aliases)
         if isinstance(row, str):
             problems.append(f"{full}: {row}")

@@ -83,7 +83,7 @@ def _place_in_cluster(alias: str, rest: str) -> Key | str:
     return "unknown key" + nearest(f"{alias}.{rest}", (f"{alias}.{name}" for name in names))
 
 
-def _place(name: str, rows: Sequence[Key], prefix: str) -> Key | str:
+def _place(name: str, rows: tuple[Key, ...], prefix: str) -> Key | str:
     row = find_key(rows, name)
     if row is not None:
         return row

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
+from mirror_ray.config.document import path_text, read_document
 from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
-from mirror_ray.config.loaded import Loaded, Note
+from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS, build_providers
 from mirror_ray.config.providers import ConfigProvider, resolve
 from mirror_ray.config.secrets import Referring, Secret
@@ -79,11 +80,7 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
         ConfigError: With one sentence for each mistake, naming its path.
     """
     problems: list[str] = []
-    try:
-        document = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {_one_line(error)}") from error
-    resolved = _resolve(document, build_providers(STANDARD_PROVIDERS, environ), (), problems)
+    resolved = _resolve(read_document(text), build_providers(STANDARD_PROVIDERS, environ), (), problems)
     config: NativeConfig | None = None
     try:
         config = NativeConfig.model_validate(resolved)
@@ -91,8 +88,8 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
         # A reference that could not be resolved is reported once, by its own sentence.
         reported = {problem.partition(":")[0] for problem in problems}
         problems += [
-            _sentence(mistake["type"], mistake["loc"], mistake["msg"])
-            for mistake in invalid.errors(include_input=False, include_url=False)
+            _sentence(mistake["type"], mistake["loc"], mistake["msg"]) if number < MOST_TOLD else ""
+            for number, mistake in enumerate(invalid.errors(include_input=False, include_url=False))
             if path_text(mistake["loc"]) not in reported
         ]
     if config is not None:
@@ -109,6 +106,9 @@ def _secret_notes(settings: MirrorSettings) -> Iterator[Note]:
 
 
 def _settings(config: NativeConfig, environ: Mapping[str, str], problems: list[str]) -> MirrorSettings | None:
+    if len(config.clusters) > MOST_CLUSTERS:
+        problems.append(f"clusters: {too_many_clusters(len(config.clusters))}")
+        return None
     clusters = {}
     for alias, cluster in config.clusters.items():
         values = {name: getattr(cluster, name) for name in NativeCluster.model_fields}
@@ -116,8 +116,8 @@ def _settings(config: NativeConfig, environ: Mapping[str, str], problems: list[s
         problems.extend(check_security(cluster.security, partial(_prefixed, f"clusters.{alias}")))
         if not cluster.bootstrap_servers:
             problems.append(f"clusters.{alias}.bootstrap_servers: empty; write host:port")
-        if not alias.strip() or "->" in alias:
-            problems.append(f"clusters.{alias}: not an alias; choose a name without '->'")
+        if (illegal := illegal_alias(alias)) is not None:
+            problems.append(f"clusters: {illegal}")
     problems.extend(check_gateway(config.gateway, environ))
     flows = list(_flows(config, problems))
     if problems:
@@ -166,14 +166,6 @@ def _prefixed(prefix: str, path: str) -> str:
     return f"{prefix}.{path}"
 
 
-def path_text(location: tuple[int | str, ...]) -> str:
-    """A place in the document as ``flows.A->B.topics.include[0]``."""
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text or "the document"
-
-
 def _sentence(kind: str, location: tuple[int | str, ...], text: str) -> str:
     if kind == "extra_forbidden":
         return f"{path_text(location)}: unknown key{nearest(str(location[-1]), _names_beside(location))}"
@@ -205,7 +197,7 @@ def _resolve(
         return {key: _resolve(value, providers, (*location, str(key)), problems) for key, value in node.items()}
     if isinstance(node, list):
         return [_resolve(value, providers, (*location, n), problems) for n, value in enumerate(node)]
-    if not isinstance(node, str):
+    if not isinstance(node, str) or "${" not in node:
         return node
     try:
         found, secret = resolve(node, providers), Secret(node, STANDARD_PROVIDERS)
@@ -213,22 +205,3 @@ def _resolve(
         problems.append(f"{path_text(location)}: {error.args[0]}")
         return node
     return node if secret.is_literal else Referring.to(secret, found)
-
-
-def _one_line(error: yaml.YAMLError) -> str:
-    return " ".join(str(error).split())
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML in which a key that is given twice is an error instead of the loss of the first."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = key_node.value
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)

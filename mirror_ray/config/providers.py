@@ -6,13 +6,16 @@ Source: KIP-297, KIP-887; ``org.apache.kafka.common.config.{ConfigTransformer,pr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mirror_ray.config.properties import parse_properties
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+#: Characters of a file that holds values.
+_LARGEST: Final = 1 << 20
+_LONGEST_SHOWN: Final = 60
 
 
 class ConfigProvider(Protocol):
@@ -74,14 +77,25 @@ class EnvVarConfigProvider:
 
 
 def _read(path: str, allowed: tuple[str, ...]) -> str:
-    real = Path(path).resolve()
-    if allowed and not any(real.is_relative_to(Path(parent).resolve()) for parent in allowed):
-        raise LookupError(f"allowed.paths does not let {path} through")
     try:
-        return real.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise LookupError(f"{path} can't be read: {reason}") from error
+        real = Path(path).resolve()
+        if allowed and not any(real.is_relative_to(Path(parent).resolve()) for parent in allowed):
+            raise LookupError(f"allowed.paths does not let {path} through")
+        if not stat.S_ISREG(real.stat().st_mode):
+            raise LookupError(f"{path} can't be read: it is not a regular file")
+        with real.open(encoding="utf-8") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise LookupError(f"{path} can't be read: {error.strerror}") from error
+    except RuntimeError as error:
+        raise LookupError(f"{path} can't be read: its symbolic links lead back to themselves") from error
+    except UnicodeDecodeError as error:
+        raise LookupError(f"{path} can't be read: it is not UTF-8") from error
+    except ValueError as error:
+        raise LookupError(f"{path!r} can't be read: {error}") from error
+    if len(content) > _LARGEST:
+        raise LookupError(f"{path} can't be read: it has more than {_LARGEST:,} characters")
+    return content
 
 
 def resolve(value: str, providers: Mapping[str, ConfigProvider]) -> str:
@@ -90,12 +104,33 @@ def resolve(value: str, providers: Mapping[str, ConfigProvider]) -> str:
     Raises:
         LookupError: No such provider, or it has no such value. The text never holds a value.
     """
+    return "".join(part if isinstance(part, str) else _looked_up(part, providers) for part in _parts(value))
 
-    def replace(match: re.Match[str]) -> str:
-        name, path, key = match[1], match[2] or "", match[3]
-        if name not in providers:
-            known = ", ".join(providers) or "none"
-            raise LookupError(f"{match[0]} names the config provider {name!r}; declared are: {known}")
-        return providers[name].get(path, key)
 
-    return _REFERENCE.sub(replace, value)
+class _Reference(NamedTuple):
+    provider: str
+    path: str
+    key: str
+
+
+def _parts(value: str) -> Iterator[str | _Reference]:
+    """Cut a value at its references, ``${provider:key}`` and ``${provider:path:key}``; each sign is looked at once."""
+    at = 0
+    while (begin := value.find("${", at)) >= 0 and (end := value.find("}", begin)) >= 0:
+        provider, colon, rest = value[begin + 2 : end].partition(":")
+        if colon:
+            path, second, key = rest.partition(":")
+            yield value[at:begin]
+            yield _Reference(provider, path, key) if second else _Reference(provider, "", rest)
+        else:
+            yield value[at : end + 1]
+        at = end + 1
+    yield value[at:]
+
+
+def _looked_up(reference: _Reference, providers: Mapping[str, ConfigProvider]) -> str:
+    if reference.provider not in providers:
+        known = ", ".join(providers) or "none"
+        name = reference.provider if len(reference.provider) <= _LONGEST_SHOWN else "..."
+        raise LookupError(f"a reference names the config provider {name!r}; declared are: {known}")
+    return providers[reference.provider].get(reference.path, reference.key)

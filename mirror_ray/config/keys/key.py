@@ -6,6 +6,11 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from functools import lru_cache
+from typing import Final
+
+#: No key is longer by half; to compare longer ones takes long.
+_LONGEST_COMPARED: Final = 150
 
 
 class Use(StrEnum):
@@ -33,9 +38,9 @@ class Kind(Enum):
     MAP = "name:value, separated by commas"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Key:
-    """One key in one scope. A name that ends in ``*`` stands for all keys that begin so."""
+    """One key in one scope, equal to itself alone. A name that ends in ``*`` stands for all keys that begin so."""
 
     name: str
     use: Use
@@ -65,22 +70,20 @@ def refused(name: str, text: str, *accepted: str) -> Key:
     return Key(name, Use.REFUSED, text, accepted=accepted)
 
 
-def find_key(keys: Iterable[Key], name: str) -> Key | None:
+def find_key(keys: tuple[Key, ...], name: str) -> Key | None:
     """The row for a key: that of its own name, or else the longest ``*`` row that it begins with."""
-    best: Key | None = None
-    for key in keys:
-        if key.name == name:
-            return key
-        if (
-            key.name.endswith("*")
-            and name.startswith(key.name[:-1])
-            and (best is None or len(key.name) > len(best.name))
-        ):
-            best = key
-    return best
+    by_name, stars = _index(keys)
+    return by_name.get(name) or next((row for begin, row in stars if name.startswith(begin)), None)
+
+
+@lru_cache(maxsize=64)
+def _index(keys: tuple[Key, ...]) -> tuple[dict[str, Key], list[tuple[str, Key]]]:
+    """Rows by their names, of which the first counts, and the ``*`` rows by what they begin with, the longest first."""
+    stars = [(row.name[:-1], row) for row in keys if row.name.endswith("*")]
+    return {row.name: row for row in reversed(keys)}, sorted(stars, key=lambda each: len(each[0]), reverse=True)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`` (did you mean X?)`` for the most similar known name, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if len(name) <= _LONGEST_COMPARED else []
     return f"; did you mean {found[0]}?" if found else ""

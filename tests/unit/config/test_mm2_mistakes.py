@@ -97,6 +97,23 @@ def test_missing_clusters_and_servers(problems: Problems) -> None:
     ]
 
 
+@pytest.mark.parametrize("alias", ["../x", "<b>", "a\\u0000", "\\u00e4", "a b", "\U0001f600", "A->B"])
+def test_alias_that_no_topic_can_be_named_by(problems: Problems, alias: str) -> None:
+    """Internal topics are named by it."""
+    (told,) = [each for each in problems("", f"clusters = {alias}, B\nB.bootstrap.servers = b:1\n") if "alias:" in each]
+    assert told.startswith("clusters: ")
+    assert "can't be an alias: topics are named by it" in told
+
+
+def test_alias_that_is_too_long(load: Load, problems: Problems) -> None:
+    """Together with what stands around it a name has at most 249 characters."""
+    text = "clusters = {0}, B\n{0}.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
+    assert load("", text.format("x" * 219)).settings.clusters
+    assert problems("", text.format("x" * 220))[0].endswith(
+        "has 220 characters, an alias at most 219: topics are named by it, and their names have at most 249"
+    )
+
+
 def test_missing_file_is_named(tmp_path: Path) -> None:
     """And so is one that can't be read."""
     with pytest.raises(ConfigError, match=r"no\.properties can't be read: No such file"):

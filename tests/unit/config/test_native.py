@@ -125,6 +125,7 @@ def test_mistake_is_named_by_its_path(problems: Callable[..., list[str]], text: 
         ("A->C: {}", "flows.A->C: 'C' is not one of the clusters (A, B)"),
         ("A-B: {}", "flows.A-B: 'A-B' is not a flow: write SOURCE->TARGET"),
         ("A->A: {}", "flows.A->A: a flow from A to itself"),
+        ("A->B->A: {}", "flows.A->B->A: 'A->B->A' is not a flow: write SOURCE->TARGET"),
         ("A->B: {topics: {includ: []}}", "flows.A->B.topics.includ: unknown key; did you mean include?"),
     ],
 )

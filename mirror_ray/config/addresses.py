@@ -1,0 +1,94 @@
+"""What may stand as a broker's address, and as a cluster's alias, which topics are named by."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+
+from mirror_ray.model.internal_topics import dead_letters_topic
+from mirror_ray.model.naming import MAX_NAME_LENGTH, illegal_name
+
+#: Each pair of clusters may be a flow, and one coordinator looks after all of them.
+MOST_CLUSTERS: Final = 50
+
+#: Kafka takes addresses with a protocol in front, and leaves it out of account.
+_SERVER: Final = re.compile(r"(?:[A-Za-z0-9_.%-]*://)?(\[[^\]]*\]|[^\[\]:]*):([0-9]{1,5})")
+_HIGHEST_PORT: Final = 65_535
+_LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+_LONGEST_HOST: Final = 253
+_LONGEST_SHOWN: Final = 60
+#: The longest of the internal topics that are named by an alias.
+_LONGEST_ALIAS: Final = MAX_NAME_LENGTH - len(dead_letters_topic(""))
+_CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def illegal_alias(alias: str) -> str | None:
+    """Why topics can't be named by an alias; None: they can."""
+    if not _CHARACTERS.fullmatch(alias):
+        return f"{_shown(alias)} can't be an alias: topics are named by it, so letters, digits, '.', '_' and '-' alone"
+    if len(alias) > _LONGEST_ALIAS:
+        return (
+            f"{_shown(alias)} has {len(alias)} characters, an alias at most {_LONGEST_ALIAS}: topics are named by it, "
+            f"and their names have at most {MAX_NAME_LENGTH}"
+        )
+    return None
+
+
+def too_many_clusters(number: int) -> str:
+    """The sentence for more than there may be."""
+    return f"{number:,} are listed, at most {MOST_CLUSTERS} are looked after by one system: run several"
+
+
+def illegal_separator(separator: str, alias: str) -> str | None:
+    """Why no remote topic can be named with a separator; None: it can."""
+    if not _CHARACTERS.fullmatch(separator):
+        return f"{_shown(separator)} can't stand in a topic's name: letters, digits, '.', '_' and '-' alone may"
+    return illegal_name(f"{alias}{separator}checkpoints{separator}internal")
+
+
+def _server(text: str) -> str:
+    found = _SERVER.fullmatch(text)
+    if found is None or not 0 < int(found[2]) <= _HIGHEST_PORT:
+        raise ValueError(
+            f"{_shown(text)} is not HOST:PORT with a port from 1 to {_HIGHEST_PORT}, for example kafka-1:9092 or "
+            "[2001:db8::1]:9092"
+        )
+    host = found[1]
+    if host.startswith("["):
+        _ipv6(host[1:-1])
+    else:
+        _host(host)
+    return text
+
+
+def _host(host: str) -> None:
+    labels = host.removesuffix(".").split(".")
+    is_name = len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in labels)
+    if not is_name or (labels[-1].isdigit() and not _is_ipv4(host)):
+        raise ValueError(f"{_shown(host)} is neither an IP address nor a host's name")
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _ipv6(host: str) -> None:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        raise ValueError(f"{_shown(host)} is not an IPv6 address") from None
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."
+
+
+#: ``HOST:PORT``; an IPv6 address in brackets.
+Server = Annotated[str, AfterValidator(_server)]
