@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 
 from actors.fingerprint import fingerprint
 from actors.scaling import Scaling
+from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.change import Changed, changed, rescaled
-from mirror_ray.model.errors import NotReadyError
+from mirror_ray.model.errors import ConfigError, NotReadyError
 
 
 def replicators_for(before: MirrorSettings | None, after: MirrorSettings, scaling: Scaling, asked: int | None) -> int:
@@ -34,6 +36,23 @@ def would_change(
     found = rescaled(found, scaling.wanted, wanted)
     number = next((each.before for each in found.system if each.key == "replicators"), "")
     return replace(found, onto=f"{fingerprint(before)}/{number}")
+
+
+def refuse_unresolvable(settings: MirrorSettings) -> None:
+    """See that every secret can be resolved here, before anything is started by it.
+
+    Raises:
+        ConfigError: With a sentence for each that can't, naming its key and what it refers to.
+    """
+    problems = []
+    for key, secret in secrets_in(settings):
+        try:
+            secret.reveal()
+        except LookupError as error:
+            problems.append(f"{key}: {error.args[0]}")
+    if problems:
+        node = f"secrets are looked up on every node where the system runs, and this is {socket.gethostname()}"
+        raise ConfigError(*problems, f"{node}; nothing has been changed")
 
 
 def refuse_others(name: str, agreed: str | None, found: Changed) -> None:

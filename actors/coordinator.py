@@ -10,13 +10,12 @@ import asyncio
 import contextlib
 import logging
 import os
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from actors.acts import Acts, Seen, paused_of, scope
-from actors.agreeing import refuse_others, replicators_for, would_change
+from actors.agreeing import refuse_others, refuse_unresolvable, replicators_for, would_change
 from actors.audit_watch import AuditWatch
 from actors.backfills import Backfills
 from actors.begun import BegunFlows
@@ -24,13 +23,14 @@ from actors.fingerprint import fingerprint
 from actors.flow import FlowController
 from actors.gateway_watch import GatewayWatch
 from actors.groups import GroupWatch
+from actors.kept import Kept, kept_of, read_kept
 from actors.limiting import Limiting
 from actors.outside import Outside
 from actors.placement import Placement
 from actors.pool import ReplicatorPool
 from actors.ports import HeartbeatPort
 from actors.problems import ProblemWatch
-from actors.running import RunningFlows
+from actors.running import RunningFlows, resolve_all
 from actors.scaling import Scaling, with_bounds
 from actors.view import SystemView
 from actors.within import within
@@ -39,11 +39,10 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.change import Changed
 from mirror_ray.coordination.held_lately import HeldLately
 from mirror_ray.coordination.observed import Observed
-from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.coordination.state import Pause
 from mirror_ray.model.backfill import BackfillRequest
 from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
-from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
 from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
@@ -168,12 +167,17 @@ class Coordinator:
             self._tasks = [asyncio.create_task(each) for each in loops]
             blob = await self._outside.memory.load()
             if blob is not None:
-                # Our own, from Ray's store; an earlier version kept no starter.
-                settings, replicators, *kept = pickle.loads(blob)  # noqa: S301
-                self._scaling.pinned, self._started_ms, self._begun.known, self._starter = (*kept, None)[:4]
-                await self._pool.adopt()
-                self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
-                await self._configure(settings, replicators)
+                await self._take_up(read_kept(blob))
+
+    async def _take_up(self, kept: Kept | str) -> None:
+        await self._pool.adopt()
+        if isinstance(kept, str):
+            self._emit("error", self.name, kept)
+            return
+        self._scaling.pinned, self._started_ms, self._starter = kept.pinned, kept.started_ms, kept.starter
+        self._begun.known = dict(kept.begun)
+        self._emit("info", self.name, "coordinator restarted: adopting the replicators that live")
+        await self._configure(kept.settings, kept.replicators)
 
     async def apply(
         self,
@@ -189,8 +193,8 @@ class Coordinator:
         ``actors.agreeing``. ``dry_run``: what would be touched is only said. ``starter``: who asks.
 
         Raises:
-            ConfigError: The settings can't be used, or would turn a flow that has begun to another cluster, and nothing
-                has been changed.
+            ConfigError: The settings can't be used here, or would turn a flow that has begun to another cluster, and
+                nothing has been changed.
             ClusterUnreachableError: Whether they would can't be told, and nothing has been changed.
             NotReadyError: What runs is not what the caller has agreed to change.
         """
@@ -206,6 +210,7 @@ class Coordinator:
 
     async def _bring_to(self, settings: MirrorSettings, replicators: int | None) -> Changed:
         before, found = self.settings, would_change(self.settings, settings, self._scaling, replicators)
+        refuse_unresolvable(settings)
         await self._begun.check(before, settings)
         await self._configure(settings, replicators_for(before, settings, self._scaling, replicators))
         await self._save()
@@ -237,10 +242,10 @@ class Coordinator:
             return await self._running.end(name) if name in self._running else True
 
     async def _save(self) -> None:
-        if self._ending:
+        if self._ending or self.settings is None:
             return
-        kept = (self.settings, self._scaling.wanted, self._scaling.pinned, self._started_ms, self._begun.known)
-        await self._outside.memory.save(pickle.dumps((*kept, self._starter)))
+        kept = kept_of(self.settings, self._scaling, self._begun, started_ms=self._started_ms, starter=self._starter)
+        await self._outside.memory.save(kept)
 
     async def _rescaled(self) -> None:
         await self._save()
@@ -428,8 +433,7 @@ class Coordinator:
         """Set the number of replicators. Few partitions move, the others never stop."""
         if replicators < 1:
             raise ConfigError("scale needs at least one replicator; use pause or down to stop copying")
-        if self.settings is None:
-            raise NotRunningError(f"{self.name} has no flows yet: mirror-ray up CONFIG")
+        await self.configuration()
         self._scaling.pin(replicators)
         await self._rescaled()
 
@@ -480,15 +484,7 @@ class Coordinator:
 
     async def resolve(self, flow: str, topic: str, partition: int | None, by: TroublePolicy) -> tuple[str, ...]:
         """Answer the trouble of a topic or of one partition, once; the partitions that go on by it."""
-        own, *routes = self._chosen(flow)
-        # What is wrong with the source, or a record of it, concerns them all alike.
-        alike = [each for each in routes if each.repairs.troubles(topic, partition, SOURCE_KINDS)]
-        resolved: list[TopicPartition] = []
-        if own.repairs.troubles(topic, partition) or not alike:
-            resolved += await own.resolve(topic, partition, by)
-        for each in alike:
-            resolved += await each.resolve(topic, partition, by, SOURCE_KINDS)
-        return tuple(dict.fromkeys(str(each) for each in resolved))
+        return await resolve_all(self._chosen(flow), topic, partition, by)
 
     async def down(self, deadline_s: float = 30.0) -> bool:
         """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.aligning import align
@@ -19,8 +19,10 @@ from actors.ports import Emit, FlowPort
 from actors.topic_sync import TopicSync
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordination.change import data_path
+from mirror_ray.coordination.remedy import SOURCE_KINDS
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.trouble import TroublePolicy
 
 _log = logging.getLogger(__name__)
 
@@ -181,3 +183,18 @@ class RunningFlows:
 
     def _is_free(self, partition: FlowPartition) -> bool:
         return not self._pool.adopting() and self._placement.is_free(partition)
+
+
+async def resolve_all(
+    family: Sequence[FlowController], topic: str, partition: int | None, by: TroublePolicy
+) -> tuple[str, ...]:
+    """Answer the trouble of a topic or of one partition in a flow and its routes; the partitions that go on by it."""
+    own, *routes = family
+    # What is wrong with the source, or a record of it, concerns them all alike.
+    alike = [each for each in routes if each.repairs.troubles(topic, partition, SOURCE_KINDS)]
+    resolved: list[TopicPartition] = []
+    if own.repairs.troubles(topic, partition) or not alike:
+        resolved += await own.resolve(topic, partition, by)
+    for each in alike:
+        resolved += await each.resolve(topic, partition, by, SOURCE_KINDS)
+    return tuple(dict.fromkeys(str(each) for each in resolved))

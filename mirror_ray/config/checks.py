@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from mirror_ray.config.loaded import Note
 from mirror_ray.config.names import check_long_ring, check_named_flows, check_names
-from mirror_ray.config.secrets import Secret
+from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_names
 from mirror_ray.config.token_endpoint import token_endpoint_problem
 from mirror_ray.config.transforms import check_transforms
@@ -104,17 +104,11 @@ def check_security(security: SecuritySettings, field_name: FieldName) -> Iterato
         yield f"{field_name('security.sasl')}: {sasl.mechanism} needs a username and a password"
 
 
-def secret_notes(section: BaseModel, field_name: FieldName, path: str = "") -> Iterator[Note]:
+def secret_notes(section: BaseModel, field_name: FieldName) -> Iterator[Note]:
     """Yield a note for each secret below a section that is written down in clear text."""
-    for name in type(section).model_fields:
-        value, here = getattr(section, name), f"{path}{name}"
-        below = {here: value} if isinstance(value, BaseModel) else {}
-        if isinstance(value, tuple):
-            below = {f"{here}.{number}": each for number, each in enumerate(value) if isinstance(each, BaseModel)}
-        for there, each in below.items():
-            yield from secret_notes(each, field_name, f"{there}.")
-        if isinstance(value, Secret) and value.is_literal:
-            yield Note(kind="secret", key=field_name(here), text=_IN_CLEAR_TEXT)
+    for path, secret in secrets_in(section):
+        if secret.is_literal:
+            yield Note(kind="secret", key=field_name(path), text=_IN_CLEAR_TEXT)
 
 
 def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:

@@ -7,11 +7,11 @@ in no store; each ``reveal`` looks it up again, so what has changed meanwhile is
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, SerializationInfo, ValidationInfo
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, SerializationInfo, ValidationInfo
 from pydantic_core import core_schema
 
 from mirror_ray.config.jaas import parse_jaas
@@ -197,3 +197,21 @@ class _WithoutFinalNewline:
     def get(self, path: str, key: str) -> str:
         """See ``ConfigProvider``."""
         return self._provider.get(path, key).removesuffix("\n").removesuffix("\r")
+
+
+def secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
+    """Yield each secret of settings, with its path from there: ``security.sasl.password``."""
+    match value:
+        case Secret():
+            yield path, value
+            return
+        case BaseModel():
+            below: Iterable[tuple[object, object]] = value
+        case dict():
+            below = value.items()
+        case list() | tuple():
+            below = enumerate(value)
+        case _:
+            return
+    for name, each in below:
+        yield from secrets_in(each, f"{path}.{name}" if path else str(name))
