@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -78,7 +79,7 @@ class Acts:
         before = self._see()
         # A first `up` brings the logs with it.
         settings = before.settings or next((each for each in args if isinstance(each, MirrorSettings)), None)
-        trails = self._trails(settings, act, args, operator)
+        trails = self._trails(settings, _flow(act, args), operator)
         subject, state = _subject(self._actor.name, act, args), _state(act, args, before)
         told = Change(kind=_kind(act), cluster="", subject=subject, before=state)
         begun = [(trail, entry) for trail in trails for entry in await asyncio.to_thread(trail.begin, [told])]
@@ -99,10 +100,18 @@ class Acts:
             await asyncio.to_thread(TRAILS.flush, _LAST_WORDS_S)
         return answer
 
-    def _trails(self, settings: MirrorSettings | None, act: str, args: Sequence[Any], operator: str) -> list[Trail]:
+    async def refused(self, why: str) -> None:
+        """Keep, in the log of every flow, that strangers were not let in; ``why`` says who, and how often."""
+        told = Change(kind="unknown_token", cluster="", subject=f"system {self._actor.name}")
+        for trail in self._trails(self._see().settings, None, ""):
+            # Where the record is required and can't be written, nothing is lost but the record.
+            with contextlib.suppress(MirrorError):
+                begun = await asyncio.to_thread(trail.begin, [told])
+                _end([(trail, each) for each in begun], partial(Entry.said, outcome="refused", error=why))
+
+    def _trails(self, settings: MirrorSettings | None, flow: str | None, operator: str) -> list[Trail]:
         if settings is None:
             return []
-        flow = _flow(act, args)
         logs = {
             (each.name.source, each.name.target): each.name.live
             for each in settings.flows

@@ -92,7 +92,6 @@ class Coordinator:
         self._heartbeat: HeartbeatPort | None = None
         self._heartbeat_ages: dict[str, float | None] = {}
         self._groups = GroupWatch(outside.checkpoint, self._emit)
-        self._gateway = GatewayWatch(outside.gateway, self._emit)
         self._looked_s = outside.clock()
         self._picture: Picture | None = None
         self._pictured_s = 0.0
@@ -137,6 +136,7 @@ class Coordinator:
             audit=self._audit.problems,
         )
         self._acts = Acts(self, self._see, self._emit, outside.trail)
+        self._gateway = GatewayWatch(outside.gateway, self._emit, self._acts.refused)
         self._scaling = Scaling(
             name,
             self._pool,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mirror_ray.config.gateway import GatewaySettings
+from mirror_ray.model.notice import Notice
 from mirror_ray.observe.picture import Picture
+from mirror_ray.web.bounds import BOUNDS, GuestBounds
+from mirror_ray.web.door import Door
 from mirror_ray.web.port import System
 from mirror_ray.web.server import application, serving
 from mirror_ray.web.watch import Watch
@@ -17,35 +20,43 @@ from mirror_ray.web.watch import Watch
 class Gateway:
     """Serves from ``configure`` until ``stop``."""
 
-    def __init__(self, system: System, *, on_picture: Callable[[Picture], None]) -> None:
+    def __init__(self, system: System, *, on_picture: Callable[[Picture], None], bounds: GuestBounds = BOUNDS) -> None:
         """``on_picture`` is called with each new picture, every few seconds."""
-        self._system = system
+        self._system, self._bounds = system, bounds
         self._watch = Watch(system, clock=time.monotonic, on_picture=on_picture)
         self._settings: GatewaySettings | None = None
+        self._door: Door | None = None
         self._open = contextlib.AsyncExitStack()
         self._address = ""
         self._configuring = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
-    async def configure(self, settings: GatewaySettings) -> str:
-        """Serve by these settings from now on, and say where. Idempotent.
+    async def configure(self, settings: GatewaySettings) -> tuple[str, Sequence[Notice]]:
+        """Serve by these settings from now on; say where, and what is to be told since it was asked last. Idempotent.
 
         Raises:
-            ConfigError: The address can't be had.
+            ConfigError: The address can't be had, or the certificate can't be used.
         """
         async with self._configuring:
-            if self._task is None:
-                self._task = asyncio.create_task(self._watch.run())
+            if not self._tasks:
+                self._tasks = [asyncio.create_task(each) for each in (self._watch.run(), self._renew())]
             if settings != self._settings:
                 await self._open.aclose()
-                self._settings = None
-                app = application(self._watch, self._system, settings)
-                self._address = await self._open.enter_async_context(serving(app, settings))
-                self._settings = settings
-            return self._address
+                self._settings = self._door = None
+                door = await asyncio.to_thread(Door, settings, clock=time.monotonic, bounds=self._bounds)
+                app = application(self._watch, self._system, settings, door)
+                self._address = await self._open.enter_async_context(serving(app, settings, door))
+                self._settings, self._door = settings, door
+            return self._address, self._door.notices() if self._door is not None else ()
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._bounds.renewal_s)
+            if self._door is not None:
+                await asyncio.to_thread(self._door.renew)
 
     async def stop(self) -> None:
         """Close every connection."""
-        if self._task is not None:
-            self._task.cancel()
+        for each in self._tasks:
+            each.cancel()
         await self._open.aclose()

@@ -19,6 +19,7 @@ from mirror_ray.coordination.naming import NAMESPACE, coordinator_name, gateway_
 from mirror_ray.kafka.audit import read_audit
 from mirror_ray.model.audit import Entry, Wanted
 from mirror_ray.model.errors import MirrorError, NoAnswerError, NotRunningError
+from mirror_ray.model.notice import Notice
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
 
@@ -34,17 +35,24 @@ class RayGateway:
         self._name = name
         self._settings = settings.gateway
         self._handle: ActorHandle[Any] | None = None
+        self._notices: list[Notice] = []
 
     async def address(self) -> str:
         """See ``GatewayPort``."""
         try:
             if self._handle is None:
                 self._handle = await asyncio.to_thread(spawn.spawn_gateway, self._name)
-            address: str = await call(self._handle.configure.remote(self._settings))
+            address, notices = await call(self._handle.configure.remote(self._settings))
+            self._notices += notices
         except ReplicatorGoneError:
             self._handle = None
             raise
-        return address
+        return str(address)
+
+    def notices(self) -> Sequence[Notice]:
+        """See ``GatewayPort``."""
+        told, self._notices = self._notices, []
+        return told
 
     async def stop(self) -> None:
         """See ``GatewayPort``."""

@@ -15,11 +15,17 @@ _EVERY_S = 1.0
 class GatewayWatch:
     """Asks it every second; one that has died is started again by that."""
 
-    def __init__(self, port: Callable[[MirrorSettings], GatewayPort], emit: Emit) -> None:
+    def __init__(
+        self,
+        port: Callable[[MirrorSettings], GatewayPort],
+        emit: Emit,
+        refused: Callable[[str], Awaitable[object]],
+    ) -> None:
+        """``refused`` keeps in the audit log that somebody was not let in."""
         #: Where the page is; None: it is off, or not up yet.
         self.address: str | None = None
         self._make_port = port
-        self._emit = emit
+        self._emit, self._refused = emit, refused
         self._port: GatewayPort | None = None
         self._told: str | None = None
 
@@ -50,6 +56,10 @@ class GatewayWatch:
         if address != self.address:
             self._emit("info", "gateway", f"the page and the metrics are at {address}")
         self.address, self._told = address, None
+        for each in port.notices():
+            self._emit(each.level, "gateway", each.text)
+            if each.refused:
+                await self._refused(each.text)
 
     async def stop(self) -> None:
         """End the gateway."""

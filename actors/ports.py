@@ -19,6 +19,7 @@ from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.notice import Notice
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.offsets.translate import Translation
 
@@ -298,6 +299,10 @@ class GatewayPort(Protocol):
 
     async def address(self) -> str:
         """Where it serves; brings it up where it is not. Raises a MirrorError: it has ended, or can't listen there."""
+        ...
+
+    def notices(self) -> Sequence[Notice]:
+        """What it had to tell when its address was asked for, each once."""
         ...
 
     async def stop(self) -> None:

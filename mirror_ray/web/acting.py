@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any, Final
@@ -10,13 +9,14 @@ from typing import Any, Final
 from aiohttp import web
 
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.web.guard import denied, refuse
+from mirror_ray.web.bodies import body_of, field
+from mirror_ray.web.door import Door
+from mirror_ray.web.guard import may_act, refuse
+from mirror_ray.web.keyring import Holder
 from mirror_ray.web.port import System
 
 #: What it returns is the answer; None: it is done.
 _Act = Callable[[System, dict[str, Any]], Awaitable[dict[str, Any] | None]]
-#: Bytes of a body; an act is a few words.
-_LARGEST: Final = 65_536
 #: What the token may set. Not code to be run (transforms, policy classes), nor clusters, credentials and the gateway.
 _SETTABLE: Final = (
     *(
@@ -35,18 +35,19 @@ _SETTABLE: Final = (
 )
 
 
-def routes(system: System, token: str | None) -> list[web.RouteDef]:
+def routes(system: System, door: Door) -> list[web.RouteDef]:
     """Everything that changes something."""
-    return [web.post(f"/api/v1/{name}", _guarded(system, token, act)) for name, act in _ACTS.items()]
+    return [web.post(f"/api/v1/{name}", _guarded(system, door, act)) for name, act in _ACTS.items()]
 
 
-def _guarded(system: System, token: str | None, act: _Act) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _guarded(system: System, door: Door, act: _Act) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handler(request: web.Request) -> web.Response:
-        if (refusal := denied(request, token)) is not None:
-            return refusal
+        holder = may_act(request, door)
+        if isinstance(holder, web.Response):
+            return holder
         try:
-            operator = f"page {request.remote or 'unknown'}"
-            answer = await act(system.by(operator), _body(await request.content.read(_LARGEST)))
+            body = await body_of(request, door.bounds)
+            answer = await act(system.by(_operator(request, holder)), body)
         except ValueError as error:
             return refuse(400, str(error))
         except MirrorError as error:
@@ -56,11 +57,9 @@ def _guarded(system: System, token: str | None, act: _Act) -> Callable[[web.Requ
     return handler
 
 
-def _body(text: bytes) -> dict[str, Any]:
-    body = json.loads(text or b"{}")
-    if not isinstance(body, dict):
-        raise ValueError("the body is not a JSON object")  # noqa: TRY004 - what was sent is wrong, not our code
-    return body
+def _operator(request: web.Request, holder: Holder) -> str:
+    address = request.remote or "unknown"
+    return f"page {holder.user}@{address}" if holder.user else f"page {address}"
 
 
 async def _pause(system: System, body: dict[str, Any]) -> None:
@@ -72,11 +71,11 @@ async def _resume(system: System, body: dict[str, Any]) -> None:
 
 
 async def _scale(system: System, body: dict[str, Any]) -> None:
-    await system.scale(_field(body, "replicators", int))
+    await system.scale(field(body, "replicators", int))
 
 
 async def _set(system: System, body: dict[str, Any]) -> dict[str, Any]:
-    flow = _field(body, "flow", str) if body.get("flow") is not None else None
+    flow = field(body, "flow", str) if body.get("flow") is not None else None
     changes, dry_run = body.get("changes"), body.get("dry_run", False)
     if not isinstance(changes, dict) or not all(each is None or isinstance(each, str) for each in changes.values()):
         raise ValueError("changes: an object of keys with texts, or null for the default")
@@ -95,16 +94,8 @@ _ACTS: Final[dict[str, _Act]] = {"pause": _pause, "resume": _resume, "scale": _s
 
 
 def _scope(body: dict[str, Any]) -> tuple[str, str | None, int | None]:
-    topic = _field(body, "topic", str) if body.get("topic") is not None else None
-    partition = _field(body, "partition", int) if body.get("partition") is not None else None
+    topic = field(body, "topic", str) if body.get("topic") is not None else None
+    partition = field(body, "partition", int) if body.get("partition") is not None else None
     if partition is not None and topic is None:
         raise ValueError("a partition needs its topic")
-    return _field(body, "flow", str), topic, partition
-
-
-def _field(body: dict[str, Any], name: str, kind: type) -> Any:
-    value = body.get(name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        what = "a number" if kind is int else "a name"
-        raise ValueError(f"{name}: {value!r} is not {what}")  # noqa: TRY004 - as above
-    return value
+    return field(body, "flow", str), topic, partition

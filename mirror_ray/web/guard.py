@@ -1,14 +1,20 @@
-"""Who may do what: acts need the token, and a page of another origin gets nothing."""
+"""Who may do what: tokens for acts and, where that is asked, for reading; a page of another origin gets nothing."""
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 from aiohttp.typedefs import Middleware
+
+from mirror_ray.web.door import Door
+from mirror_ray.web.keyring import Holder
+
+_log = logging.getLogger(__name__)
 
 #: Everything comes from us, nothing inline; nobody may frame the page.
 _HEADERS: Final = {
@@ -18,35 +24,60 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: What is answered whoever asks: whether we live, and the page itself, which then asks for a token.
+_OPEN: Final = frozenset({"/", "/healthz", "/readyz"})
+_ASSETS: Final = "/assets/"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def refuse(status: int, text: str) -> web.Response:
     """An error that names the thing and the next step, as JSON."""
-    return web.json_response({"error": text}, status=status)
+    headers = {"WWW-Authenticate": "Bearer"} if status == web.HTTPUnauthorized.status_code else None
+    return web.json_response({"error": text}, status=status, headers=headers)
 
 
-def guard(*, loopback: bool) -> Middleware:
-    """A middleware: safe headers on every answer.
+def guard(door: Door, *, loopback: bool) -> Middleware:
+    """A middleware: safe headers on every answer, nothing that is no text, and reading by token where that is asked.
 
     ``loopback``: the server listens there alone. Then a name that is none of this machine's comes from a page that had
     its own name point here, and is refused.
     """
 
     @web.middleware
-    async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not is_text(request.path_qs) or not is_text(f"{request.path}{request.query}"):
+            return with_safe_headers(refuse(400, "the address is no UTF-8"))
         if loopback and not _is_local(request.host):
-            return _safe(refuse(403, f"{request.host} is not this machine: use 127.0.0.1, or set gateway.host"))
-        try:
-            answer = await handler(request)
-        except web.HTTPException as error:
-            answer = refuse(error.status, f"{request.path}: {error.reason}")
-        return _safe(answer)
+            return with_safe_headers(
+                refuse(403, f"{request.host} is not this machine: use 127.0.0.1, or set gateway.host")
+            )
+        if door.needs_token_to_read and not _is_open(request.path) and holder_of(request, door) is None:
+            return with_safe_headers(unknown(request, door))
+        return with_safe_headers(await _answer(request, handler))
 
     return middleware
 
 
-def _safe(answer: web.StreamResponse) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return refuse(error.status, f"{request.path}: {error.reason}")
+    except (web.RequestPayloadError, HttpProcessingError):
+        return refuse(400, "the body can't be read: it is not in the encoding that its headers name")
+    except ConnectionError:
+        raise
+    except Exception as error:
+        _log.error("%s can't be answered: %r", request.path, error)
+        _log.debug("by this", exc_info=True)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already") from error
+        return refuse(500, "this can't be answered: the gateway's log says why")
+
+
+def with_safe_headers(answer: web.StreamResponse) -> web.StreamResponse:
+    """The same answer, with the headers that every one has."""
     if not answer.prepared:
         for name, value in _HEADERS.items():
             answer.headers.setdefault(name, value)
@@ -56,6 +87,15 @@ def _safe(answer: web.StreamResponse) -> web.StreamResponse:
 def safe_headers() -> dict[str, str]:
     """For an answer that is sent bit by bit."""
     return dict(_HEADERS)
+
+
+def is_text(value: str) -> bool:
+    """Whether a string is Unicode: bytes that are no UTF-8 are decoded into halves of surrogate pairs."""
+    return not any("\ud800" <= each <= "\udfff" for each in value)
+
+
+def _is_open(path: str) -> bool:
+    return path in _OPEN or path.startswith(_ASSETS)
 
 
 def _is_local(host: str) -> bool:
@@ -69,13 +109,27 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def denied(request: web.Request, token: str | None) -> web.Response | None:
-    """Why an act is refused; None: it may be done. It needs the token, and JSON, which no foreign form can send."""
-    if token is None:
+def holder_of(request: web.Request, door: Door) -> Holder | None:
+    """Whose token the request carries; None: nobody's."""
+    return door.keyring.holder(request.headers.getall("Authorization", ()))
+
+
+def unknown(request: web.Request, door: Door) -> web.Response:
+    """The answer to somebody who has no right token. A page that was opened without one is not counted."""
+    if "Authorization" in request.headers or request.method != "GET":
+        door.unknown.count(request.remote or "an unknown address")
+    return refuse(401, "the token is not right: it is gateway.token, or one of gateway.tokens, of the configuration")
+
+
+def may_act(request: web.Request, door: Door) -> Holder | web.Response:
+    """Who asks for an act, or why it is refused: it needs a token, and JSON, which no foreign form can send."""
+    if not door.keyring.lets_act:
         return refuse(403, "acts are off: set gateway.token in the configuration and run mirror-ray up")
-    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if not hmac.compare_digest(given.encode(), token.encode()):
-        return refuse(401, "the token is not right: it is gateway.token of the configuration")
+    holder = holder_of(request, door)
+    if holder is None:
+        return unknown(request, door)
+    if not holder.acts:
+        return refuse(403, f"{holder.user} may look, and not act: gateway.tokens says what each may")
     if request.content_type != "application/json":
         return refuse(415, "send JSON, with Content-Type: application/json")
-    return None
+    return holder

@@ -12,8 +12,10 @@ from mirror_ray.model.audit import Wanted
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.exposition import CONTENT_TYPE, exposition
 from mirror_ray.observe.picture import Picture
-from mirror_ray.web.guard import refuse
+from mirror_ray.web.door import Door
+from mirror_ray.web.guard import holder_of, refuse
 from mirror_ray.web.jsonable import dumps
+from mirror_ray.web.kept import KeptAnswer, KeptAudit
 from mirror_ray.web.port import System
 from mirror_ray.web.watch import Watch
 
@@ -26,10 +28,14 @@ _EVENTS: Final = 200
 _DAY_MS: Final = 86_400_000
 #: Rows of one answer, unless it is asked for others.
 _ROWS: Final = 10_000
+#: The last time that JavaScript and Python can tell.
+_LAST_MS: Final = 253_402_300_799_999
 
 
-def routes(watch: Watch, system: System, *, version: str, most_partitions: int) -> list[web.RouteDef]:
+def routes(watch: Watch, system: System, door: Door, *, version: str, most_partitions: int) -> list[web.RouteDef]:
     """Everything that only looks."""
+    carried = KeptAnswer(lambda: system.groups(None), _FRESH_S, time.monotonic)
+    shelf = KeptAudit(system, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000))
 
     async def metrics(_: web.Request) -> web.Response:
         await watch.refresh(_FRESH_S)
@@ -48,13 +54,15 @@ def routes(watch: Watch, system: System, *, version: str, most_partitions: int) 
 
     async def groups(request: web.Request) -> web.Response:
         try:
-            return _json(await system.groups(request.query.get("flow")))
+            return _json(_of_flow(request, await carried.get(), lambda each: each.flow))
         except MirrorError as error:
             return refuse(503, str(error))
 
     async def audit(request: web.Request) -> web.Response:
         try:
-            return _json(await system.audit(_wanted(request)))
+            wanted = _wanted(request)
+            asked = system if holder_of(request, door) is not None else shelf
+            return _json(await asked.audit(wanted))
         except ValueError as error:
             return refuse(400, str(error))
         except MirrorError as error:
@@ -123,7 +131,7 @@ def _wanted(request: web.Request) -> Wanted:
     """By ``since_ms``, ``flow``, ``cluster``, ``kind`` (which may be given again) and ``limit``."""
     day_ago_ms = int(time.time() * 1000) - _DAY_MS
     return Wanted(
-        since_ms=_number(request, "since_ms", day_ago_ms),
+        since_ms=_number(request, "since_ms", day_ago_ms, _LAST_MS),
         flow=request.query.get("flow"),
         cluster=request.query.get("cluster"),
         kinds=frozenset(request.query.getall("kind", ())),
@@ -140,10 +148,10 @@ def _rows(request: web.Request, values: list[_T]) -> list[_T]:
     return values[: _number(request, "limit", _ROWS)]
 
 
-def _number(request: web.Request, name: str, default: int) -> int:
+def _number(request: web.Request, name: str, default: int, most: int = 2**31 - 1) -> int:
     text = request.query.get(name, str(default))
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name}={text!r} is not a number above 0")
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        raise ValueError(f"{name}={text[:100]!r} is not a number from 1 to {most}")
     return int(text)
 
 

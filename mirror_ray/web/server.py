@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
@@ -13,25 +14,31 @@ from mirror_ray import __version__
 from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.web import acting, looking, pages
+from mirror_ray.web.connections import GuestConnection, Reception, marking
+from mirror_ray.web.door import Door
 from mirror_ray.web.guard import guard
 from mirror_ray.web.port import System
-from mirror_ray.web.streaming import stream
+from mirror_ray.web.streaming import Lookers, stream
 from mirror_ray.web.watch import Watch
 
 
-def application(watch: Watch, system: System, settings: GatewaySettings) -> web.Application:
+def application(watch: Watch, system: System, settings: GatewaySettings, door: Door) -> web.Application:
     """Every address that is served."""
-    app = web.Application(middlewares=[guard(loopback=_is_loopback(settings.host))])
-    token = settings.token.reveal() if settings.token is not None else None
-    app.add_routes(looking.routes(watch, system, version=__version__, most_partitions=settings.metrics_partitions))
-    app.add_routes(acting.routes(system, token))
-    app.add_routes([web.get("/api/v1/stream", stream(watch))])
+    app = web.Application(
+        middlewares=[marking, guard(door, loopback=_is_loopback(settings.host))], client_max_size=door.bounds.body_bytes
+    )
+    looks = looking.routes(watch, system, door, version=__version__, most_partitions=settings.metrics_partitions)
+    app.add_routes(looks)
+    app.add_routes(acting.routes(system, door))
+    lookers = Lookers(door.bounds.streams)
+    app.add_routes([web.get("/api/v1/stream", stream(watch, door, lookers))])
+    app.on_shutdown.append(lookers.close)
     app.add_routes(pages.routes())
     return app
 
 
 @contextlib.asynccontextmanager
-async def serving(app: web.Application, settings: GatewaySettings) -> AsyncIterator[str]:
+async def serving(app: web.Application, settings: GatewaySettings, door: Door) -> AsyncIterator[str]:
     """Serve, and give the address as others reach it: ``http://host:port``.
 
     Raises:
@@ -39,12 +46,24 @@ async def serving(app: web.Application, settings: GatewaySettings) -> AsyncItera
     """
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    try:
-        listening = _listen(settings)
-        await web.SockSite(runner, listening).start()
-        yield f"http://{_name(settings.host)}:{listening.getsockname()[1]}"
-    finally:
-        await runner.cleanup()
+    server = runner.server
+    assert server is not None  # noqa: S101 - set up in the line before
+    async with contextlib.AsyncExitStack() as open_:
+        listening = open_.enter_context(_listen(settings))
+        bounds = door.bounds
+        reception = Reception(
+            listening, lambda: GuestConnection(server, bounds, door.malformed), lambda: door.context, bounds
+        )
+        open_.push_async_callback(reception.close)
+        open_.push_async_callback(runner.cleanup)
+        open_.push_async_callback(_ended, asyncio.create_task(reception.accept()))
+        scheme = "http" if door.context is None else "https"
+        yield f"{scheme}://{_name(settings.host)}:{listening.getsockname()[1]}"
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 def _listen(settings: GatewaySettings) -> socket.socket:

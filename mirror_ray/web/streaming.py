@@ -3,45 +3,90 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from aiohttp import web
 
 from mirror_ray.observe.picture import Picture
-from mirror_ray.web.guard import refuse, safe_headers
+from mirror_ray.web.connections import victim
+from mirror_ray.web.door import Door
+from mirror_ray.web.guard import holder_of, safe_headers
 from mirror_ray.web.jsonable import dumps
 from mirror_ray.web.watch import Seen, Watch
 
-#: Each is a connection and a copy of every picture.
-MOST_LOOKERS: Final = 50
 _EVERY_S: Final = 1.0
 #: Topics that lag most; the others are asked for.
 _TOPICS: Final = 50
+#: Of an event's number.
+_DIGITS: Final = 20
 
 
-def stream(watch: Watch) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+class Lookers:
+    """Who follows. When there is no room, whoever has most loses the oldest: a page comes back by itself."""
+
+    def __init__(self, most: int) -> None:
+        """``most``: so many at a time."""
+        self._most = most
+        self._numbers = itertools.count()
+        self._there: dict[int, tuple[str, web.Request, asyncio.Event]] = {}
+
+    @contextlib.contextmanager
+    def entered(self, request: web.Request, who: str) -> Iterator[asyncio.Event]:
+        """Be one of them, until what this gives is set."""
+        if len(self._there) >= self._most:
+            self._end(victim({key: (name, True, key) for key, (name, _, _) in self._there.items()}))
+        number, over = next(self._numbers), asyncio.Event()
+        self._there[number] = who, request, over
+        try:
+            yield over
+        finally:
+            self._there.pop(number, None)
+
+    def _end(self, number: int) -> None:
+        _, request, over = self._there.pop(number)
+        over.set()
+        if request.transport is not None:
+            request.transport.abort()
+
+    async def close(self, _: web.Application) -> None:
+        """End them all."""
+        for each in list(self._there):
+            self._end(each)
+
+
+def stream(watch: Watch, door: Door, lookers: Lookers) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """The handler of ``/api/v1/stream``. ``Last-Event-ID`` is the number of the last event that was seen."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        if watch.lookers >= MOST_LOOKERS:
-            return refuse(503, f"{MOST_LOOKERS} look already: close a page")
+        holder = holder_of(request, door)
+        who = holder.user if holder is not None and holder.user else str(request.remote)
         answer = web.StreamResponse(headers={**safe_headers(), "Content-Type": "text/event-stream"})
-        await answer.prepare(request)
-        watch.lookers += 1
-        try:
-            number = _last(request)
-            while True:
-                await watch.refresh(_EVERY_S / 2)
-                text, number = frame(watch.seen(), number)
-                await answer.write(text.encode())
-                await asyncio.sleep(_EVERY_S)
-        except (ConnectionError, asyncio.CancelledError):
-            return answer
-        finally:
-            watch.lookers -= 1
+        with lookers.entered(request, who) as over, watch.looked_at():
+            try:
+                await answer.prepare(request)
+                await _follow(watch, answer, _last(request), door.bounds.write_s, over)
+            except TimeoutError:
+                if request.transport is not None:
+                    request.transport.abort()
+            except (ConnectionError, asyncio.CancelledError):
+                pass
+        return answer
 
     return handler
+
+
+async def _follow(watch: Watch, answer: web.StreamResponse, number: int, write_s: float, over: asyncio.Event) -> None:
+    while not over.is_set():
+        await watch.refresh(_EVERY_S / 2)
+        text, number = frame(watch.seen(), number)
+        async with asyncio.timeout(write_s):
+            await answer.write(text.encode())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_EVERY_S):
+                await over.wait()
 
 
 def frame(seen: Seen, after: int) -> tuple[str, int]:
@@ -75,4 +120,4 @@ def _furthest_behind(picture: Picture) -> list[object]:
 
 def _last(request: web.Request) -> int:
     text = request.headers.get("Last-Event-ID", "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,8 +40,7 @@ class Watch:
     def __init__(self, system: System, *, clock: Callable[[], float], on_picture: Callable[[Picture], None]) -> None:
         """``clock``: monotonic seconds. ``on_picture`` is called with each new one."""
         self.history = History()
-        #: How many look at the page now.
-        self.lookers = 0
+        self._lookers = 0
         self._system = system
         self._clock = clock
         self._on_picture = on_picture
@@ -51,9 +51,18 @@ class Watch:
     async def run(self) -> None:
         """For as long as the gateway is there."""
         while True:
-            every_s = _LIVE_S if self.lookers else EVERY_MS / 1000
+            every_s = _LIVE_S if self._lookers else EVERY_MS / 1000
             await self.refresh(every_s / 2)
             await asyncio.sleep(every_s)
+
+    @contextlib.contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """For as long as somebody looks."""
+        self._lookers += 1
+        try:
+            yield
+        finally:
+            self._lookers -= 1
 
     async def refresh(self, older_than_s: float) -> None:
         """Ask for a new picture if the last one is older than that. Whoever comes meanwhile waits for the same.

@@ -15,6 +15,7 @@ from actors.replicator import Replicator
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.naming import replicator_name
 from mirror_ray.copying.engine import CopyEngine
+from mirror_ray.model.notice import Notice
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.observe.status import GapStatus, PartitionStatus
 from mirror_ray.offsets.translate import Translation
@@ -59,6 +60,10 @@ class Silence:
     async def address(self) -> str:
         """See ``GatewayPort``."""
         return ""
+
+    def notices(self) -> Sequence[Notice]:
+        """See ``GatewayPort``."""
+        return ()
 
     async def ages_s(self) -> Mapping[str, float | None]:
         """See ``HeartbeatPort``."""

@@ -18,6 +18,8 @@ from mirror_ray.model.change import Change
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.picture import Picture
+from mirror_ray.web.bounds import BOUNDS, GuestBounds
+from mirror_ray.web.door import Door
 from mirror_ray.web.server import application, serving
 from mirror_ray.web.watch import Watch
 from tests.unit.observe.values import picture
@@ -43,6 +45,8 @@ class FakeSystem:
     carried: tuple[GroupStatus, ...] = ()
     kept: tuple[Entry, ...] = ()
     wanted: Wanted | None = None
+    audits: int = 0
+    groups_asked: int = 0
     operators: list[str] = field(default_factory=list)
 
     async def picture(self) -> Picture:
@@ -52,10 +56,11 @@ class FakeSystem:
         return self.seen
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
+        self.groups_asked += 1
         return self.carried
 
     async def audit(self, wanted: Wanted) -> Sequence[Entry]:
-        self.wanted = wanted
+        self.wanted, self.audits = wanted, self.audits + 1
         return newest(self.kept, wanted)
 
     def by(self, operator: str) -> FakeSystem:
@@ -98,6 +103,12 @@ class Site:
     clock: Clock
     url: str
     session: aiohttp.ClientSession
+    door: Door
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.url.rsplit(":", 1)[1])
 
     async def get(self, path: str, **options: Any) -> tuple[int, Any]:
         """Status and JSON of an address."""
@@ -112,10 +123,12 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def site(token: str | None = TOKEN) -> AsyncIterator[Site]:
-    """A server on a port of its own."""
+async def site(token: str | None = TOKEN, bounds: GuestBounds = BOUNDS, **changed: Any) -> AsyncIterator[Site]:
+    """A server on a port of its own. ``changed``: fields of its settings."""
     system, clock = FakeSystem(), Clock()
     watch = Watch(system, clock=clock, on_picture=lambda _: None)
-    settings = GatewaySettings(port=0, token=Secret(token) if token is not None else None)
-    async with serving(application(watch, system, settings), settings) as url, aiohttp.ClientSession() as session:
-        yield Site(system, watch, clock, url, session)
+    settings = GatewaySettings(port=0, token=Secret(token) if token is not None else None, **changed)
+    door = Door(settings, clock=clock, bounds=bounds)
+    app = application(watch, system, settings, door)
+    async with serving(app, settings, door) as url, aiohttp.ClientSession() as session:
+        yield Site(system, watch, clock, url, session, door)

@@ -195,13 +195,11 @@ async def test_the_default_port_gives_way_and_a_chosen_one_does_not() -> None:
         async with site() as there:
             chosen = GatewaySettings(port=port)
             with pytest.raises(ConfigError, match=rf"127.0.0.1:{port}.*gateway.port"):
-                async with serving(application(there.watch, FakeSystem(), chosen), chosen):
+                async with serving(application(there.watch, FakeSystem(), chosen, there.door), chosen, there.door):
                     pass
             default = GatewaySettings()
-            async with (
-                serving(application(there.watch, FakeSystem(), default), default) as first,
-                serving(application(there.watch, FakeSystem(), default), default) as second,
-            ):
+            app = application(there.watch, FakeSystem(), default, there.door)
+            async with serving(app, default, there.door) as first, serving(app, default, there.door) as second:
                 assert first != second
                 assert not second.endswith(f":{GATEWAY_PORT}")
 

@@ -16,6 +16,7 @@ from mirror_ray.model.allowance import Allowance
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.notice import Notice
 from mirror_ray.model.trouble import Trouble
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.offsets.translate import Translation
@@ -220,11 +221,16 @@ class FakeHeartbeat:
 class FakeGateway:
     """Serves nothing, at an address."""
 
-    def __init__(self, log: list[str]) -> None:
-        self.log = log
+    def __init__(self, log: list[str], told: list[Notice]) -> None:
+        self.log, self.told = log, told
 
     async def address(self) -> str:
         return "http://127.0.0.1:8484"
+
+    def notices(self) -> Sequence[Notice]:
+        told = list(self.told)
+        self.told.clear()
+        return told
 
     async def stop(self) -> None:
         self.log.append("stop gateway")

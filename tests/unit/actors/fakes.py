@@ -14,6 +14,7 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSett
 from mirror_ray.model.audit import Entry, Who, entry_of
 from mirror_ray.model.change import Change
 from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.notice import Notice
 from tests.unit.actors.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
 from tests.unit.actors.fake_ray import FakeCheckpoint, FakeGateway, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
 
@@ -67,6 +68,8 @@ class World:
     ray: FakeRay = field(init=False)
     #: What operators did, as the audit log has it.
     kept: list[Entry] = field(default_factory=list)
+    #: What the gateway is about to tell.
+    notices: list[Notice] = field(default_factory=list)
     coordinators: list[Coordinator] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -85,7 +88,7 @@ class World:
                 topic_port=lambda settings, flow: self.topics,
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
                 checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
-                gateway=lambda settings: FakeGateway(self.kafka.log),
+                gateway=lambda settings: FakeGateway(self.kafka.log, self.notices),
                 memory=self.memory,
                 node="here",
                 nodes=self.nodes,

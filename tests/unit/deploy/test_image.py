@@ -73,4 +73,4 @@ def test_its_health_is_asked_for_where_the_gateway_is(instructions: list[str]) -
     assert int(asked[1]) == GATEWAY_PORT
     assert GatewaySettings().host == "127.0.0.1"
     nobody: Any = None
-    assert asked[2] in {each.path for each in routes(nobody, nobody, version="", most_partitions=0)}
+    assert asked[2] in {each.path for each in routes(nobody, nobody, nobody, version="", most_partitions=0)}
