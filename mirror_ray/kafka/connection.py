@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import functools
-import io
 import socket
 import ssl
 import struct
@@ -20,13 +18,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self, cast
 
-from kio.index import load_response_from_request
-from kio.serial import entity_reader, entity_writer
 from kio.static.protocol import RequestPayload
 
 from mirror_ray.kafka import sasl
+from mirror_ray.kafka.answer_limits import most_bytes
+from mirror_ray.kafka.entities import decode, encode
 from mirror_ray.kafka.framing import BadFrameError, FrameReader
-from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS, raise_setup_error, set_options
+from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS, Stage, connected_socket, raise_setup_error
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.kafka.wire_control import (
     API_VERSIONS_KEY,
@@ -58,6 +56,7 @@ class _Request(NamedTuple):
 
 class _Outstanding(NamedTuple):
     correlation_id: int
+    api_key: int
     flexible_header: bool
     sent_at: float
     answer: Answer
@@ -88,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outstanding: deque[_Outstanding] = deque()
         self._held: list[_Request] | None = None
         self._correlation_id = 0
-        self._frames = FrameReader()
+        self._frames = FrameReader(self._most_due_bytes)
         self._last_byte_at = 0.0
         self._silent_until = 0.0
         self._watch: asyncio.TimerHandle | None = None
@@ -117,38 +116,33 @@ class Connection(asyncio.BufferedProtocol):
             ConnectionError: No connection came about; the text names the broker and why.
             ClusterUnreachableError: The broker does not accept us, or we do not accept its certificate.
         """
-        connection = cls(host, port, client_id, request_timeout_s)
+        connection, stage = cls(host, port, client_id, request_timeout_s), Stage.TCP
         try:
             async with asyncio.timeout(setup_timeout_s):
-                await connection._connect(
-                    security.ssl_context, receive_buffer_bytes, send_buffer_bytes, user_timeout_ms
+                connection._socket = await connected_socket(
+                    host,
+                    port,
+                    receive_bytes=receive_buffer_bytes,
+                    send_bytes=send_buffer_bytes,
+                    user_timeout_ms=user_timeout_ms,
                 )
+                stage = Stage.TLS if security.ssl_context else Stage.VERSIONS
+                await connection._speak(security.ssl_context)
+                stage = Stage.VERSIONS
                 await connection._negotiate()
                 if security.mechanism is not None:
+                    stage = Stage.SASL
                     await connection._authenticate(security.mechanism, await security.mechanism.begin())
         except BaseException as error:  # noqa: BLE001 - also a cancelled opening leaves no socket behind
             if connection._lost is None:
                 connection._fail("the connection was not set up")
             connection._drop()
-            raise_setup_error(error, connection.name, security, setup_timeout_s)
+            raise_setup_error(error, stage, connection.name, security, setup_timeout_s)
         return connection
 
     # Setting up
 
-    async def _connect(
-        self, context: ssl.SSLContext | None, receive_bytes: int, send_bytes: int, user_timeout_ms: int
-    ) -> None:
-        addresses = await self._loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        for index, (family, kind, protocol, _, address) in enumerate(addresses):
-            self._socket = socket.socket(family, kind, protocol)
-            set_options(self._socket, receive_bytes, send_bytes, user_timeout_ms)
-            try:
-                await self._loop.sock_connect(self._socket, address)
-                break
-            except OSError:
-                self._socket.close()
-                if index == len(addresses) - 1:
-                    raise
+    async def _speak(self, context: ssl.SSLContext | None) -> None:
         self._plain = context is None
         await self._loop.create_connection(
             lambda: self, sock=self._socket, ssl=context, server_hostname=self.host if context else None
@@ -161,12 +155,12 @@ class Connection(asyncio.BufferedProtocol):
             self.round_trip_s = self._loop.time() - began_s
             try:
                 versions = parse_api_versions(body, version)
-            except (struct.error, IndexError) as error:
-                raise ConnectionError(f"{self.name}: its answer to ApiVersions can't be read") from error
+            except (struct.error, IndexError, KafkaProtocolError) as error:
+                raise ConnectionError(f"its answer to ApiVersions can't be read: {error}") from error
             if versions is not None:
                 self.api_versions = versions
                 return
-        raise ConnectionError(f"{self.name}: it speaks no version of ApiVersions that we know")
+        raise ConnectionError("it speaks no version of ApiVersions that we know")
 
     async def _authenticate(self, mechanism: sasl.Mechanism, exchange: sasl.Exchange) -> None:
         version = self.best_version(sasl.AUTHENTICATE_KEY, 0, 2)
@@ -262,14 +256,11 @@ class Connection(asyncio.BufferedProtocol):
         return request.answer
 
     async def _ask(self, entity: RequestPayload, send: Callable[[int, int, bool, Sequence[Buffer]], Answer]) -> Any:
-        body = io.BytesIO()
-        write, read = _codec(type(entity))
-        write(body, entity)
-        answer = await send(entity.__api_key__, entity.__version__, entity.__flexible__, [body.getbuffer()])
+        answer = await send(entity.__api_key__, entity.__version__, entity.__flexible__, [encode(entity)])
         try:
-            return read(answer.toreadonly(), 0)[0]
-        except Exception as error:
-            self.abort(f"its answer to {type(entity).__name__} can't be read: {error!r}")
+            return decode(type(entity), answer)
+        except ValueError as error:
+            self.abort(str(error), error)
             raise ConnectionError(str(self._lost)) from error
 
     async def drain(self) -> None:
@@ -307,7 +298,9 @@ class Connection(asyncio.BufferedProtocol):
             pieces += request.parts
             size += len(head) + body_bytes
             flexible_header = request.flexible and request.api_key != API_VERSIONS_KEY
-            self._outstanding.append(_Outstanding(correlation_id, flexible_header, now, request.answer))
+            self._outstanding.append(
+                _Outstanding(correlation_id, request.api_key, flexible_header, now, request.answer)
+            )
         if self._watch is None:
             self._watch = self._loop.call_later(self._look_every_s, self._check_head_of_line)
         self._write(pieces, size)
@@ -347,7 +340,11 @@ class Connection(asyncio.BufferedProtocol):
             for frame in self._frames.received(nbytes):
                 self._deliver(frame)
         except (BadFrameError, IndexError) as error:
-            self.abort(str(error) if isinstance(error, BadFrameError) else "a response header that can't be read")
+            reason = str(error) if isinstance(error, BadFrameError) else "a response header that can't be read"
+            self.abort(reason, error)
+
+    def _most_due_bytes(self) -> int:
+        return most_bytes(self._outstanding[0].api_key) if self._outstanding else 0
 
     def _deliver(self, frame: memoryview) -> None:
         if self._lost is not None:
@@ -397,13 +394,13 @@ class Connection(asyncio.BufferedProtocol):
 
     # Ending
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: str, cause: BaseException | None = None) -> None:
         """Reset the connection, throw away what was not sent yet, and fail all that is outstanding."""
         if self._lost is not None:
             return
         with contextlib.suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        self._fail(reason)
+        self._fail(reason, cause)
         self._drop()
 
     def close(self) -> None:
@@ -467,8 +464,3 @@ def _fail_quietly(future: asyncio.Future[Any], lost: ConnectionError) -> None:
     error.__cause__ = lost.__cause__
     future.set_exception(error)
     future.exception()
-
-
-@functools.cache
-def _codec(request_type: type[RequestPayload]) -> tuple[Callable[..., None], Callable[..., tuple[Any, int]]]:
-    return entity_writer(request_type), entity_reader(load_response_from_request(request_type))

@@ -79,15 +79,6 @@ class ClientSecurity:
             config |= {"sasl.mechanism": self.mechanism.name} | _librdkafka_sasl(self.mechanism, self.settings.sasl)
         return config
 
-    def explain_tls(self, error: ssl.SSLError) -> str:
-        """A sentence on why TLS did not come about, with the keys to look at."""
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return f"its certificate is not accepted, {error.verify_message}; check {self.alias}.ssl.truststore.*"
-        reason = (error.reason or str(error)).replace("_", " ").lower()
-        if "alert" in reason and ("certificate" in reason or "handshake" in reason or "unknown ca" in reason):
-            return f"it does not accept our certificate, {reason}; check {self.alias}.ssl.keystore.*"
-        return f"{reason}; does that port speak TLS? check {self.alias}.security.protocol"
-
 
 def _ssl_context(alias: str, material: TlsMaterial, *, check_host: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
