@@ -1,11 +1,13 @@
-"""SASL inside Kafka's own requests (KIP-43, KIP-152), with PLAIN and SCRAM; OAUTHBEARER is in ``oauth``.
+"""SASL inside Kafka's own requests (KIP-43, KIP-152), and PLAIN; the others are in ``scram`` and ``oauth``.
 
 A mechanism's exchange is a generator that speaks no protocol: it yields what to send and is sent what came back.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,12 +22,19 @@ HANDSHAKE_KEY = 17
 AUTHENTICATE_KEY = 36
 #: Part of a session's life after which we authenticate again (KIP-368; Kafka's own client takes 85 to 95 %).
 SESSION_SHARE = 0.85
+_MOST_SAID = 300
+#: A broker may ask for seconds of computing. The loop's own threads may all be waiting for something.
+_COMPUTING = ThreadPoolExecutor(4, "sasl")
 
 Exchange = Generator[bytes, bytes, None]
 
 
 class SaslRefusedError(Exception):
     """The other side refused, in the mechanism's own terms; the text is theirs."""
+
+
+class SaslMistrustError(Exception):
+    """We refuse: what the other side says is not what one says who may know our secret."""
 
 
 class Mechanism(Protocol):
@@ -66,38 +75,18 @@ class Plain:
 
     async def begin(self) -> Exchange:
         """One message, one empty answer."""
-        return self._exchange(_as_it_is_now(self.cluster, self.password))
+        return self._exchange(revealed(self.cluster, self.password))
 
     def _exchange(self, password: str) -> Exchange:
         yield b"\0" + self.principal.encode() + b"\0" + password.encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scram:
-    """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802): both sides prove that they know the password."""
+def revealed(cluster: str, password: Secret) -> str:
+    """A password as it is now.
 
-    cluster: str
-    principal: str
-    password: Secret
-    name: str
-
-    async def begin(self) -> Exchange:
-        """Two messages, two answers; the second proves the broker."""
-        return self._exchange(_as_it_is_now(self.cluster, self.password))
-
-    def _exchange(self, password: str) -> Exchange:
-        # A tenth of a second to import, for those who use it.
-        import scramp
-
-        client = scramp.ScramClient([self.name], self.principal, password)
-        try:
-            client.set_server_first((yield client.get_client_first().encode()).decode())
-            client.set_server_final((yield client.get_client_final().encode()).decode())
-        except scramp.ScramException as error:
-            raise SaslRefusedError(str(error)) from error
-
-
-def _as_it_is_now(cluster: str, password: Secret) -> str:
+    Raises:
+        ClusterUnreachableError: It can't be resolved here.
+    """
     try:
         return password.reveal()
     except LookupError as error:
@@ -118,23 +107,51 @@ async def authenticate(
     handshake: Any = load_request_schema(HANDSHAKE_KEY, 1)
     answer = await request(handshake(mechanism=mechanism.name))
     if answer.error_code:
-        offered = ", ".join(answer.mechanisms) or "none"
-        raise _refusal(mechanism, f"{error_info(answer.error_code).name}, it offers {offered}; check sasl.mechanism")
+        raise _refusal(mechanism, _handshake_refusal(mechanism.cluster, answer))
     schema: Any = load_request_schema(AUTHENTICATE_KEY, version)
+    loop = asyncio.get_running_loop()
     lifetime_s: float | None = None
     try:
         message = next(exchange)
         while True:
             answer = await request(schema(auth_bytes=message))
             if answer.error_code:
-                raise _refusal(mechanism, answer.error_message or error_info(answer.error_code).name)
+                said = _short(answer.error_message) if answer.error_message else error_info(answer.error_code).name
+                raise _refusal(mechanism, f"{said}; check {mechanism.cluster}.sasl.jaas.config")
             if version > 0:
                 lifetime_s = answer.session_lifetime.total_seconds() or None
-            message = exchange.send(answer.auth_bytes)
-    except StopIteration:
-        return lifetime_s
+            following = await loop.run_in_executor(_COMPUTING, _answer_of, exchange, answer.auth_bytes)
+            if following is None:
+                return lifetime_s
+            message = following
     except SaslRefusedError as error:
-        raise _refusal(mechanism, str(error)) from error
+        raise _refusal(mechanism, _short(str(error))) from error
+    except SaslMistrustError as error:
+        raise ClusterUnreachableError(
+            f"cluster {mechanism.cluster}: {mechanism.name} for user {mechanism.principal} was broken off by us: "
+            f"{_short(str(error))}; check {mechanism.cluster}.bootstrap.servers"
+        ) from error
+
+
+def _answer_of(exchange: Exchange, said: bytes) -> bytes | None:
+    """The next message of an exchange; None: it is over."""
+    try:
+        return exchange.send(said)
+    except StopIteration:
+        return None
+
+
+def _handshake_refusal(cluster: str, answer: Any) -> str:
+    name = error_info(answer.error_code).name
+    if name == "ILLEGAL_SASL_STATE":
+        return f"{name}, that port wants no SASL; check {cluster}.security.protocol"
+    offered = _short(", ".join(answer.mechanisms)) or "none"
+    return f"{name}, it offers {offered}; check {cluster}.sasl.mechanism"
+
+
+def _short(said: str) -> str:
+    """Words of the other side, as many as fit into a message."""
+    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]}…"
 
 
 def _refusal(mechanism: Mechanism, reason: str) -> ClusterUnreachableError:

@@ -17,7 +17,8 @@ from mirror_ray.config.settings import SaslSettings, SecuritySettings
 from mirror_ray.kafka.oauth import OAuthBearer, UnsecuredTokens
 from mirror_ray.kafka.oidc import OidcTokens
 from mirror_ray.kafka.revealing import reveal
-from mirror_ray.kafka.sasl import Mechanism, Plain, Scram
+from mirror_ray.kafka.sasl import Mechanism, Plain
+from mirror_ray.kafka.scram import Scram
 from mirror_ray.kafka.stores import TlsMaterial, load_tls_material
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 

@@ -12,18 +12,25 @@ from mirror_ray.kafka import sasl
 class SaslBroker:
     """Answers SaslHandshake well and SaslAuthenticate as it is told to."""
 
-    def __init__(self, answer: Callable[[bytes], bytes], error_code: int = 0) -> None:
+    def __init__(
+        self,
+        answer: Callable[[bytes], bytes],
+        error_code: int = 0,
+        error_message: str | None = None,
+        handshake_code: int = 0,
+    ) -> None:
         self._answer = answer
-        self._error_code = error_code
+        self._error_code, self._error_message = error_code, error_message
+        self._handshake_code = handshake_code
         self.messages: list[bytes] = []
 
     async def request(self, entity: Any) -> Any:
         """As a connection's."""
         if entity.__api_key__ == sasl.HANDSHAKE_KEY:
-            return SimpleNamespace(error_code=0, mechanisms=())
+            return SimpleNamespace(error_code=self._handshake_code, mechanisms=("PLAIN",))
         self.messages.append(entity.auth_bytes)
         if self._error_code:
-            return SimpleNamespace(error_code=self._error_code, error_message=None)
+            return SimpleNamespace(error_code=self._error_code, error_message=self._error_message)
         return SimpleNamespace(error_code=0, auth_bytes=self._answer(entity.auth_bytes))
 
 
