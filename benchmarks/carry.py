@@ -74,7 +74,7 @@ async def measure(source: Cluster, target: Cluster, options: argparse.Namespace)
     }
     coordinators = Coordinators(source, patience_s=30)
     await commit(coordinators, commits)
-    groups = GroupSettings(emit_checkpoints_interval_s=0, sync_offsets_interval_s=0, refresh_interval_s=0)
+    groups = GroupSettings(emit_checkpoints_interval_s=0.001, sync_offsets_interval_s=0.001, refresh_interval_s=0.001)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True, groups=groups)
     maps = FlowMaps(flow, source, target, on_problem=print)
     carrier = GroupCarrier(flow, source, target, maps, UNRECORDED)

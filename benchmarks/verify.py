@@ -28,7 +28,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.translate import Used, watched
 from mirror_ray.cli.launch import some_ray
-from mirror_ray.config.settings import MirrorSettings, SparkSettings
+from mirror_ray.config.operating import SparkSettings
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.devcluster import DevCluster
 from mirror_ray.devcluster.clusters import start_all
 from mirror_ray.records.batch import Codec

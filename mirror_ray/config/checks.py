@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from mirror_ray.config.addresses import illegal_separator
 from mirror_ray.config.loaded import Note
 from mirror_ray.config.names import check_long_ring, check_named_flows, check_names
 from mirror_ray.config.secrets import secrets_in
@@ -65,6 +66,9 @@ def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
     except ValueError as error:
         field = "policy.separator" if not flow.policy.separator else "policy.class_name"
         yield f"{field_name(field)}: {error}"
+        return
+    if (illegal := illegal_separator(flow.policy.separator, flow.name.source)) is not None:
+        yield f"{field_name('policy.separator')}: {illegal}"
         return
     for field, problem in check_transforms(flow):
         yield f"{field_name(field)}: {problem}"

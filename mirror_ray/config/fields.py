@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.keys import Key, Kind, Use
 from mirror_ray.config.secrets import Secret
+
+#: ASCII's digits alone, and no more of them than 64 bits hold.
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,19}")
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,19}(\.[0-9]{0,19})?")
+_LONGEST_SHOWN: Final = 60
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -108,6 +114,8 @@ def parse_value(kind: Kind, text: str) -> object:
             return text.lower() == "true"
         case Kind.INTEGER | Kind.SECONDS | Kind.INTERVAL:
             return _parse_integer(kind, text)
+        case Kind.NUMBER:
+            return _parse_number(text)
         case _:
             return text
 
@@ -149,12 +157,21 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parse_integer(kind: Kind, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{_shown(text)} is not a whole number")
+    number = int(text)
     if kind is Kind.SECONDS and number <= 0:
         raise ValueError(f"{number} is not above 0")
     if kind is Kind.INTERVAL and number == 0:
         raise ValueError("0 is no interval; write a number above 0, or turn the feature off by its enabled key")
     return number
+
+
+def _parse_number(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{_shown(text)} is not a number")
+    return float(text)
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."

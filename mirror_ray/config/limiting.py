@@ -6,9 +6,10 @@ import re
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from mirror_ray.config.base import Settings
+from mirror_ray.config.numbers import BytesPerSecond
 from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.windows import Window
 
@@ -17,7 +18,7 @@ class LimitSettings(Settings):
     """What a flow, its routes and its backfills may use together. Bytes are those on the wire, where they are read."""
 
     #: None: as fast as it goes.
-    bytes_per_second: int | None = Field(default=None, ge=1)
+    bytes_per_second: BytesPerSecond | None = None
     #: ``PATTERN=BYTES_PER_SECOND`` each, for every topic that fits; the first that fits holds.
     topics: tuple[str, ...] = ()
     #: ``PATTERN=NUMBER`` each, the first that fits; others have 0. Those with higher numbers get their bytes first.
@@ -78,6 +79,6 @@ def split_rule(item: str, form: str = "NAME=NUMBER") -> tuple[str, int]:
         ValueError: There is none, or no whole number behind it.
     """
     name, found, number = item.rpartition("=")
-    if not found or not name.strip() or not re.fullmatch(r"-?\d+", number.strip()):
-        raise ValueError(f"{item!r} is not written {form}, with a whole number")
+    if not found or not name.strip() or not re.fullmatch(r"-?[0-9]{1,15}", number.strip()):
+        raise ValueError(f"{item!r} is not written {form}, with a whole number of at most 15 digits")
     return name.strip(), int(number)

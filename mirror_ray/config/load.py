@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from mirror_ray.config.document import read_document
-from mirror_ray.config.loaded import MOST_TOLD, Loaded
+from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
 from mirror_ray.model.errors import ConfigError
@@ -34,9 +35,9 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     content = _read(path)
     try:
         if _is_native(path, content):
-            return load_native(content.decode("utf-8"), environ)
+            return _noted(load_native(content.decode("utf-8"), environ))
         # Java reads properties as Latin-1; other characters are written as \\u escapes.
-        return load_mm2(content.decode("latin-1"), environ)
+        return _noted(load_mm2(content.decode("latin-1"), environ))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start})") from error
     except ConfigError as error:
@@ -60,6 +61,14 @@ def _read(path: Path) -> bytes:
             f"{path} is larger than {_LARGEST_BYTES:,} bytes; name topics by patterns, or run several systems"
         )
     return content
+
+
+def _noted(loaded: Loaded) -> Loaded:
+    """With a note where there is nothing to do."""
+    if any(flow.enabled for flow in loaded.settings.flows):
+        return loaded
+    idle = Note(kind="off", key="flows", text="none is enabled, so nothing is copied; enable one, for example A->B")
+    return replace(loaded, notes=(*loaded.notes, idle))
 
 
 def _told(problems: Sequence[str]) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from mirror_ray.config.settings import MirrorSettings
 
 #: ``ignored``: the key has no effect here. ``differs``: it has one that differs from MM2's.
 #: ``default``: the file is silent and our default differs from MM2's. ``guarantee``: less is promised because of it.
-#: ``secret``: it lies where others may read it.
-NoteKind = Literal["ignored", "differs", "default", "guarantee", "secret"]
+#: ``secret``: it lies where others may read it. ``off``: what it is for is not done.
+NoteKind = Literal["ignored", "differs", "default", "guarantee", "secret", "off"]
 
 #: Mistakes of a file that are told; those that come after are counted.
 MOST_TOLD: Final = 100

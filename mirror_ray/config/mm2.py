@@ -17,10 +17,10 @@ from mirror_ray.config.checks import check_flow, check_loops, check_security, he
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.gateway_keys import take_tokens
-from mirror_ray.config.keys import Key, Use, find_key
+from mirror_ray.config.keys import Key, Kind, Use, find_key
 from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
-from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings
+from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, SparkSettings
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.provider_specs import build_providers, declared_providers
 from mirror_ray.config.providers import resolve
@@ -31,7 +31,6 @@ from mirror_ray.config.settings import (
     ClusterSettings,
     FlowSettings,
     MirrorSettings,
-    SparkSettings,
 )
 from mirror_ray.config.transforms import take_steps, transform_notes, unlisted, with_routes
 from mirror_ray.model.errors import ConfigError
@@ -144,6 +143,8 @@ def _judge_keys(properties: Mapping[str, Given], aliases: Sequence[str], problem
             yield Note(kind="ignored", key=full, text=row.text)
         elif row.use is Use.USED and row.text:
             yield Note(kind="differs", key=full, text=row.text)
+        elif row.kind is Kind.INTERVAL and properties[full].text.strip().startswith("-"):
+            yield Note(kind="off", key=full, text="a negative interval turns off what it is for, as in MM2")
 
 
 def flow_names(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[FlowName]:

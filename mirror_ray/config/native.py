@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
-from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
+from mirror_ray.config.addresses import MOST_CLUSTERS, Server, illegal_alias, too_many_clusters
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.document import path_text, read_document
@@ -16,6 +16,7 @@ from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
+from mirror_ray.config.numbers import AgeMilliseconds, Milliseconds
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS, build_providers
 from mirror_ray.config.providers import ConfigProvider, resolve
 from mirror_ray.config.secrets import Referring, Secret
@@ -40,13 +41,13 @@ class NativeCluster(Settings):
     """One Kafka cluster."""
 
     bootstrap_servers: Annotated[
-        tuple[str, ...], BeforeValidator(_split_commas, json_schema_input_type=str | list[str])
+        tuple[Server, ...], BeforeValidator(_split_commas, json_schema_input_type=str | list[str])
     ]
     security: SecuritySettings = SecuritySettings()
     client_rack: str | None = None
-    request_timeout_ms: int = 30_000
-    connection_setup_timeout_ms: int = 10_000
-    metadata_max_age_ms: int = 60_000
+    request_timeout_ms: Milliseconds = 30_000
+    connection_setup_timeout_ms: Milliseconds = 10_000
+    metadata_max_age_ms: AgeMilliseconds = 60_000
 
 
 class NativeFlow(FlowBehaviour):

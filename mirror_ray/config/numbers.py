@@ -63,6 +63,7 @@ _A_YEAR: Final = "a year: what is to happen later never does"
 #: -1: as the target's brokers have it by default.
 ReplicationFactor = Annotated[int, Within(1, _INT16, _OF_REQUESTS, also=-1)]
 Milliseconds = Annotated[int, Within(1, _INT32, "the largest that clients of Kafka take")]
+AgeMilliseconds = Annotated[int, Within(1, 86_400_000, "a day, the largest that librdkafka takes")]
 #: 0: at once.
 Patience = Annotated[int, Within(0, _INT32, _OF_REQUESTS)]
 RequestBytes = Annotated[int, Within(1, _INT32, _OF_REQUESTS)]
@@ -86,4 +87,3 @@ BytesPerSecond = Annotated[int, Within(1, 10**15, "more than any network carries
 Price = Annotated[float, Within(0, 10**9, "more than any network costs")]
 Deaths = Annotated[int, Within(2, 1000, "more than can be told from a loop")]
 Hops = Annotated[int, Within(1, 1000, "more than there are clusters; leave it out for no bound")]
-Series = Annotated[int, Within(0, 1_000_000, "more than a Prometheus takes from one place")]

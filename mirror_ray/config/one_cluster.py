@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from mirror_ray.config import keys as table
+from mirror_ray.config.addresses import illegal_separator
 from mirror_ray.config.checks import check_security
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.keys import Key, Use, find_key, nearest
@@ -124,6 +125,9 @@ def _policy(given: Mapping[str, Given], problems: list[str]) -> ReplicationPolic
     except ValueError as error:
         key = "separator" if not behaviour.policy.separator else "class"
         problems.append(f"replication.policy.{key}: {error}")
+        return None
+    if (illegal := illegal_separator(behaviour.policy.separator, source or "")) is not None:
+        problems.append(f"replication.policy.separator: {illegal}")
         return None
     return _named(policy, behaviour, source, problems)
 

@@ -12,21 +12,36 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from mirror_ray.config.addresses import Server
 from mirror_ray.config.base import Settings
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.limiting import LimitSettings
-from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings
+from mirror_ray.config.numbers import (
+    AgeMilliseconds,
+    Hops,
+    IntervalSeconds,
+    Milliseconds,
+    Patience,
+    ReplicationFactor,
+    RequestBytes,
+    RetentionSeconds,
+    SocketBytes,
+)
+from mirror_ray.config.operating import (
+    AlertSettings,
+    AuditSettings,
+    CostSettings,
+    ElasticSettings,
+    ReplicatorSettings,
+    SparkSettings,
+)
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.steps import TransformSettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic
-from mirror_ray.model.lease import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
-
-#: A size of memory as Spark and RayDP both read it.
-SPARK_SIZE = r"^[1-9]\d*[kKmMgGtT]$"
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -78,13 +93,13 @@ class ClusterSettings(Settings):
     """One Kafka cluster."""
 
     alias: str
-    bootstrap_servers: tuple[str, ...]
+    bootstrap_servers: tuple[Server, ...]
     security: SecuritySettings = SecuritySettings()
     #: ``client.rack``: the nearest replica is read where the source offers it.
     client_rack: str | None = None
-    request_timeout_ms: int = 30_000
-    connection_setup_timeout_ms: int = 10_000
-    metadata_max_age_ms: int = 60_000
+    request_timeout_ms: Milliseconds = 30_000
+    connection_setup_timeout_ms: Milliseconds = 10_000
+    metadata_max_age_ms: AgeMilliseconds = 60_000
 
 
 class PolicySettings(Settings):
@@ -114,11 +129,11 @@ class TopicSettings(Settings):
     #: For topics that ``map`` does not name; the first that fits. The others are named by the replication policy.
     rename: tuple[RenamePattern, ...] = ()
     refresh_enabled: bool = True
-    refresh_interval_s: float = 4.0
+    refresh_interval_s: IntervalSeconds = 4.0
     #: None: the file is silent; then MM2's 2, or the number of brokers where that is smaller.
-    replication_factor: int | None = None
+    replication_factor: ReplicationFactor | None = None
     sync_configs_enabled: bool = True
-    sync_configs_interval_s: float = 600.0
+    sync_configs_interval_s: IntervalSeconds = 600.0
     #: By config; what is not named here is as on the source, as in MM2.
     sync_configs_policy: dict[str, ConfigPolicy] = Field(default_factory=dict)
     config_properties_exclude: tuple[str, ...] = (
@@ -139,7 +154,7 @@ class TopicSettings(Settings):
     #: ``PATTERN=START`` each; the first that fits a topic's name holds.
     start_overrides: tuple[str, ...] = ()
     sync_acls_enabled: bool = True
-    sync_acls_interval_s: float = 600.0
+    sync_acls_interval_s: IntervalSeconds = 600.0
     #: What MM2 leaves out: prefixed ACLs and those on every topic; ACLs on groups; and that what was given is taken
     #: back once the source no longer gives it.
     sync_acls_patterns: bool = False
@@ -153,14 +168,14 @@ class GroupSettings(Settings):
     include: tuple[str, ...] = (".*",)
     exclude: tuple[str, ...] = ("console-consumer-.*", "connect-.*", "__.*")
     emit_checkpoints_enabled: bool = True
-    emit_checkpoints_interval_s: float = 2.0
+    emit_checkpoints_interval_s: IntervalSeconds = 2.0
     sync_offsets_enabled: bool = True
-    sync_offsets_interval_s: float = 2.0
-    refresh_interval_s: float = 5.0
-    checkpoints_replication_factor: int | None = None
+    sync_offsets_interval_s: IntervalSeconds = 2.0
+    refresh_interval_s: IntervalSeconds = 5.0
+    checkpoints_replication_factor: ReplicationFactor | None = None
     #: Whether it is written down what groups commit on the source, and how long ago that can be asked for.
     history_enabled: bool = True
-    history_retention_s: float = Field(default=86_400.0, gt=0)
+    history_retention_s: RetentionSeconds = 86_400.0
 
 
 class OffsetSyncSettings(Settings):
@@ -168,16 +183,16 @@ class OffsetSyncSettings(Settings):
 
     enabled: bool = True
     location: Literal["source", "target"] = "source"
-    replication_factor: int | None = None
+    replication_factor: ReplicationFactor | None = None
 
 
 class HeartbeatSettings(Settings):
     """MM2's heartbeats (MirrorHeartbeatConfig)."""
 
     emit_enabled: bool = True
-    emit_interval_s: float = 1.0
+    emit_interval_s: IntervalSeconds = 1.0
     #: None: the file is silent; then MM2's 3, or the number of brokers where that is smaller.
-    replication_factor: int | None = None
+    replication_factor: ReplicationFactor | None = None
     replication_enabled: bool = True
 
 
@@ -186,9 +201,9 @@ class StatisticsSettings(Settings):
 
     emit_enabled: bool = True
     #: Of wall-clock time; an interval also ends at a full minute, or where it is longer than that at a full hour.
-    emit_interval_s: float = Field(default=60.0, ge=0.001)
+    emit_interval_s: IntervalSeconds = 60.0
     #: ``retention.ms`` of the topic when it is created.
-    retention_s: float = Field(default=30 * 86_400.0, gt=0)
+    retention_s: RetentionSeconds = 30 * 86_400.0
 
     @property
     def interval_ms(self) -> int:
@@ -202,12 +217,12 @@ class FetchSettings(Settings):
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     #: Where a partition without any progress begins.
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
-    min_bytes: int = Field(default=1, ge=1)
-    max_wait_ms: int = Field(default=500, ge=0)
+    min_bytes: RequestBytes = 1
+    max_wait_ms: Patience = 500
     #: One answer, and one partition's part of it; on a long link they grow into the replicator's buffer as it has room.
-    max_bytes: int = Field(default=8 << 20, ge=1)
-    max_partition_bytes: int = Field(default=4 << 20, ge=1)
-    receive_buffer_bytes: int = -1
+    max_bytes: RequestBytes = 8 << 20
+    max_partition_bytes: RequestBytes = 4 << 20
+    receive_buffer_bytes: SocketBytes = -1
 
 
 class ProduceSettings(Settings):
@@ -218,9 +233,9 @@ class ProduceSettings(Settings):
     #: Applied to batches that are not compressed on the source; None passes them through as they are.
     compression_type: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
     #: Largest Produce request; a single larger batch goes alone.
-    max_request_bytes: int = Field(default=8 << 20, ge=1)
-    request_timeout_ms: int = 30_000
-    send_buffer_bytes: int = -1
+    max_request_bytes: RequestBytes = 8 << 20
+    request_timeout_ms: Milliseconds = 30_000
+    send_buffer_bytes: SocketBytes = -1
 
 
 class TroubleSettings(Settings):
@@ -250,7 +265,7 @@ class ProvenanceSettings(Settings):
 
     enabled: bool = False
     #: How often a record may have been copied, once this flow has copied it; None: as often as it comes to.
-    max_hops: int | None = Field(default=None, ge=1)
+    max_hops: Hops | None = None
 
 
 class FlowBehaviour(Settings):
@@ -400,35 +415,6 @@ def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
         flow if (flow.all_names, flow.all_provenance) == (names, provenance) else flow.model_copy(update=known)
         for flow in given
     )
-
-
-class ReplicatorSettings(Settings):
-    """The replicators' processes, in every form of configuration."""
-
-    #: How many replicators to start with, within ``elastic``'s bounds; ``--replicators`` and ``scale`` override it.
-    replicators: int = Field(default=1, ge=1)
-    #: Ray's logical CPUs that one replicator takes.
-    replicator_cpus: float = Field(default=1.0, ge=0)
-    #: Bytes fetched and not yet acknowledged that one replicator may hold.
-    replicator_buffer_bytes: int = Field(default=32 << 20, ge=1 << 20)
-    #: Partitions of a replicator that nobody can see dead are given to others after so long. One that could not read
-    #: a flow's state topic for half of it sends nothing for that flow until it can.
-    lease_ms: int = Field(default=DEFAULT_LEASE_MS, ge=1000)
-    #: Processes that share the consumer groups. One carries some thousand groups in seconds.
-    checkpoint_actors: int = Field(default=1, ge=1)
-
-
-class SparkSettings(Settings):
-    """What the commands that use Spark may take of the Ray cluster, beside the flows that go on."""
-
-    executors: int = Field(default=1, ge=1)
-    #: Of each executor: threads, and as many of Ray's logical CPUs.
-    executor_cores: int = Field(default=1, ge=1)
-    #: Of each executor, and of the command's own process: Java heap, as Spark writes sizes.
-    executor_memory: str = Field(default="1g", pattern=SPARK_SIZE)
-    driver_memory: str = Field(default="1g", pattern=SPARK_SIZE)
-    #: How long to wait for room in Ray's cluster; an autoscaler may need minutes.
-    start_timeout_s: float = Field(default=300.0, gt=0)
 
 
 class SystemSettings(ReplicatorSettings):

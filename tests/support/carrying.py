@@ -22,7 +22,9 @@ from tests.support.engine import cluster_settings
 from tests.support.kafka import create_topic, exists
 
 #: All that a round may do, it does.
-EVERY_ROUND = GroupSettings(include=(), emit_checkpoints_interval_s=0, sync_offsets_interval_s=0, refresh_interval_s=0)
+EVERY_ROUND = GroupSettings(
+    include=(), emit_checkpoints_interval_s=0.001, sync_offsets_interval_s=0.001, refresh_interval_s=0.001
+)
 
 SYNCS = "mm2-offset-syncs.B.internal"
 SEGMENTS = "mm2-ray-segments.A.internal"

@@ -32,6 +32,7 @@ class Kind(Enum):
     RENAMES = "list of pattern:replacement"
     BOOLEAN = "true or false"
     INTEGER = "integer"
+    NUMBER = "number"
     SECONDS = "seconds, above 0"
     #: A negative interval turns a feature off in MM2.
     INTERVAL = "seconds; negative: off"

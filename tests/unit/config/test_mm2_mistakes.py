@@ -46,7 +46,7 @@ _IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.Identity
         ),
         ("refresh.groups.interval.seconds = -1", "refresh.groups.interval.seconds: -1 is not above 0"),
         ("A.consumer.isolation.level = dirty", "A.consumer.isolation.level: should be 'read_committed' or"),
-        ("A.consumer.fetch.min.bytes = 0", "A.consumer.fetch.min.bytes: should be greater than or equal to 1"),
+        ("A.consumer.fetch.min.bytes = 0", "A.consumer.fetch.min.bytes: 0 is too small: at least 1"),
         ("offset-syncs.topic.location = here", "offset-syncs.topic.location: should be 'source' or 'target'"),
         ("A.security.protocol = TLS", "A.security.protocol: should be 'PLAINTEXT', 'SSL'"),
         ("A.metadata.max.age.ms = ${env:X}", "names the config provider 'env'; declared are: none"),

@@ -132,7 +132,8 @@ def test_maps_in_both_directions() -> None:
 
 def test_patterns_in_a_ring_of_three() -> None:
     """Names can't tell what came from two clusters away; a map can."""
-    ring = "version: 1\nclusters: {A: {bootstrap_servers: a}, B: {bootstrap_servers: b}, C: {bootstrap_servers: c}}\n"
+    servers = ", ".join(f"{alias}: {{bootstrap_servers: '{alias}:1'}}" for alias in "ABC")
+    ring = f"version: 1\nclusters: {{{servers}}}\n"
     ring += "flows:\n  A->B: {topics: {%s}}\n  B->C: {}\n  C->A: {}\n"
     (problem,) = problems(ring % "rename: [{match: '(.*)-x', to: '$1-y'}]")
     assert "A->B and B->C and C->A form a ring" in problem

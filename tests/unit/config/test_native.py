@@ -100,7 +100,7 @@ def test_references(load: Callable[..., Loaded]) -> None:
     [
         ("replicatrs: 2", ["replicatrs: unknown key; did you mean replicators?"]),
         ("defaults: {topics: {inclde: [x]}}", ["defaults.topics.inclde: unknown key; did you mean include?"]),
-        ("replicators: 0", ["replicators: should be greater than or equal to 1"]),
+        ("replicators: 0", ["replicators: 0 is too small: at least 1"]),
         ("defaults: {topics: {include: [1]}}", ["defaults.topics.include[0]: should be a valid string"]),
         ("defaults: {topics: {include: ['(']}}", ["flows.A->B.topics.include: '(' is not a regular expression"]),
         ("replicators: ${env:N}", ["replicators: the environment variable N is not set"]),

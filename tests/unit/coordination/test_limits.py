@@ -98,7 +98,7 @@ def test_rates_and_windows_go_by_the_clock() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"bytes_per_second": 0}, "greater than or equal to 1"),
+        ({"bytes_per_second": 0}, "0 is too small: at least 1"),
         ({"topics": ("orders",)}, "is not written PATTERN=NUMBER"),
         ({"topics": ("orders=0",)}, "exclude the topic"),
         ({"topics": ("*=5",)}, "not a regular expression"),
