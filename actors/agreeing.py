@@ -6,7 +6,7 @@ import socket
 from dataclasses import replace
 
 from actors.fingerprint import fingerprint
-from actors.scaling import Scaling
+from actors.scaling import Scaling, refuse_number
 from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.change import Changed, changed, rescaled
@@ -17,8 +17,12 @@ def replicators_for(before: MirrorSettings | None, after: MirrorSettings, scalin
     """How many replicators a system is brought to; ``asked`` None: it keeps its number, unless the settings' differs.
 
     A number that an operator has set by `scale` in the place of load and lag stays.
+
+    Raises:
+        ConfigError: There can't be as many as are asked for.
     """
     if asked is not None:
+        refuse_number(asked)
         return asked
     if before is None or (before.replicators != after.replicators and not scaling.pinned):
         return after.replicators

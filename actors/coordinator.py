@@ -31,7 +31,7 @@ from actors.pool import ReplicatorPool
 from actors.ports import HeartbeatPort
 from actors.problems import ProblemWatch
 from actors.running import RunningFlows, resolve_all
-from actors.scaling import Scaling, with_bounds
+from actors.scaling import Scaling, refuse_number, with_bounds
 from actors.view import SystemView
 from actors.within import within
 from mirror_ray.config.changing import with_changes
@@ -431,8 +431,7 @@ class Coordinator:
 
     async def scale(self, replicators: int) -> None:
         """Set the number of replicators. Few partitions move, the others never stop."""
-        if replicators < 1:
-            raise ConfigError("scale needs at least one replicator; use pause or down to stop copying")
+        refuse_number(replicators)
         await self.configuration()
         self._scaling.pin(replicators)
         await self._rescaled()
@@ -462,12 +461,12 @@ class Coordinator:
 
     async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""
-        await self._find(flow).set_pause(Pause(topic, partition), on=True)
+        await self._find(flow).pause(Pause(topic, partition))
         self._emit("info", flow, f"paused {scope(Pause(topic, partition))}")
 
     async def resume(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Lift the pause of the same scope."""
-        await self._find(flow).set_pause(Pause(topic, partition), on=False)
+        await self._find(flow).resume(Pause(topic, partition))
         self._emit("info", flow, f"resumed {scope(Pause(topic, partition))}")
 
     async def backfill(self, flow: str, request: BackfillRequest, dry_run: bool = False) -> BackfillStatus:

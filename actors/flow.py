@@ -21,9 +21,10 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordination import discovery
 from mirror_ray.coordination.assignment import Weight
 from mirror_ray.coordination.cluster_ids import ClusterIds
+from mirror_ray.coordination.pausing import unknown_scope
 from mirror_ray.coordination.state import FlowRecord, Pause
 from mirror_ray.model.assignment import Assignment, PartitionReport
-from mirror_ray.model.errors import MirrorError, StateFencedError
+from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.start import EARLIEST
 from mirror_ray.model.trouble import TROUBLE_KINDS, TroubleKind, TroublePolicy
@@ -432,12 +433,27 @@ class FlowController:
             except Exception as error:  # noqa: BLE001 - the anchors are kept, and persisted by a later flush
                 self._fail(error)
 
-    async def set_pause(self, pause: Pause, *, on: bool) -> None:
-        """Persist and apply a pause, or lift it.
+    async def pause(self, pause: Pause) -> None:
+        """Persist and apply a pause.
+
+        Raises:
+            ConfigError: The flow has nothing that it could hold back.
+            MirrorError: The state has not been read yet, or could not be written.
+        """
+        counts = {topic: view.source.partitions for topic, view in self.topics.items()} if self.discovered else None
+        if (why := unknown_scope(pause, counts)) is not None:
+            raise ConfigError(f"flow {self.name}: {why}")
+        await self._set_pause(pause, on=True)
+
+    async def resume(self, pause: Pause) -> None:
+        """Lift the pause of the same scope.
 
         Raises:
             MirrorError: The state has not been read yet, or could not be written.
         """
+        await self._set_pause(pause, on=False)
+
+    async def _set_pause(self, pause: Pause, *, on: bool) -> None:
         if not self._opened:
             raise MirrorError(f"flow {self.name} is still starting: {self.problem or 'its state is being read'}")
         await self.ledger.set_pause(pause, on=on)

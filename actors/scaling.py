@@ -6,8 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from pydantic import ValidationError
+
 from actors.pool import ReplicatorPool
 from actors.ports import Emit, Nodes, NodesPort, Timing
+from mirror_ray.config.fields import message
+from mirror_ray.config.numbers import REPLICATORS
 from mirror_ray.config.operating import ElasticSettings
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordination.elastic import Elastic, FlowLag, Load
@@ -217,6 +221,20 @@ class Scaling:
         return tuple(rates)
 
 
+def refuse_number(replicators: int) -> None:
+    """See that there may be so many.
+
+    Raises:
+        ConfigError: They are too many, or none.
+    """
+    if replicators < 1:
+        raise ConfigError("scale needs at least one replicator; use pause or down to stop copying")
+    try:
+        REPLICATORS.check(replicators)
+    except ValueError as error:
+        raise ConfigError(f"replicators: {error}") from None
+
+
 def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | None) -> MirrorSettings:
     """Settings by which the number follows load and lag, within other bounds where some are given.
 
@@ -227,8 +245,9 @@ def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | No
     given = {name: value for name, value in bounds.items() if value is not None}
     try:
         elastic = ElasticSettings.model_validate({**settings.elastic.model_dump(), **given})
-    except ValueError as error:
-        raise ConfigError(f"scale: {error}") from None
+    except ValidationError as error:
+        told = (f"{'.'.join(map(str, each['loc'])) or 'bounds'}: {message(each['msg'])}" for each in error.errors())
+        raise ConfigError(*(f"scale: {each}" for each in told)) from None
     if not elastic.on:
         raise ConfigError("there are no bounds to stay within: scale --min N --max M, or elastic.max_replicators")
     return settings.model_copy(update={"elastic": elastic})

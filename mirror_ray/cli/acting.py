@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import StrEnum
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from mirror_ray.attach import attach
 from mirror_ray.cli import INTERRUPTED_CODE
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, name_option
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, name_option, possible_replicators
 from mirror_ray.cli.output import say, stopped_text
 from mirror_ray.cli.printable import printable
 from mirror_ray.model.errors import ConfigError
@@ -36,14 +37,21 @@ def down(
 
 def scale(
     replicators: Annotated[
-        int | None, typer.Argument(metavar="[N]", min=1, help="How many.", show_default=False)
+        int | None,
+        typer.Argument(metavar="[N]", min=1, callback=possible_replicators, help="How many.", show_default=False),
     ] = None,
     *,
     minimum: Annotated[
-        int | None, typer.Option("--min", metavar="N", min=1, help="By load and lag, at least so many.")
+        int | None,
+        typer.Option(
+            "--min", metavar="N", min=1, callback=possible_replicators, help="By load and lag, at least so many."
+        ),
     ] = None,
     maximum: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=1, help="By load and lag, at most so many.")
+        int | None,
+        typer.Option(
+            "--max", metavar="N", min=1, callback=possible_replicators, help="By load and lag, at most so many."
+        ),
     ] = None,
     auto: Annotated[
         bool, typer.Option("--auto", help="By load and lag again, within the bounds that there are.")
@@ -147,6 +155,6 @@ def parse_scope(text: str | None) -> tuple[str | None, int | None]:
     if text is None:
         return None, None
     topic, colon, partition = text.partition(":")
-    if not topic or (colon and not partition.isdecimal()):
+    if not topic or (colon and not re.fullmatch(r"[0-9]{1,9}", partition)):
         raise ConfigError(f"{text!r} is neither TOPIC nor TOPIC:PARTITION, for example orders or orders:3")
     return topic, int(partition) if colon else None

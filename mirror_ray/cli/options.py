@@ -25,6 +25,16 @@ def config_file(text: str | Path) -> Path:
     return Path(text)
 
 
+def possible_replicators(number: int | None) -> int | None:
+    """As many replicators as there may be; what comes of an option may also be left out."""
+    from mirror_ray.config.numbers import REPLICATORS
+
+    try:
+        return None if number is None else int(REPLICATORS.check(number))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 ConfigArgument = Annotated[
     Path,
     typer.Argument(metavar="CONFIG", parser=config_file, help="An mm2.properties or a YAML file.", show_default=False),

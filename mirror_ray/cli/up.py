@@ -13,7 +13,15 @@ from mirror_ray.cli import foreground, launch
 from mirror_ray.cli.acting import confirm
 from mirror_ray.cli.changing import say_changed
 from mirror_ray.cli.live import LiveView
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, ConfigArgument, NameOption, SecondsOption, name_option
+from mirror_ray.cli.options import (
+    DEFAULT_NAME,
+    AddressOption,
+    ConfigArgument,
+    NameOption,
+    SecondsOption,
+    name_option,
+    possible_replicators,
+)
 from mirror_ray.cli.output import err, say
 from mirror_ray.cli.progress import Verdict
 from mirror_ray.mirror import Mirror
@@ -36,7 +44,10 @@ def up(
     ] = False,
     for_s: SecondsOption = None,
     replicators: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many replicators.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="N", min=1, callback=possible_replicators, help="How many replicators.", show_default=False
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Change a running system without asking.")] = False,
     address: AddressOption = None,

@@ -72,9 +72,10 @@ SocketBytes = Annotated[int, Within(1, _INT32, "the largest that operating syste
 IntervalSeconds = Annotated[float, Within(0.001, _YEAR_S, _A_YEAR)]
 RetentionSeconds = Annotated[float, Within(0.001, _INT64 // 1000, "the largest retention.ms that Kafka holds")]
 RetentionMilliseconds = Annotated[int, Within(3_600_000, _INT64, "the largest retention.ms that Kafka holds")]
-Replicators = Annotated[
-    int, Within(1, 1000, "all of which one coordinator looks after: one replicator copies thousands of partitions")
-]
+REPLICATORS: Final = Within(
+    1, 1000, "all of which one coordinator looks after: one replicator copies thousands of partitions"
+)
+Replicators = Annotated[int, REPLICATORS]
 Processes = Annotated[int, Within(1, 1000, "more than any system needs of them")]
 Cores = Annotated[int, Within(1, 1024, "more than a machine has")]
 CpuShare = Annotated[float, Within(0, 1024, "more than a machine has")]

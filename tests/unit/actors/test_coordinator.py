@@ -203,3 +203,24 @@ async def test_unknown_flow_and_useless_scale_are_config_errors(world: World) ->
         await coordinator.pause("X->Y")
     with pytest.raises(ConfigError, match="at least one"):
         await coordinator.scale(0)
+    for act in (coordinator.scale(10**9), coordinator.apply(settings(), 10**9), coordinator.scale_by_load(1, 10**9)):
+        with pytest.raises(ConfigError, match="1000000000 is too large: at most 1,000, all of which one coordinator"):
+            await act
+
+
+async def test_only_what_a_flow_has_is_paused(world: World) -> None:
+    """A topic that it does not copy, and a partition that is not there, are slips."""
+    world.kafka.add_topic("A", "orders", 2)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    for topic, number, says in (
+        ("<b>x", None, "can't be a topic's name"),
+        ("orders", -7, "flow A->B: -7 is no partition: they are numbered from 0"),
+        ("orders", 2, "orders has 2 partitions, numbered from 0: not 2"),
+        ("order", None, "it copies no topic order; did you mean orders?"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            await coordinator.pause("A->B", topic, number)
+    await coordinator.pause("A->B", "orders", 1)
+    await eventually(lambda: partition("orders", 1) not in world.ray.replicators[1].held)
