@@ -15,8 +15,8 @@ from mirror_ray.coordination import discovery
 from mirror_ray.coordination.discovery import LogBounds
 from mirror_ray.coordination.partition_record import PartitionRecord
 from mirror_ray.model.anchor import Anchor
-from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.patterns import compile_patterns
 
 #: Partitions of a topic that are asked again before all of them are, where some could not be asked.
 _SAMPLE = 16
@@ -103,7 +103,7 @@ class Anchoring:
             topic
             for topic, remote in selected.items()
             if self._claims.join((target.cluster_id, remote), (self._name, topic))
-            or (self._declared is not None and self._declared.fullmatch(remote))
+            or (self._declared is not None and self._declared.fits(remote))
             or self._both_sides_write(topic, remote)
         }
         alone = {

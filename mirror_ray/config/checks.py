@@ -15,9 +15,10 @@ from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_
 from mirror_ray.config.token_endpoint import token_endpoint_problem
 from mirror_ray.config.transforms import check_transforms
 from mirror_ray.model.config_policy import NUMBERS
-from mirror_ray.model.filters import compile_patterns, literal_topic
+from mirror_ray.model.filters import literal_topic
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.paths import doubled
+from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.start import start_rules

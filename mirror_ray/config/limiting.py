@@ -10,7 +10,7 @@ from pydantic import field_validator
 
 from mirror_ray.config.base import Settings
 from mirror_ray.config.numbers import BytesPerSecond
-from mirror_ray.model.filters import compile_patterns
+from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.windows import Window
 
 

@@ -5,13 +5,13 @@ Source: KIP-297, KIP-887; ``org.apache.kafka.common.config.{ConfigTransformer,pr
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from mirror_ray.config.properties import parse_properties
+from mirror_ray.model.patterns import compile_patterns
 
 #: Characters of a file that holds values.
 _LARGEST: Final = 1 << 20
@@ -60,16 +60,13 @@ class EnvVarConfigProvider:
 
     def __init__(self, environ: Mapping[str, str], allowlist_pattern: str | None = None) -> None:
         self._environ = environ
-        try:
-            self._allowed = re.compile(allowlist_pattern or ".*", re.ASCII)
-        except re.error as error:
-            raise ValueError(f"{allowlist_pattern!r} is not a regular expression: {error}") from error
+        self._allowed = compile_patterns((allowlist_pattern,)) if allowlist_pattern else None
 
     def get(self, path: str, key: str) -> str:
         """The value of the environment variable ``key``."""
         if path:
             raise LookupError(f"an environment variable has no path: write ${{env:{key}}}")
-        if not self._allowed.fullmatch(key):
+        if self._allowed is not None and not self._allowed.fits(key):
             raise LookupError(f"allowlist.pattern does not let the environment variable {key} through")
         if key not in self._environ:
             raise LookupError(f"the environment variable {key} is not set")

@@ -6,7 +6,6 @@ the file is silent and that the default depends on the cluster (for example the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -41,6 +40,7 @@ from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import literal_topic
 from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.pattern_syntax import escaped
 from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -371,7 +371,7 @@ class FlowSettings(FlowBehaviour):
 
         What is told once of a source topic, or of a record that transforms fail on, the flow itself tells.
         """
-        shared = (re.escape(route.to),) if route.rename else ()
+        shared = (escaped(route.to),) if route.rename else ()
         topics = {
             "map": route.map,
             "rename": route.rename,

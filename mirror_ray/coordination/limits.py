@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ from zoneinfo import ZoneInfo
 
 from mirror_ray.config.limiting import LimitSettings, split_rule
 from mirror_ray.model.allowance import Allowance
-from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import FlowName
+from mirror_ray.model.patterns import Pattern, compile_patterns
 from mirror_ray.model.windows import Window, is_open, next_change
 
 _Key = TypeVar("_Key", bound=Hashable)
-_Rules = tuple[tuple[re.Pattern[str], int], ...]
+_Rules = tuple[tuple[Pattern, int], ...]
 
 #: What those of lower priority get in any case, of all.
 _LEFT_FOR_LATER: Final = 0.1
@@ -64,7 +63,7 @@ def _rules(items: Sequence[str]) -> _Rules:
 
 
 def _first(rules: _Rules, topic: str) -> int | None:
-    return next((number for pattern, number in rules if pattern.fullmatch(topic)), None)
+    return next((number for pattern, number in rules if pattern.fits(topic)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from mirror_ray.failover.sides import Sides
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import Cluster
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.offsets.translate import LogBounds
 
 #: Partitions of each side that are read at once.
@@ -133,7 +133,7 @@ def _is_transformed(sides: Sides, pair: _Pair) -> bool:
         return True
     topic = (pair.origin if sides.kind == "failover" else pair.destination).topic
     patterns = (compile_patterns(step.topics) for step in sides.flow.transforms.steps)
-    return any(pattern is not None and pattern.fullmatch(topic) is not None for pattern in patterns)
+    return any(pattern is not None and pattern.fits(topic) for pattern in patterns)
 
 
 def _cleaned(sides: Sides, topics: Mapping[str, str]) -> set[str]:

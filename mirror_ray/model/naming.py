@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from mirror_ray.model.filters import compile_patterns
+from mirror_ray.model.pattern_syntax import escaped
+from mirror_ray.model.patterns import Pattern, compile_patterns
 from mirror_ray.model.policy import ReplicationPolicy
 
 #: ``org.apache.kafka.common.internals.Topic``.
@@ -50,7 +51,7 @@ class Rename:
         if pattern is None:
             raise ValueError("a rename pattern is empty; .* fits every name")
         self.match, self.to, self._pattern = match, to, pattern
-        self._parts = tuple(_parts(pattern, to))
+        self._parts = tuple(_parts(pattern, match, to))
         literals = "".join(part for part in self._parts if isinstance(part, str))
         why = None
         if not self._parts:
@@ -61,7 +62,7 @@ class Rename:
             why = _CHARACTERS
         if why is not None:
             raise ValueError(f"{match!r} can't be renamed to {to!r}: {why}")
-        self._image = re.compile("".join(re.escape(each) if isinstance(each, str) else ".*" for each in self._parts))
+        self._image = Pattern("".join(escaped(each) if isinstance(each, str) else ".*" for each in self._parts))
 
     @property
     def constant(self) -> str | None:
@@ -75,17 +76,17 @@ class Rename:
 
     def apply(self, topic: str) -> str | None:
         """The topic's new name; None: the pattern does not fit."""
-        found = self._pattern.fullmatch(topic)
+        found = self._pattern.groups_of(topic)
         if found is None:
             return None
         return "".join(part if isinstance(part, str) else found[part] or "" for part in self._parts)
 
     def may_give(self, name: str) -> bool:
         """Whether some topic might get that name; what the groups can hold is not looked at."""
-        return self._image.fullmatch(name) is not None
+        return self._image.fits(name)
 
 
-def _parts(pattern: re.Pattern[str], to: str) -> list[str | int]:
+def _parts(pattern: Pattern, match: str, to: str) -> list[str | int]:
     """Literal text, and groups by number."""
     parts: list[str | int] = []
     at = 0
@@ -97,7 +98,7 @@ def _parts(pattern: re.Pattern[str], to: str) -> list[str | int]:
             # As in Java: as many digits as there is such a group.
             length = next((n for n in range(len(digits), 0, -1) if int(digits[:n]) <= pattern.groups), 0)
             if not length:
-                raise ValueError(f"{to!r} refers to group {digits}, {pattern.pattern!r} has {pattern.groups}")
+                raise ValueError(f"{to!r} refers to group {digits}, {match!r} has {pattern.groups}")
             parts.append(int(digits[:length]))
             at -= len(digits) - length
         elif name.isdigit() and int(name) <= pattern.groups:
@@ -105,7 +106,7 @@ def _parts(pattern: re.Pattern[str], to: str) -> list[str | int]:
         elif name in pattern.groupindex:
             parts.append(pattern.groupindex[name])
         else:
-            raise ValueError(f"{to!r} refers to group {name!r}, which {pattern.pattern!r} does not have")
+            raise ValueError(f"{to!r} refers to group {name!r}, which {match!r} does not have")
     parts.append(to[at:])
     return [part for part in parts if part != ""]
 

@@ -6,13 +6,13 @@ map or rename patterns give, or might give, counts as that flow's copy, as ``A.o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mirror_ray.model.filters import TopicFilter
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.naming import NO_NAMES, FlowNames, NamedBy, TopicNames, illegal_name
+from mirror_ray.model.patterns import Pattern
 from mirror_ray.model.policy import ReplicationPolicy
 
 
@@ -28,13 +28,13 @@ class ReplicationRules:
     names: TopicNames = NO_NAMES
     all_names: tuple[FlowNames, ...] = ()
     #: Remote topics that are declared to be written by several.
-    shared_remote: re.Pattern[str] | None = None
+    shared_remote: Pattern | None = None
     #: Of a route, the topics that are routed; None: it is none.
-    routed: re.Pattern[str] | None = None
+    routed: Pattern | None = None
 
     def should_replicate_topic(self, topic: str) -> bool:
         """(let through by the filter, or heartbeats), and not internal, and not a copy that came from the target."""
-        if self.routed is not None and not self.routed.fullmatch(topic):
+        if self.routed is not None and not self.routed.fits(topic):
             return False
         wanted = self.topic_filter.should_replicate_topic(topic) or (
             self.heartbeats_replication_enabled and self.policy.is_heartbeats_topic(topic)
@@ -68,7 +68,7 @@ class ReplicationRules:
 
     def is_declared_shared(self, remote: str) -> bool:
         """Whether the remote topic is declared to be written by several."""
-        return self.shared_remote is not None and self.shared_remote.fullmatch(remote) is not None
+        return self.shared_remote is not None and self.shared_remote.fits(remote)
 
     def merges(self, remote: str) -> bool:
         """Whether several topics of this flow may be copied into the remote topic, by what the configuration says."""

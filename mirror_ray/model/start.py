@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from mirror_ray.model.filters import compile_patterns
+from mirror_ray.model.patterns import Pattern, compile_patterns
 
 StartKind = Literal["earliest", "latest", "timestamp", "offsets"]
 
@@ -83,11 +83,11 @@ class StartRules:
     """A flow's ``topics.start`` and its overrides, of which the first that fits a topic's name holds."""
 
     default: Start = EARLIEST
-    overrides: tuple[tuple[re.Pattern[str], Start], ...] = ()
+    overrides: tuple[tuple[Pattern, Start], ...] = ()
 
     def of(self, topic: str) -> Start:
         """Where a topic begins that was there when the flow, or this rule, began."""
-        return next((start for pattern, start in self.overrides if pattern.fullmatch(topic)), self.default)
+        return next((start for pattern, start in self.overrides if pattern.fits(topic)), self.default)
 
 
 def start_rules(start: str, overrides: Sequence[str]) -> StartRules:

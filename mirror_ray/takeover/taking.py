@@ -17,9 +17,9 @@ from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
 from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.records.internal import OffsetSync
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.takeover import pairs
@@ -87,7 +87,7 @@ def _shared_topics(ground: Ground) -> dict[str, str]:
     found = {
         topic: f"{remote} is declared to be shared (shared.remote.topics): whose records are at its end can't be told"
         for topic, remote in ground.selected.items()
-        if declared is not None and declared.fullmatch(remote)
+        if declared is not None and declared.fits(remote)
     }
     by_remote: dict[str, list[str]] = {}
     for topic, remote in ground.selected.items():

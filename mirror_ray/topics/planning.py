@@ -24,8 +24,8 @@ from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.editing import INTERNAL_TOPIC_REPLICATION_FACTOR
 from mirror_ray.kafka.state import read_state, transactional_id
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
-from mirror_ray.model.filters import compile_patterns
 from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.start import Start, out_of_bounds
 from mirror_ray.model.topics import (
@@ -201,7 +201,7 @@ def _plan_flow(
         remote
         for topic, remote in remote_names.items()
         if (flow.name.target, remote) in together
-        or (declared is not None and declared.fullmatch(remote))
+        or (declared is not None and declared.fits(remote))
         or flow.both_sides_write(topic, remote)
     }
     names = list(remote_names)

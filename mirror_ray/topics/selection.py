@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mirror_ray.config.settings import FlowSettings, RenamePattern
-from mirror_ray.model.filters import ConfigPropertyFilter, TopicFilter, compile_patterns
+from mirror_ray.model.filters import ConfigPropertyFilter, TopicFilter
 from mirror_ray.model.naming import FlowNames, Rename, TopicNames
+from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.topics.acl_sync import AclRules

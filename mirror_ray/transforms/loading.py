@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mirror_ray.model.filters import compile_patterns
+from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.transforms.chain import Chain, Step
 
 _ADVICE = (
@@ -76,9 +76,7 @@ class Chains:
         first = self._first(topic) if self._first is not None else None
         found: list[tuple[Step, object]] = [] if first is None else [first]
         found += [
-            (step, options)
-            for pattern, step, options in self._steps
-            if pattern is not None and pattern.fullmatch(topic)
+            (step, options) for pattern, step, options in self._steps if pattern is not None and pattern.fits(topic)
         ]
         if not found:
             return None

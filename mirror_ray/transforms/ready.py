@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from mirror_ray.model.patterns import Pattern, compile_patterns
 from mirror_ray.transforms.record import Headers, Record
 from mirror_ray.transforms.transform import Result, Transform
 
@@ -75,13 +75,13 @@ class FilterByKey(Transform):
     """Keeps the records whose key matches a regular expression as a whole, and leaves out the others.
 
     Options:
-        pattern: The expression, as Python has them; keys are read as UTF-8.
+        pattern: The expression, written as those of topics; keys are read as UTF-8.
         drop: ``true`` leaves out the records that match, and keeps the others.
 
-    A record without a key matches nothing.
+    A record without a key matches nothing. A key that is too long for its pattern is an error of its record.
     """
 
-    version = "1"
+    version = "2"
     pure = True
 
     def __init__(self, pattern: str, drop: bool | str = False) -> None:
@@ -90,21 +90,20 @@ class FilterByKey(Transform):
         Raises:
             ValueError: The pattern is none, or ``drop`` is neither true nor false.
         """
-        try:
-            self._matches = re.compile(pattern).fullmatch
-        except re.error as error:
-            raise ValueError(f"pattern: {pattern!r} is no regular expression: {error}") from error
+        self._pattern = _compiled("pattern", pattern)
         self._drop = _truth("drop", drop)
 
     def __call__(self, records: Sequence[Record]) -> list[Result]:
         """Keep or leave out each record."""
-        matches, drop = self._matches, self._drop
-        return [
-            record
-            if (record.key is not None and matches(str(record.key, "utf-8", "surrogateescape")) is not None) is not drop
-            else None
-            for record in records
-        ]
+        fits, drop = self._pattern.fits, self._drop
+        results: list[Result] = []
+        for record in records:
+            key = record.key
+            try:
+                results.append(record if (key is not None and fits(key)) is not drop else None)
+            except ValueError as error:
+                results.append(error)
+        return results
 
 
 class InsertHeader(Transform):
@@ -152,10 +151,10 @@ class Route(Transform):
             expression that matches as a whole decides.
 
     A record that none matches, or that has nothing to look at, stays in the flow's own remote topic. With ``field`` a
-    value that is no JSON, or no UTF-8, is an error of its record.
+    value that is no JSON, or no UTF-8, is an error of its record, and so is a text that is too long for an expression.
     """
 
-    version = "1"
+    version = "2"
     pure = True
 
     def __init__(self, to: str | Mapping[str, str], header: str | None = None, field: str | None = None) -> None:
@@ -180,20 +179,17 @@ class Route(Transform):
     def _sent(self, record: Record) -> Result:
         try:
             text = self._text(record)
+            found = None if text is None else next((topic for way, topic in self._ways if way.fits(text)), None)
         except (ValueError, RecursionError) as error:
             return error
-        if text is None:
-            return record
-        found = next((topic for matches, topic in self._ways if matches(text) is not None), None)
         return record if found is None else record.to(found)
 
-    def _text(self, record: Record) -> str | None:
+    def _text(self, record: Record) -> str | bytes | None:
         if self._path is not None:
             return None if record.value is None else _field_text(json.loads(str(record.value, "utf-8")), self._path)
-        content = record.key
         if self._header is not None:
-            content = next((value for name, value in reversed(record.headers) if name == self._header), None)
-        return None if content is None else str(content, "utf-8", "surrogateescape")
+            return next((value for name, value in reversed(record.headers) if name == self._header), None)
+        return record.key
 
 
 def _field_text(node: object, path: Sequence[str]) -> str | None:
@@ -204,15 +200,21 @@ def _field_text(node: object, path: Sequence[str]) -> str | None:
     return node if isinstance(node, str) else json.dumps(node)
 
 
-def _ways(to: str | Mapping[str, str]) -> Iterator[tuple[Callable[[str], object], str]]:
+def _ways(to: str | Mapping[str, str]) -> Iterator[tuple[Pattern, str]]:
     given = [each.rpartition("=")[::2] for each in to.split(",")] if isinstance(to, str) else list(to.items())
     for pattern, topic in given:
         if not pattern.strip() or not str(topic).strip():
             raise ValueError("to: write PATTERN=TOPIC, separated by commas, or a map of patterns to topics")
-        try:
-            yield re.compile(pattern.strip()).fullmatch, str(topic).strip()
-        except re.error as error:
-            raise ValueError(f"to: {pattern!r} is no regular expression: {error}") from error
+        yield _compiled("to", pattern.strip()), str(topic).strip()
+
+
+def _compiled(option: str, pattern: str) -> Pattern:
+    try:
+        compiled = compile_patterns((pattern,))
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from error
+    assert compiled is not None  # noqa: S101 - None only for no patterns
+    return compiled
 
 
 def _truth(option: str, value: bool | str) -> bool:

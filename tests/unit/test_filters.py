@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_ray.model.filters import (
-    ConfigPropertyFilter,
-    GroupFilter,
-    TopicFilter,
-    compile_patterns,
-)
+from mirror_ray.model.filters import ConfigPropertyFilter, GroupFilter, TopicFilter, literal_topic
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from mirror_ray.model.rules import ReplicationRules
@@ -106,38 +101,9 @@ def test_config_properties() -> None:
 
 
 @pytest.mark.parametrize(
-    ("patterns", "matches", "others"),
-    [
-        ((r"\Qa.b\E.*",), ["a.bc"], ["axbc"]),
-        ((r"(?<x>a|b)\k<x>",), ["aa"], ["ab"]),
-        (("(?i)abc", "x"), ["ABC", "X"], ["y"]),
-        (("x", "(?i)abc"), ["aBc", "x"], ["X"]),
-        (("(a", "b)c"), ["ac", "bc"], ["a"]),
-        (("a++b",), ["aab"], ["a"]),
-        (("[]a^]+", "[^]b]"), ["]a^", "c"], ["b", "bb"]),
-        ((r"[\w&]+\z",), ["a&b"], ["é"]),
-    ],
+    ("pattern", "topic"),
+    [("orders", "orders"), (r"a\.b\-c_d", "a.b-c_d"), ("a.b", None), (r"orders\d", None), ("a|b", None), ("", None)],
 )
-def test_java_syntax(patterns: tuple[str, ...], matches: list[str], others: list[str]) -> None:
-    """What Java writes otherwise is translated."""
-    pattern = compile_patterns(patterns)
-    assert pattern is not None
-    assert [name for name in (*matches, *others) if pattern.fullmatch(name)] == matches
-
-
-@pytest.mark.parametrize(
-    ("pattern", "says"),
-    [
-        (r"\p{Alpha}+", r"\[A-Za-z\]"),
-        ("[a-z&&[^b]]", "one set"),
-        ("[a[b]]", "one set"),
-        ("a(?i)b", "at the beginning"),
-        ("*", r"write \.\*"),
-        ("(a", "not a regular expression"),
-        (r"\R", r"\\R is Java's"),
-    ],
-)
-def test_pattern_that_cannot_be_used(pattern: str, says: str) -> None:
-    """The error shows the pattern and says what to write."""
-    with pytest.raises(ValueError, match=says):
-        compile_patterns((pattern,))
+def test_a_pattern_that_stands_for_one_topic(pattern: str, topic: str | None) -> None:
+    """An escaped dot is one; an escaped letter is none."""
+    assert literal_topic(pattern) == topic

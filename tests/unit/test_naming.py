@@ -63,7 +63,7 @@ def test_rename(match: str, to: str, topic: str, name: str | None) -> None:
         ("(a)", "cost$", "letters, digits"),
         ("a", "..", "can't be a topic's name"),
         ("a", "x" * 250, "has 250 characters"),
-        (r"\p{Alpha}", "x", "classes are Java's"),
+        (r"\p{Alpha}", "x", "classes of that kind are Java's"),
     ],
 )
 def test_rename_that_cannot_be_used(match: str, to: str, says: str) -> None:

@@ -108,7 +108,7 @@ def test_route_by_key_header_and_field() -> None:
     ("options", "said"),
     [
         ({"to": "eu"}, "PATTERN=TOPIC"),
-        ({"to": "(=eu"}, "no regular expression"),
+        ({"to": "(=eu"}, "not a regular expression"),
         ({"to": "a=b", "header": "h", "field": "f"}, "exclude each other"),
         ({"to": "a=b", "field": "f."}, "no path"),
         ({"to": "a=b", "header": ""}, "empty"),

@@ -1,0 +1,168 @@
+"""Regular expressions of users, matched by RE2: in time linear in the text, whatever the expression. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import re2
+
+from mirror_ray.model.pattern_syntax import shown, to_re2
+
+#: Of a list of patterns: some 8,000 names of topics.
+_MAX_CHARACTERS: Final = 250_000
+#: Of a list, too: chains of what may be empty, ``(a?b?c?...)``, RE2 compiles in quadratic time.
+_MAX_GROUPS_AND_REPEATS: Final = 10_000
+#: For a compiled pattern, and for what is remembered while it is matched.
+_MAX_MEMORY_BYTES: Final = 8 << 20
+#: Repeats that are counted make a small pattern large: ``(.{1,249})\.(.{1,249})`` has some 9,000 steps.
+_MAX_STEPS: Final = 10_000
+#: Answers that are kept: as many names as a large cluster has topics, or keys that come again.
+_KEPT: Final = 16_384
+_KEPT_BYTES: Final = 256
+#: Texts up to Kafka's longest name are matched whatever it takes; of longer ones (keys, values) what takes a second.
+_LONGEST_NAME_BYTES: Final = 32_767
+_MOST_WORK: Final = 200_000_000
+_COMPILED: Final = 256
+#: What begins with a text, the most common of patterns, is told without RE2.
+_BEGINNING: Final = re.compile(r"((?:[A-Za-z0-9_-]|\\[.-])*)\.\*")
+_SMALLER: Final = "Repeat less by number: write + in place of {1,249}"
+
+
+class Pattern:
+    r"""One expression in RE2's syntax, for whole texts.
+
+    Texts are UTF-8; bytes that are none count as U+FFFD. ``.`` is any character but the line feed, ``$`` the end of
+    the text; ``\d``, ``\w`` and ``\b`` are ASCII.
+
+    Raises:
+        ValueError: RE2 can't read it, or it is too large.
+    """
+
+    def __init__(self, text: str, said: str | None = None) -> None:
+        """``said``: how the user wrote it, for errors."""
+        _check_size(text)
+        self._said = shown(text if said is None else said)
+        self.text = text
+        self._compiled = self._compile(never_capture=True)
+        self._steps = int(self._compiled.programsize)
+        if self._steps > _MAX_STEPS + 2 * len(text):
+            raise ValueError(f"{self._said} is too large: {self._steps:,} steps. {_SMALLER}")
+        begins = _BEGINNING.fullmatch(text)
+        self._beginning = begins[1].replace("\\", "").encode() if begins is not None else None
+        self._kept = lru_cache(maxsize=_KEPT)(self._decide)
+
+    def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
+        # Neither RE2's part nor what is kept goes to another process.
+        return Pattern, (self.text,)
+
+    def fits(self, text: str | bytes) -> bool:
+        """Whether the whole text matches.
+
+        Raises:
+            ValueError: The text is longer than any name, and so long that matching it by this pattern takes seconds.
+        """
+        if self._beginning is not None:
+            content = _encoded(text)
+            return content.startswith(self._beginning) and b"\n" not in content
+        return self._kept(text) if len(text) <= _KEPT_BYTES else self._decide(text)
+
+    def groups_of(self, text: str) -> tuple[str | None, ...] | None:
+        """The whole text and what each group holds of it, by number; None: it does not match."""
+        found = self._capturing.fullmatch(_utf8(text)) if self.fits(text) else None
+        if found is None:
+            return None
+        return (text, *(None if each is None else each.decode() for each in found.groups()))
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return int(self._capturing.groups)
+
+    @property
+    def groupindex(self) -> Mapping[str, int]:
+        """Numbers of the groups that have names."""
+        return {name.decode(): number for name, number in self._capturing.groupindex.items()}
+
+    @cached_property
+    def _capturing(self) -> Any:
+        return self._compile(never_capture=False)
+
+    def _compile(self, *, never_capture: bool) -> Any:
+        options = re2.Options()
+        options.max_mem = _MAX_MEMORY_BYTES
+        options.log_errors = False
+        options.never_capture = never_capture
+        try:
+            return re2.compile(self.text.encode(), options)
+        except UnicodeEncodeError:
+            raise ValueError(f"{self._said} is not a regular expression: it is no Unicode text") from None
+        except re2.error as error:
+            raise ValueError(f"{self._said} {_fault(self.text, error.args[0])}") from None
+
+    def _decide(self, text: str | bytes) -> bool:
+        content = _utf8(text)
+        if len(content) > _LONGEST_NAME_BYTES and len(content) * self._steps > _MOST_WORK:
+            raise ValueError(f"a text of {len(content):,} bytes is too long to be matched by {self._said}")
+        return self._compiled.fullmatch(content) is not None
+
+
+def _fault(text: str, reason: bytes) -> str:
+    said = reason.decode(errors="replace")
+    if "too large" in said:
+        return f"is too large. {_SMALLER}"
+    if "repetition size" in said:
+        return f"can't be used: repeats within repeats come to more than 1000 times. {_SMALLER}"
+    hint = "; write .* to match everything" if text.lstrip("|").startswith("*") else ""
+    return f"is not a regular expression: {said[:100]}{hint}"
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text.encode(errors="surrogatepass") if isinstance(text, str) else text
+
+
+def _utf8(text: str | bytes) -> bytes:
+    content = _encoded(text)
+    return content if content.isascii() else str(content, "utf-8", "replace").encode()
+
+
+def compile_patterns(patterns: Sequence[str]) -> Pattern | None:
+    """Compile a list of Java regular expressions as MM2 does: joined by ``|``.
+
+    Returns:
+        The pattern; None for an empty list, which matches nothing.
+
+    Raises:
+        ValueError: Not a regular expression, or one that uses a part of Java's syntax that has no counterpart.
+    """
+    if not patterns:
+        return None
+    try:
+        return _compiled("|".join(patterns))
+    except ValueError:
+        # The one that is to blame is easier to find by itself; in MM2 a comma may also stand within a pattern.
+        for each in patterns:
+            _compiled(each)
+        raise
+
+
+def _check_size(pattern: str) -> None:
+    advice = "write what names have in common, with .* for the rest"
+    if len(pattern) > _MAX_CHARACTERS:
+        raise ValueError(
+            f"{shown(pattern)} has {len(pattern):,} characters, and patterns at most {_MAX_CHARACTERS:,} together: "
+            f"{advice}"
+        )
+    if (count := sum(map(pattern.count, "(?*+{"))) > _MAX_GROUPS_AND_REPEATS:
+        raise ValueError(
+            f"{shown(pattern)} has {count:,} groups and repeats, and patterns at most {_MAX_GROUPS_AND_REPEATS:,} "
+            f"together: {advice}"
+        )
+
+
+@lru_cache(maxsize=_COMPILED)
+def _compiled(pattern: str) -> Pattern:
+    _check_size(pattern)
+    return Pattern(to_re2(pattern), pattern)
