@@ -26,7 +26,7 @@ def measure(way: str) -> dict[str, Any]:
     own = None
     if way == "mirror-ray up":
         from mirror_ray.attach import connect
-        from mirror_ray.cli.launch import start_ray
+        from mirror_ray.cli.small_ray import start_ray
 
         own = start_ray("ray-start-figures", detached=False)
         connect(own.name, None)

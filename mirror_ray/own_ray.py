@@ -1,23 +1,32 @@
 """Rays that mirror-ray started for itself on this machine: remembered in the cache directory, found again, ended.
 
-Nothing here imports Ray; ``mirror_ray.cli.launch`` starts them, ``mirror_ray.attach`` finds systems in them.
+Nothing here imports Ray; ``mirror_ray.cli.small_ray`` starts them, ``mirror_ray.attach`` finds systems in them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
+import signal
+import sys
 import tempfile
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.private import home, make_secret, private_directory, read_private, write_private
+
 _STOP_TIMEOUT_S = 5.0
 
-#: Ray puts sockets below its temporary directory, and a socket's path has room for about a hundred characters.
-_LONGEST_TEMP_DIR = 40
+#: Below its temporary directory Ray puts sockets, ``/session_2026-11-24_20-26-00_123456_4194304/sockets/plasma_store``,
+#: and a socket's path has room for 107 bytes, on macOS for 103.
+_LONGEST_TEMP_DIR_BYTES = (103 if sys.platform == "darwin" else 107) - 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +52,16 @@ class OwnRay:
 
 
 def find(name: str) -> OwnRay | None:
-    """The Ray that runs for the system of that name, if one does. What a dead one left behind is removed."""
-    path = _path(name)
+    """The Ray that runs for the system of that name, if one does. What a dead one left behind is removed.
+
+    Raises:
+        ConfigError: What is remembered of it is another user's, or can't be read.
+    """
     try:
-        known = json.loads(path.read_text())
-        own = OwnRay(**known | {"processes": tuple((pid, created) for pid, created in known["processes"])})
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        known = json.loads(read_private(_path(name)) or "null")
+        processes = tuple((int(pid), float(created)) for pid, created in known["processes"])
+        own = OwnRay(**known | {"processes": processes})
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if all(_process(pid, created) for pid, created in own.processes):
         return own
@@ -62,32 +75,36 @@ def is_own(address: str) -> bool:
 
 
 def names() -> list[str]:
-    """Systems that have a Ray of their own here."""
-    return [path.stem for path in sorted(_directory().glob("*.json")) if find(path.stem)]
+    """Systems that have a Ray of their own here; what is not ours is passed over."""
+    found = []
+    for path in sorted(_directory().glob("*.json")):
+        with suppress(ConfigError):
+            found += [path.stem] if find(path.stem) else []
+    return found
 
 
 def remember(own: OwnRay) -> None:
-    """Let other processes find it."""
-    path = _path(own.name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(asdict(own)))
-    unfinished.replace(path)
+    """Let other processes of this user find it.
+
+    Raises:
+        MirrorError: The cache directory can't be written to, or is another user's.
+    """
+    prepare_to_remember()
+    write_private(_path(own.name), json.dumps(asdict(own)))
+
+
+def prepare_to_remember() -> None:
+    """Raise what `remember` would, before anything is started."""
+    private_directory(_directory())
 
 
 def stop(own: OwnRay) -> None:
-    """End its processes, in order, and forget it. Workers end with their raylet."""
-    for process in [_process(pid, created) for pid, created in own.processes]:
-        if process is None:
-            continue
-        with suppress(psutil.NoSuchProcess):
-            workers = process.children(recursive=True)
-            process.terminate()
-            _, late = psutil.wait_procs([process, *workers], timeout=_STOP_TIMEOUT_S)
-            for each in late:
-                with suppress(psutil.NoSuchProcess):
-                    each.kill()
-    _path(own.name).unlink(missing_ok=True)
+    """End its processes, in order, and forget it. Workers end with their raylet. Ctrl-C waits until that is done."""
+    with _uninterrupted():
+        for process in [_process(pid, created) for pid, created in own.processes]:
+            if process is not None:
+                _end(process)
+        _path(own.name).unlink(missing_ok=True)
 
 
 def prepare_environment(*, loopback: bool) -> None:
@@ -102,9 +119,50 @@ def prepare_environment(*, loopback: bool) -> None:
 
 
 def temporary_directory() -> str:
-    """Where Rays of our own keep sessions and logs; apart from Ray's default, whose newest session others look for."""
-    parent = tempfile.gettempdir()
-    return str(Path(parent if len(parent) < _LONGEST_TEMP_DIR else "/tmp") / f"mirror-ray-{os.getuid()}")  # noqa: S108
+    """Where Rays of our own keep sessions and logs; apart from Ray's default, whose newest session others look for.
+
+    Ray gives everybody all rights to what is in it: it is in a directory that nobody else may enter.
+
+    Raises:
+        ConfigError: Another user has made that directory.
+    """
+    below = Path(f"mirror-ray-{os.getuid()}") / "ray"
+    path = Path(tempfile.gettempdir()) / below
+    if len(os.fsencode(path)) > _LONGEST_TEMP_DIR_BYTES:
+        path = Path("/tmp") / below  # noqa: S108
+    private_directory(path.parent)
+    return str(private_directory(path))
+
+
+def protect_token() -> bool:
+    """See that Ray's token, by which whoever reads it runs code as this user, is there and nobody else's to read.
+
+    Ray itself would let everybody read it. A token in ``RAY_AUTH_TOKEN`` is seen by nobody else.
+
+    Returns:
+        Whether others could read it until now.
+
+    Raises:
+        ConfigError: It is another user's.
+        MirrorError: It can't be written.
+    """
+    if "RAY_AUTH_TOKEN" in os.environ or os.environ.get("RAY_AUTH_MODE") != "token":
+        return False
+    path = _token_path()
+    was_open = make_secret(path, secrets.token_hex(32))
+    # Ray's own code for it looks in HOME alone.
+    os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(path))
+    return was_open
+
+
+@contextmanager
+def private_umask() -> Iterator[None]:
+    """What is started meanwhile makes files that nobody else can read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def processes_of(pids: list[int]) -> tuple[tuple[int, float], ...]:
@@ -120,8 +178,37 @@ def _process(pid: int, created: float) -> psutil.Process | None:
     return None
 
 
+def _end(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        workers = process.children(recursive=True)
+        process.terminate()
+        _, late = psutil.wait_procs([process, *workers], timeout=_STOP_TIMEOUT_S)
+        for each in late:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """SIGINT and SIGTERM, as they come, come after it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    held = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, lambda number, _: came.append(number)) for each in held]
+    try:
+        yield
+    finally:
+        for each, handler in zip(held, before, strict=True):
+            signal.signal(each, handler or signal.SIG_DFL)
+        for number in came:
+            signal.raise_signal(number)
+
+
 def _token_path() -> Path:
-    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    return Path(named) if named else home("RAY_AUTH_TOKEN_PATH") / ".ray" / "auth_token"
 
 
 def _directory() -> Path:

@@ -2,9 +2,11 @@
 
     python -S -E standby.py PORT COMMAND...
 
-It listens on PORT of loopback; at the first connection it gives the port free and turns into COMMAND. Whoever asked
-finds the connection lost, and asks again: Ray's raylet does. With port 0 it only waits. The raylet holds the other end
-of its standard input, and ends when an agent of it ends: so this ends with the raylet, and not before.
+It listens on PORT of loopback; at the first connection it turns into COMMAND, a Python program of Ray's, which then
+listens with the same socket: whoever asked is answered as soon as it can. The port is never free meanwhile, for Ray
+shows its token to whoever listens there, and another user of the machine may wait for that. With port 0 it only waits.
+The raylet holds the other end of its standard input, and ends when an agent of it ends: so this ends with the raylet,
+and not before.
 
 Nothing is imported from this package, so that it starts in some milliseconds.
 """
@@ -15,6 +17,22 @@ import os
 import select
 import socket
 import sys
+
+#: The program that COMMAND turns into: COMMAND's own, which gets our socket where it binds one of its own to the port.
+_WITH_THE_DOOR = """
+import os, runpy, socket, sys
+door, port = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+bind = socket.socket.bind
+def take(self, address):
+    if address[1] == port:
+        os.dup2(door, self.fileno(), inheritable=False)
+    else:
+        bind(self, address)
+socket.socket.bind = take
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def main(port: int, command: list[str]) -> None:
@@ -32,7 +50,16 @@ def main(port: int, command: list[str]) -> None:
                 break
             if not os.read(sys.stdin.fileno(), 1):
                 return
-    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+        door.set_inheritable(True)
+        python, *options = command[: _program(command)]
+        program = command[_program(command) :]
+        handed = [python, *options, "-c", _WITH_THE_DOOR, str(door.fileno()), str(port), *program]
+        os.execv(python, handed)  # noqa: S606 - no shell is wanted
+
+
+def _program(command: list[str]) -> int:
+    """Where in Python's command line the program stands, behind Python and its options."""
+    return next(place for place, each in enumerate(command) if place and not each.startswith("-"))
 
 
 if __name__ == "__main__":

@@ -116,9 +116,9 @@ def ray_session() -> Iterator[None]:
 
     from mirror_ray import own_ray
     from mirror_ray.attach import connect
-    from mirror_ray.cli import launch
+    from mirror_ray.cli import small_ray
 
-    own = launch.start_ray(f"tests-{os.getpid()}", detached=False)
+    own = small_ray.start_ray(f"tests-{os.getpid()}", detached=False)
     connect(own.name, own.address)
     # What tests start themselves is to find its own way.
     del os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"]

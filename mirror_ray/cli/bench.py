@@ -21,7 +21,7 @@ import psutil
 import typer
 
 from mirror_ray import own_ray
-from mirror_ray.cli import foreground, launch
+from mirror_ray.cli import foreground, launch, small_ray
 from mirror_ray.cli.options import Format, FormatOption
 from mirror_ray.cli.output import emit, out, say
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -123,7 +123,7 @@ def _running_ray() -> Iterator[str]:
     from mirror_ray.bench.systems import RAY_NAME
 
     with launch.keeping_sigterm():
-        own = launch.start_ray(RAY_NAME, detached=False)
+        own = small_ray.start_ray(RAY_NAME, detached=False)
     try:
         yield own.address
     finally:

@@ -1,17 +1,15 @@
-"""Starts systems, and a Ray for them where none is named. The only file of the command line that imports Ray."""
+"""Starts systems, in a Ray that runs or in one of their own."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirror_ray import own_ray
@@ -22,13 +20,12 @@ from mirror_ray.attach import (
     disconnect,
     find_coordinator,
     first_line,
-    prepare,
     probe,
     spare_arrow,
 )
 from mirror_ray.cli.options import name_option
 from mirror_ray.cli.output import say
-from mirror_ray.devcluster.ports import free_port
+from mirror_ray.cli.small_ray import start_ray, this_command
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from mirror_ray.model.starter import Starter, ends_with
@@ -38,16 +35,6 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.coordination.change import Changed
 
-_LOOPBACK = "127.0.0.1"
-_DEFAULT_EXTRA = "ray.dashboard.optional_deps"
-#: What stands where Ray's agents would.
-_STANDBY = Path(own_ray.__file__).with_name("standby.py")
-#: Ports of what is never there; nobody else listens on them either.
-_NOBODY = (1, 2, 3)
-#: Replicators take logical CPUs; on one machine how many run is for the user to say.
-_LEAST_LOGICAL_CPUS = 16
-#: No data goes through the object store.
-_OBJECT_STORE_BYTES = 100 << 20
 _PROBE_EVERY_S = 2.0
 _GONE_AFTER_PROBES = 5
 
@@ -111,7 +98,7 @@ def start(
             _keep_stdout_for_data()
             spare_arrow()
             agreed = _agree(agree, name, address)
-            me = Starter(by=whoami(), pid=os.getpid(), command=_command(), foreground=not detach)
+            me = Starter(by=whoami(), pid=os.getpid(), command=this_command(), foreground=not detach)
             onto = "" if agreed is None else agreed.onto
             _start_system(settings, name, replicators=replicators, onto=onto, starter=me)
             mirror = attach(name, address)
@@ -216,11 +203,6 @@ def _keep_stdout_for_data() -> None:
     worker._worker_logs_enabled = False  # noqa: SLF001
 
 
-def _command() -> str:
-    """This process, for others."""
-    return " ".join(["mirror-ray", *(each for each in sys.argv[1:2] if each.isalpha())])
-
-
 def _start_system(settings: MirrorSettings, name: str, **options: Any) -> None:
     from ray.exceptions import RayActorError, RayTaskError
 
@@ -231,99 +213,3 @@ def _start_system(settings: MirrorSettings, name: str, **options: Any) -> None:
         raise cause(error, "start") from error
     except RayActorError as error:
         raise MirrorError(f"the coordinator of {name!r} did not start: {first_line(error)}") from error
-
-
-def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
-    """Start Ray on loopback for a system: as `ray start` does, but without what a single machine has no use for.
-
-    Left out, each being seconds of start-up and a process of a hundred megabytes: the dashboard's server (without the
-    dashboard Ray still starts it, and waits for it, to report usage statistics), the dashboard's agent, the autoscaler,
-    the log monitor. The agent for runtime environments comes up when first asked. See docs/decisions/0004-own-ray.md.
-
-    Args:
-        name: The system's; by it other processes find this Ray.
-        detached: Whether it outlives this process.
-
-    Raises:
-        MirrorError: It did not start.
-    """
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    # Ray gives its workers niceness 15, so that they leave its own processes room; whatever else runs on the machine at
-    # 0 then starves the copying.
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    prepare(loopback=True)
-    from ray._private.authentication.authentication_token_setup import ensure_token_if_auth_enabled
-    from ray._private.node import Node
-    from ray._private.parameter import RayParams
-
-    class SmallNode(Node):
-        def start_api_server(self, **_: Any) -> None:
-            self._webui_url = ""
-
-    ensure_token_if_auth_enabled(None, create_token_if_missing=True)
-    agent_port = free_port()
-    # With the agents' ports given, the raylet does not wait for the agents.
-    parameters = RayParams(
-        node_ip_address=_LOOPBACK,
-        gcs_server_port=0,
-        num_cpus=max(_LEAST_LOGICAL_CPUS, os.cpu_count() or 1),
-        object_store_memory=_OBJECT_STORE_BYTES,
-        include_dashboard=False,
-        include_log_monitor=False,  # type: ignore[arg-type]
-        no_monitor=True,
-        temp_dir=own_ray.temporary_directory(),
-        metrics_agent_port=_NOBODY[0],
-        metrics_export_port=_NOBODY[1],
-        dashboard_agent_listen_port=_NOBODY[2],
-        runtime_env_agent_port=agent_port,
-    )
-    try:
-        with _agents_on_demand(agent_port):
-            node = SmallNode(parameters, head=True, shutdown_at_exit=not detached, spawn_reaper=not detached)
-    except Exception as error:
-        raise MirrorError(
-            f"Ray did not start on this machine: {error!r}; its logs are in {parameters.temp_dir}"
-        ) from error
-    pids = [each.process.pid for kind in ("raylet", "gcs_server") for each in node.all_processes[kind]]
-    own = own_ray.OwnRay(
-        name=name,
-        address=node.gcs_address,
-        processes=own_ray.processes_of(pids),
-        session_dir=str(node.get_session_dir_path()),  # type: ignore[no-untyped-call]
-        detached=detached,
-        starter_pid=os.getpid(),
-        starter=_command(),
-    )
-    own_ray.remember(own)
-    return own
-
-
-@contextmanager
-def _agents_on_demand(port: int) -> Iterator[None]:
-    """A raylet that is started meanwhile has ``standby.py`` for its agents; each took one to two CPU seconds to start.
-
-    That for runtime environments comes up when ``port`` is first asked: RayDP asks. The dashboard's never does.
-    """
-    from ray._private import services
-    from ray._private.ray_constants import PROCESS_TYPE_RAYLET
-
-    begin = services.start_ray_process
-    waits = {"--dashboard_agent_command=": 0, "--runtime_env_agent_command=": port}
-
-    def start_ray_process(command: list[str], process_type: str, *args: Any, **options: Any) -> Any:
-        if process_type == PROCESS_TYPE_RAYLET:
-            for key, at in waits.items():
-                (place,) = (place for place, each in enumerate(command) if each.startswith(key))
-                standby = subprocess.list2cmdline([sys.executable, "-S", "-E", str(_STANDBY), str(at)])
-                command[place] = f"{key}{standby} {command[place].removeprefix(key)}"
-            command.append(f"--dashboard_agent_listen_port={_NOBODY[2]}")
-        return begin(command, process_type, *args, **options)
-
-    # An import that fails is how Ray tells a plain installation from ray[default].
-    sys.modules[_DEFAULT_EXTRA] = None  # type: ignore[assignment]
-    services.start_ray_process = start_ray_process
-    try:
-        yield
-    finally:
-        services.start_ray_process = begin
-        del sys.modules[_DEFAULT_EXTRA]

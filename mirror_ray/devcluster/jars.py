@@ -15,6 +15,8 @@ from importlib import resources
 from pathlib import Path
 
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.private import home
+from mirror_ray.writing import writing
 
 KAFKA = "kafka-4.3.0"
 SPARK = "spark-3.5.7"
@@ -25,12 +27,20 @@ _COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:cop
 
 
 def cache_dir() -> Path:
-    """Where jars and clusters are kept: ``MIRROR_RAY_CACHE``, else ``mirror-ray`` in the user's cache directory."""
+    """Where jars and clusters are kept: ``MIRROR_RAY_CACHE``, else ``mirror-ray`` in the user's cache directory.
+
+    Raises:
+        ConfigError: Neither is said, and the user has no home directory.
+    """
     override = os.environ.get("MIRROR_RAY_CACHE")
     if override:
-        return Path(override).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base).expanduser().absolute() / "mirror-ray"
+        return _expanded(override)
+    named = os.environ.get("XDG_CACHE_HOME")
+    return (_expanded(named) if named else home("MIRROR_RAY_CACHE").absolute() / ".cache") / "mirror-ray"
+
+
+def _expanded(path: str) -> Path:
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - a user that there is not is part of a name
 
 
 def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
@@ -121,8 +131,10 @@ def _fetch(bundle: str, target: Path, content: bytes | None) -> None:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file, wait_for
 from tests.support.kafka import alter_topic, assert_equal_copies, create_topic, end_offsets, produce, sample_messages
 from tests.support.processes import addresses, family
+from tests.support.stranger import what_a_stranger_can
 
 #: On a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(600)
@@ -63,6 +65,8 @@ def test_a_detached_system_by_the_command_line(clusters: Clusters, name: str, tm
     status = answer("status", "--name", name)
     assert {flow["flow"]: flow["state"] for flow in status["flows"]} == {FLOW: "running", "B->A": "idle"}
     assert addresses(family(own)) == {"127.0.0.1"}
+    if os.geteuid() == 0:
+        assert what_a_stranger_can(own) == []
 
     mirror_ray("pause", FLOW, still, "--name", name)
     for topic in (still, moving):

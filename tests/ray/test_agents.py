@@ -7,8 +7,10 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
+import pytest
 import ray
 
 from mirror_ray import standby
@@ -32,15 +34,27 @@ def begin(port: int, *command: str) -> subprocess.Popen[str]:
     )
 
 
-def connect(port: int, process: subprocess.Popen[str]) -> None:
-    """Ask once, as soon as it listens; what becomes another program at once may reset the connection."""
-    while process.poll() is None:
-        try:
-            with suppress(ConnectionResetError):
-                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
-        except ConnectionRefusedError:
-            continue
-        return
+def connect(port: int, process: subprocess.Popen[str]) -> socket.socket:
+    """Ask once, as soon as it listens."""
+    while True:
+        assert process.poll() is None
+        with suppress(ConnectionRefusedError):
+            return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+
+
+#: As Ray's does: it binds a socket to the port and listens; before that it takes its time.
+AGENT = """
+import os, socket, sys, time
+assert sys.argv[1] == "--port", sys.argv
+time.sleep(0.3)
+with socket.socket() as taken:
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind(("127.0.0.1", int(sys.argv[2])))
+    taken.listen()
+    asked, _ = taken.accept()
+    asked.sendall(b"the agent %d" % os.getpid())
+    asked.close()
+"""
 
 
 def test_the_agent_for_runtime_environments_comes_up_when_one_is_asked_for(ray_session: None) -> None:
@@ -49,13 +63,25 @@ def test_the_agent_for_runtime_environments_comes_up_when_one_is_asked_for(ray_s
     assert ray.get(task.remote("MIRROR_RAY_TEST"), timeout=PATIENCE_S) == "here"
 
 
-def test_it_becomes_the_command_at_the_first_connection() -> None:
-    """With the same process, which the raylet watches."""
+def test_it_becomes_the_command_at_the_first_connection(tmp_path: Path) -> None:
+    """With the same process, which the raylet watches. Nobody else can take the port in between, and get the token."""
+    (tmp_path / "agent.py").write_text(AGENT)
     port = free_port()
-    process = begin(port, sys.executable, "-c", "print('the agent')")
-    connect(port, process)
-    output, _ = process.communicate(timeout=PATIENCE_S)
-    assert (output, process.returncode) == ("the agent\n", 0)
+    process = begin(port, sys.executable, "-u", str(tmp_path / "agent.py"), "--port", str(port))
+    with connect(port, process) as asking, socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        asking.settimeout(0.001)
+        answer = b""
+        while not answer:
+            with pytest.raises(OSError, match="in use"):
+                stranger.bind(("127.0.0.1", port))
+            with suppress(TimeoutError):
+                answer = asking.recv(100)
+    assert answer == b"the agent %d" % process.pid
+    assert process.wait(PATIENCE_S) == 0
+    for end in (process.stdin, process.stdout):
+        assert end is not None
+        end.close()
 
 
 def test_it_ends_with_the_raylet_and_not_before() -> None:
