@@ -23,6 +23,7 @@ from mirror_ray.kafka.clients import (
     mirror_error,
     no_broker_in_service,
 )
+from mirror_ray.kafka.renewal import Renewal
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
 
 _T = TypeVar("_T")
@@ -48,6 +49,7 @@ class AdminConnection:
         self._last_error: KafkaError | None = None
         self._log_error = ErrorLog(cluster.alias, client_id)
         self._opened: AdminClient | None = None
+        self._renewal = Renewal(cluster)
         self._opening = Lock()
 
     def close(self) -> None:
@@ -57,9 +59,10 @@ class AdminConnection:
 
     @property
     def _client(self) -> AdminClient:
-        """Made when it is first asked: there may be no way to get in yet."""
+        """Made when it is first asked: there may be no way to get in yet; and anew where TLS files have changed."""
         with self._opening:
-            if self._opened is None:
+            if self._opened is None or not self._renewal.renew(self._opened):
+                self._renewal = Renewal(self.cluster)
                 config = client_config(self.cluster, self._client_id) | {"error_cb": self._on_error}
                 self._opened = AdminClient(config)
             return self._opened

@@ -11,6 +11,7 @@ from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.audit import ensure_audit_log
 from mirror_ray.kafka.clients import client_config, mirror_error
+from mirror_ray.kafka.renewal import Renewal
 from mirror_ray.model.audit import Entry, encode_entry
 from mirror_ray.model.internal_topics import audit_log_topic
 
@@ -28,6 +29,7 @@ class AuditWriter:
         #: Within which a write is done or has failed, the first one on a cluster that is slow to answer, too.
         self.timeout_s = (_DELIVERY_TIMEOUT_MS + target.request_timeout_ms) / 1000
         self._producer: Producer | None = None
+        self._renewal = Renewal(target)
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Append all; the topic is made where it is missing.
@@ -35,6 +37,8 @@ class AuditWriter:
         Raises:
             MirrorError: Some of them may not be there: write all again, their ids tell the doubled ones.
         """
+        if self._producer is not None and not self._renewal.renew(self._producer):
+            self.close()
         producer = self._producer or self._open()
         failures: list[KafkaError] = []
 
@@ -68,5 +72,6 @@ class AuditWriter:
             "linger.ms": 0,
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
         }
+        self._renewal = Renewal(self._target)
         self._producer = Producer(client_config(self._target, _CLIENT_ID) | told)
         return self._producer

@@ -39,7 +39,7 @@ from mirror_ray.kafka.offsets import (
     log_ends,
 )
 from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS
-from mirror_ray.kafka.security import ClientSecurity
+from mirror_ray.kafka.renewal import CurrentSecurity
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
 
@@ -69,7 +69,7 @@ class Cluster:
             ConfigError: The security settings can't be used; names the key and the file.
         """
         self.settings = settings
-        self.security = ClientSecurity.build(settings.alias, settings.security)
+        self._security = CurrentSecurity(settings)
         self._client_id = client_id
         self._user_timeout_ms = user_timeout_ms
         self._metadata = EMPTY_METADATA
@@ -237,7 +237,7 @@ class Cluster:
         return await Connection.open(
             host,
             port,
-            security=self.security,
+            security=self._security.now(),
             client_id=self._client_id,
             setup_timeout_s=settings.connection_setup_timeout_ms / 1000,
             request_timeout_s=min(settings.request_timeout_ms / 1000, most_patience_s),

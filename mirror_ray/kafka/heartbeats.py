@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.clients import client_config, mirror_error
 from mirror_ray.kafka.editing import ClusterEditor
+from mirror_ray.kafka.renewal import Renewal
 from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.names import FlowName
 from mirror_ray.records.internal import Heartbeat
@@ -42,6 +43,7 @@ class HeartbeatEmitter:
         self._client_id = client_id
         self._trail = trail
         self._producer: Producer | None = None
+        self._renewal = Renewal(target)
         self._acknowledged: dict[FlowName, int] = {}
 
     @property
@@ -58,6 +60,8 @@ class HeartbeatEmitter:
             ClusterUnreachableError: Not acknowledged within ten seconds; call again at the next interval.
             AdminError: The topic can't be created or written.
         """
+        if self._producer is not None and not self._renewal.renew(self._producer):
+            self.close()
         producer = self._producer or self._open()
         now_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         failures: list[KafkaError] = []
@@ -76,6 +80,7 @@ class HeartbeatEmitter:
     def _open(self) -> Producer:
         admin = ClusterEditor(self.target, self._client_id, self._trail)
         admin.ensure_compacted_topic(self.topic, 1, self._replication_factor)
+        self._renewal = Renewal(self.target)
         self._producer = Producer(
             client_config(self.target, self._client_id)
             | {"acks": "all", "linger.ms": 0, "message.timeout.ms": _DELIVERY_TIMEOUT_MS}

@@ -47,12 +47,8 @@ class ClientSecurity:
         Raises:
             ConfigError: Something is missing, unreadable or wrong; names the key and the file.
         """
-        material, context, mechanism = TlsMaterial(), None, None
-        if settings.protocol in {"SSL", "SASL_SSL"}:
-            material = load_tls_material(alias, settings.ssl)
-            context = _ssl_context(
-                alias, material, check_host=settings.ssl.endpoint_identification_algorithm == "https"
-            )
+        mechanism = None
+        material, context = tls_parts(alias, settings)
         if settings.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}:
             if settings.sasl is None:
                 raise ConfigError(f"{alias}.sasl.mechanism: {alias}.security.protocol={settings.protocol} needs it")
@@ -77,8 +73,23 @@ class ClientSecurity:
                 self.settings.ssl.endpoint_identification_algorithm or "none"
             )
         if self.mechanism is not None and self.settings.sasl is not None:
-            config |= {"sasl.mechanism": self.mechanism.name} | _librdkafka_sasl(self.mechanism, self.settings.sasl)
+            config |= {"sasl.mechanism": self.mechanism.name} | _librdkafka_sasl(
+                self.alias, self.mechanism, self.settings.sasl
+            )
         return config
+
+
+def tls_parts(alias: str, settings: SecuritySettings) -> tuple[TlsMaterial, ssl.SSLContext | None]:
+    """The TLS material that the settings name, and the context made from it; no context where the protocol has no TLS.
+
+    Raises:
+        ConfigError: Something is missing, unreadable or wrong; names the key and the file.
+    """
+    if settings.protocol not in {"SSL", "SASL_SSL"}:
+        return TlsMaterial(), None
+    material = load_tls_material(alias, settings.ssl)
+    check_host = settings.ssl.endpoint_identification_algorithm == "https"
+    return material, _ssl_context(alias, material, check_host=check_host)
 
 
 def _ssl_context(alias: str, material: TlsMaterial, *, check_host: bool) -> ssl.SSLContext:
@@ -145,10 +156,11 @@ def _oauth_bearer(alias: str, sasl: SaslSettings) -> Mechanism:
     return OAuthBearer(cluster=alias, principal=client_id, tokens=tokens)
 
 
-def _librdkafka_sasl(mechanism: Mechanism, sasl: SaslSettings) -> dict[str, Any]:
+def _librdkafka_sasl(alias: str, mechanism: Mechanism, sasl: SaslSettings) -> dict[str, Any]:
     if isinstance(mechanism, OAuthBearer):
         return {"oauth_cb": _token_callback(mechanism)}
-    return {"sasl.username": sasl.username, "sasl.password": sasl.password and sasl.password.reveal()}
+    password = reveal(f"{alias}.sasl.jaas.config", sasl.password) if sasl.password is not None else None
+    return {"sasl.username": sasl.username, "sasl.password": password}
 
 
 def _token_callback(mechanism: OAuthBearer) -> Callable[[str], tuple[str, float]]:

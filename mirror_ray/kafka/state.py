@@ -22,6 +22,7 @@ from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error, until_answered
 from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader
+from mirror_ray.kafka.renewal import Renewal
 from mirror_ray.kafka.trail import Trail
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName
@@ -98,6 +99,7 @@ class StateStore:
         self._replication_factor = replication_factor
         self._owner = uuid.uuid4().hex
         self._producer: Producer | None = None
+        self._renewal = Renewal(cluster)
         self._fenced = False
         self._call = threading.RLock()
 
@@ -139,6 +141,8 @@ class StateStore:
         if own := changes.keys() & _OWN_KEYS:
             raise ValueError(f"keys {own} are the store's own")
         with self._call:
+            if self._producer is not None and not self._renewal.renew(self._producer):
+                self.close()
             return self._commit(changes, self._reconnect)
 
     def close(self) -> None:
@@ -183,6 +187,7 @@ class StateStore:
     def _connect(self) -> Producer:
         """Begin a producer; from here on an older one with the same transactional id is fenced."""
         if self._producer is None:
+            self._renewal = Renewal(self.cluster)
             self._producer = Producer(
                 client_config(self.cluster, self.transactional_id)
                 | {
@@ -211,7 +216,12 @@ class StateStore:
         for index, (key, value) in enumerate(records):
             told = None if index else lambda _error, message: offsets.append(message.offset())
             producer.produce(self.topic, value=value, key=key, partition=0, on_delivery=told)
-        until_answered(producer.commit_transaction, _DEADLINE_S)
+
+        def commit(timeout_s: float) -> None:
+            self._renewal.renew(producer)
+            producer.commit_transaction(timeout_s)
+
+        until_answered(commit, _DEADLINE_S)
         return max(offsets[-1], -1) if offsets else -1
 
     def _recover(self, error: KafkaError) -> None:

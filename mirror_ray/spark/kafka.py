@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from mirror_ray.config.settings import ClusterSettings, SaslSettings
+from mirror_ray.kafka.revealing import reveal
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.names import TopicPartition
 
@@ -55,7 +56,7 @@ def kafka_options(cluster: ClusterSettings) -> dict[str, str]:
                 "ssl.keystore.key": material.key,
             }
     if security.mechanism is not None and settings.sasl is not None:
-        options |= _sasl_options(settings.sasl)
+        options |= _sasl_options(cluster.alias, settings.sasl)
     return {f"kafka.{key}": value for key, value in options.items()}
 
 
@@ -105,16 +106,16 @@ def read_ranges(
     return reader.load()
 
 
-def _sasl_options(sasl: SaslSettings) -> dict[str, str]:
-    options = {"sasl.mechanism": sasl.mechanism}
+def _sasl_options(alias: str, sasl: SaslSettings) -> dict[str, str]:
+    options, key = {"sasl.mechanism": sasl.mechanism}, f"{alias}.sasl.jaas.config"
     if sasl.mechanism != "OAUTHBEARER":
         module = "plain.PlainLoginModule" if sasl.mechanism == "PLAIN" else "scram.ScramLoginModule"
-        password = sasl.password.reveal() if sasl.password else ""
+        password = reveal(key, sasl.password) if sasl.password else ""
         return options | {"sasl.jaas.config": _jaas(module, username=sasl.username or "", password=password)}
     module = "oauthbearer.OAuthBearerLoginModule"
     if sasl.token_endpoint_url is None:
         return options | {"sasl.jaas.config": _jaas(module, unsecuredLoginStringClaim_sub=sasl.unsecured_subject or "")}
-    secret = sasl.client_secret.reveal() if sasl.client_secret else ""
+    secret = reveal(key, sasl.client_secret) if sasl.client_secret else ""
     scope = {"scope": sasl.scope} if sasl.scope else {}
     return options | {
         "sasl.login.callback.handler.class": _OIDC_HANDLER,

@@ -61,13 +61,15 @@ class Replicated:
         prefix: str = "A.",
         source_user: str | None = None,
         target_user: str | None = None,
+        security: SecuritySettings | None = None,
     ) -> None:
         self.source, self.target = source, target
         self.prefix = prefix
         self._settings = {
-            "A": cluster_settings("A", source, source_user),
-            "B": cluster_settings("B", target, target_user),
+            "A": cluster_settings("A", source, source_user, security),
+            "B": cluster_settings("B", target, target_user, security),
         }
+        self._security = security
         self._stack = AsyncExitStack()
         self._epochs = itertools.count(1)
         self._state = state_topic(FLOW.source)
@@ -77,7 +79,7 @@ class Replicated:
         await asyncio.to_thread(ensure_compacted, self.target, "mm2-ray-segments.A.internal")
         await asyncio.to_thread(ensure_topic, self.target, "mm2-ray-stats.A.internal", "delete")
         self._clusters = {
-            alias: Cluster(cluster_settings(alias, cluster), "test")
+            alias: Cluster(cluster_settings(alias, cluster, security=self._security), "test")
             for alias, cluster in (("A", self.source), ("B", self.target))
         }
         for cluster in self._clusters.values():
@@ -339,16 +341,18 @@ def ensure_topic(cluster: DevCluster, topic: str, cleanup_policy: str) -> None:
         )
 
 
-def cluster_settings(alias: str, cluster: DevCluster, user: str | None = None) -> ClusterSettings:
+def cluster_settings(
+    alias: str, cluster: DevCluster, user: str | None = None, security: SecuritySettings | None = None
+) -> ClusterSettings:
     """How to get into a cluster; with SASL PLAIN where it asks for that, as ``user`` or as its administrator."""
-    security = SecuritySettings()
-    if cluster.security.mechanism == "PLAIN":
+    if security is None and cluster.security.mechanism == "PLAIN":
         name = user or "admin"
         sasl = SaslSettings.model_validate(
             {"mechanism": "PLAIN", "username": name, "password": cluster.security.users[name]}
         )
         security = SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)
-    return ClusterSettings(alias=alias, bootstrap_servers=tuple(cluster.bootstrap.split(",")), security=security)
+    servers = tuple(cluster.bootstrap.split(","))
+    return ClusterSettings(alias=alias, bootstrap_servers=servers, security=security or SecuritySettings())
 
 
 async def set_quota(cluster: DevCluster, kind: str, value: float | None) -> None:

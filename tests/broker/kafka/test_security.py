@@ -12,10 +12,12 @@ from confluent_kafka.admin import AdminClient
 from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
+from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.devcluster import DevCluster, DevSecurity
 from mirror_ray.devcluster.certificates import CertificateAuthority, StoreType
+from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import CONTROL, Cluster
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.errors import ClusterUnreachableError
@@ -23,6 +25,7 @@ from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
 from tests.support.engine import Replicated
 from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.token_endpoint import token_endpoint
 
 STORE_TYPES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")
 
@@ -190,6 +193,37 @@ async def test_unsecured_tokens_let_us_in(oauth_cluster: DevCluster) -> None:
     settings = _settings(oauth_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))
     assert await _cluster_id(settings) == oauth_cluster.cluster_id
     assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == oauth_cluster.cluster_id
+
+
+async def test_a_client_secret_is_replaced_while_records_flow(
+    oauth_cluster: DevCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """The next token is asked for by the new one, raw and by librdkafka; no connection ends with the old one."""
+    (tmp_path / "secret").write_text("first-secret")
+    topic, config, copied = make_topic(oauth_cluster), oauth_cluster.confluent_config(), 0
+    with token_endpoint("admin", 3, "first-secret") as endpoint:
+        secret = Secret(f"${{dir:{tmp_path}:secret}}", STANDARD_PROVIDERS)
+        sasl = SaslSettings(
+            mechanism="OAUTHBEARER", token_endpoint_url=endpoint.url, client_id="app", client_secret=secret
+        )
+        security = SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)
+        admin = ClusterAdmin(_settings(oauth_cluster, security), "test")
+        async with Replicated(oauth_cluster, oauth_cluster, security=security) as flow:
+            remote, engine = flow.remote(topic), await flow.engine()
+            engine.assign(await flow.assignments([topic]))
+            await asyncio.to_thread(admin.ping)
+            endpoint.secret = "second-secret"
+            (tmp_path / "secret").write_text("second-secret")
+            until = asyncio.get_running_loop().time() + 5
+            while asyncio.get_running_loop().time() < until:
+                await asyncio.to_thread(produce, config, topic, sample_messages(200, first=copied))
+                copied += 200
+                await engine.reached({TopicPartition(topic, 0): copied}, 10)
+                await asyncio.to_thread(admin.ping)
+            await engine.stop()
+            assert engine.events == []
+        assert (endpoint.refused, set(endpoint.given)) == (0, {"first-secret", "second-secret"})
+    assert_equal_copies(config, config, topic, remote)
 
 
 async def test_draining_over_tls_never_stands_still(tls_cluster: DevCluster) -> None:

@@ -1,0 +1,110 @@
+"""Credentials and TLS material that change while clients live: what is new is used for what is connected next.
+
+Passwords of raw connections need nothing of this: each exchange looks its secret up.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from mirror_ray.config.secrets import Secret
+from mirror_ray.config.settings import ClusterSettings, SslSettings
+from mirror_ray.kafka.security import ClientSecurity, tls_parts
+from mirror_ray.model.errors import ConfigError
+
+_LOG = logging.getLogger(__name__)
+
+
+class SaslClient(Protocol):
+    """What is needed of each of confluent-kafka's clients."""
+
+    def set_sasl_credentials(self, username: str, password: str, /) -> None:
+        """What its next connections show."""
+
+
+class CurrentSecurity:
+    """What a cluster's next connection needs to get in; made anew where what it was made from has changed."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        """Read and check everything that the settings name.
+
+        Raises:
+            ConfigError: Something is missing, unreadable or wrong; names the key and the file.
+        """
+        self._trace = _tls_trace(cluster)
+        self._cluster = cluster
+        self._security = ClientSecurity.build(cluster.alias, cluster.security)
+
+    def now(self) -> ClientSecurity:
+        """As the files are now; as they were, where they can't be used now: they may be half written."""
+        trace = _tls_trace(self._cluster)
+        if trace != self._trace:
+            self._trace = trace
+            try:
+                material, context = tls_parts(self._cluster.alias, self._cluster.security)
+            except ConfigError as error:
+                _LOG.warning("cluster %s: changed TLS files can't be used yet: %s", self._cluster.alias, error)
+            else:
+                self._security = replace(self._security, material=material, ssl_context=context)
+                _LOG.info("cluster %s: TLS files have changed: new connections use them", self._cluster.alias)
+        return self._security
+
+
+class Renewal:
+    """Keeps one client of confluent-kafka able to connect again."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        """To be made before the client is: what changes in between counts as changed."""
+        self._cluster = cluster
+        self._trace = _tls_trace(cluster)
+        self._password = self._current_password()
+
+    def renew(self, client: SaslClient) -> bool:
+        """Give the client a changed password, for its next connections.
+
+        Returns:
+            Whether it can be kept; where TLS files have changed it has to be made anew.
+        """
+        password = self._current_password()
+        sasl = self._cluster.security.sasl
+        if password is not None and password != self._password and sasl is not None:
+            client.set_sasl_credentials(sasl.username or "", password)
+            self._password = password
+        return _tls_trace(self._cluster) == self._trace
+
+    def _current_password(self) -> str | None:
+        security = self._cluster.security
+        if not security.protocol.startswith("SASL_") or security.sasl is None:
+            return None
+        return _revealed(security.sasl.password)
+
+
+def _tls_trace(cluster: ClusterSettings) -> tuple[object, ...]:
+    """Differs where TLS material may; cheap enough for each connection."""
+    if not cluster.security.protocol.endswith("SSL"):
+        return ()
+    ssl: SslSettings = cluster.security.ssl
+    secrets = (ssl.truststore_password, ssl.keystore_password, ssl.keystore_key, ssl.key_password)
+    return (
+        _file_trace(ssl.truststore_location),
+        _file_trace(ssl.keystore_location),
+        *(_revealed(secret) for secret in secrets),
+    )
+
+
+def _file_trace(path: str | None) -> tuple[int, ...] | None:
+    try:
+        found = Path(path).stat() if path is not None else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if found is not None else None
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    try:
+        return secret.reveal() if secret is not None else None
+    except LookupError:
+        return None
