@@ -11,6 +11,9 @@ from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mirror_ray.config.loaded import Loaded
     from mirror_ray.topics.plan import FlowPlan, Plan, Right
 
 
@@ -45,11 +48,12 @@ def validate(
     every_note: Annotated[bool, typer.Option("--all", help="List the defaults that differ from MM2's too.")] = False,
     output: FormatOption = Format.table,
 ) -> None:
-    """Check a configuration without touching a cluster. Exit 2 when it has mistakes, all of which are named."""
-    from mirror_ray.config.load import load_settings
+    """Check a configuration, and the stores that it names, without touching a cluster.
 
+    Exit 2 when it has mistakes, all of which are named.
+    """
     try:
-        loaded = load_settings(config)
+        loaded = _load_and_try(config)
     except ConfigError as error:
         if output is not Format.table:
             emit({"valid": False, "problems": list(error.problems), "notes": []}, output, lambda: None)
@@ -70,6 +74,21 @@ def validate(
             )
 
     emit({"valid": True, "problems": [], "notes": notes}, output, show)
+
+
+def _load_and_try(config: Path) -> Loaded:
+    """Load a configuration, and read the stores that it names.
+
+    Raises:
+        ConfigError: With all mistakes of the file, or else of the stores.
+    """
+    from mirror_ray.config.load import load_settings
+    from mirror_ray.kafka.security import check_ways_in
+
+    loaded = load_settings(config)
+    if unusable := [f"{config}: {problem}" for problem in check_ways_in(loaded.settings)]:
+        raise ConfigError(*unusable)
+    return loaded
 
 
 def plan(config: ConfigArgument, output: FormatOption = Format.table) -> None:

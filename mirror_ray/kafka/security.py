@@ -7,13 +7,13 @@ import os
 import ssl
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mirror_ray.config.secrets import Secret
-from mirror_ray.config.settings import SaslSettings, SecuritySettings
+from mirror_ray.config.settings import MirrorSettings, SaslSettings, SecuritySettings
 from mirror_ray.kafka.oauth import OAuthBearer, UnsecuredTokens
 from mirror_ray.kafka.oidc import OidcTokens
 from mirror_ray.kafka.revealing import reveal
@@ -92,6 +92,16 @@ def tls_parts(alias: str, settings: SecuritySettings) -> tuple[TlsMaterial, ssl.
     return material, _ssl_context(alias, material, check_host=check_host)
 
 
+def check_ways_in(settings: MirrorSettings) -> Iterator[str]:
+    """Yield a sentence for each cluster of an enabled flow whose stores or credentials can't be used; asks nobody."""
+    used = {alias for flow in settings.flows if flow.enabled for alias in (flow.name.source, flow.name.target)}
+    for alias in sorted(used):
+        try:
+            ClientSecurity.build(alias, settings.clusters[alias].security)
+        except ConfigError as error:
+            yield from error.problems
+
+
 def _ssl_context(alias: str, material: TlsMaterial, *, check_host: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -101,7 +111,7 @@ def _ssl_context(alias: str, material: TlsMaterial, *, check_host: bool) -> ssl.
     else:
         try:
             context.load_verify_locations(cadata=material.authorities)
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, ValueError, TypeError) as error:
             raise ConfigError(f"{alias}.ssl.truststore: its certificates can't be read: {error}") from error
     if material.chain is not None and material.key is not None:
         try:

@@ -7,11 +7,12 @@ works there too. Everything becomes PEM in memory, the private key without its p
 from __future__ import annotations
 
 import base64
+import stat
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SslSettings
@@ -26,7 +27,11 @@ _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _JCEKS_MAGIC = b"\xce\xce\xce\xce"
 _DER_SEQUENCE = b"\x30"
 _PEM_BEGIN = b"-----BEGIN "
+_CERTIFICATE_BEGIN = "-----BEGIN CERTIFICATE-----"
 _CERTIFICATE_END = "-----END CERTIFICATE-----"
+
+#: A store of every authority that there is has half a megabyte.
+_LARGEST_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +85,7 @@ def _own_identity(alias: str, settings: SslSettings) -> tuple[str | None, str | 
 
 
 def _read_store(key: str, location: str, password: Secret | None, key_password: Secret | None) -> _Store:
-    try:
-        data = Path(location).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{key}: {location} can't be read: {error.strerror}") from error
+    data = _read(key, Path(location))
     if data[:4] in {_JKS_MAGIC, _JCEKS_MAGIC}:
         return _read_jks(key, location, data, password, key_password)
     if _PEM_BEGIN in data:
@@ -93,12 +95,27 @@ def _read_store(key: str, location: str, password: Secret | None, key_password: 
     raise ConfigError(f"{key}: {location} is neither PEM nor JKS nor PKCS12")
 
 
+def _read(key: str, path: Path) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ConfigError(f"{key}: {path} can't be read: it is not a regular file")
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{key}: {path} can't be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{key}: {str(path)!r} can't be read: {error}") from error
+    if len(data) > _LARGEST_BYTES:
+        raise ConfigError(f"{key}: {path} has more than {_LARGEST_BYTES:,} bytes, which no store has")
+    return data
+
+
 def _read_pem(key: str, location: str, data: bytes, password: Secret | None) -> _Store:
     text = data.decode(errors="replace")
-    certificates = tuple(
-        part[part.index("-----BEGIN CERTIFICATE-----") :] + _CERTIFICATE_END + "\n"
-        for part in text.split(_CERTIFICATE_END)[:-1]
-    )
+    parts = [part.partition(_CERTIFICATE_BEGIN) for part in text.split(_CERTIFICATE_END)[:-1]]
+    if not all(begin and body.isascii() for _, begin, body in parts):
+        raise ConfigError(f"{key}: {location} holds a certificate that is cut or broken")
+    certificates = tuple(f"{begin}{body}{_CERTIFICATE_END}\n" for _, begin, body in parts)
     private = _plain_key(key, location, data, password) if b"PRIVATE KEY-----" in data else None
     return _Store(trusted=certificates, chain="".join(certificates), key=private)
 

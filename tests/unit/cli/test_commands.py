@@ -195,6 +195,22 @@ def test_validate_names_every_mistake(tmp_path: Path, run: Run) -> None:
     assert json.loads(run("validate", path, "-o", "json").stdout)["valid"] is False
 
 
+def test_validate_reads_the_stores(tmp_path: Path, run: Run) -> None:
+    """Of the clusters that an enabled flow has; the others' may lie on another machine."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(CONFIG + "A.security.protocol = SSL\nA.ssl.truststore.location = /none.jks\n")
+    result = run("validate", path)
+    assert result.exit_code == 2
+    assert f"{path}: A.ssl.truststore.location: /none.jks can't be read: No such file" in " ".join(
+        result.stderr.split()
+    )
+    assert json.loads(run("validate", path, "-o", "json").stdout)["problems"] == [
+        f"{path}: A.ssl.truststore.location: /none.jks can't be read: No such file or directory"
+    ]
+    path.write_text(path.read_text() + "A->B.enabled = false\n")
+    assert run("validate", path).exit_code == 0
+
+
 def test_validate_says_valid_and_what_is_ignored(config: Path, run: Run) -> None:
     """Notes are talk, the answer is data."""
     result = run("validate", config)

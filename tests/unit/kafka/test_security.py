@@ -91,6 +91,36 @@ def test_other_files_are_no_stores(tmp_path: Path) -> None:
         load_tls_material("A", SslSettings(truststore_location=str(path)))
 
 
+_CUT = "-----BEGIN CERTIFICATE-----\nMIIB\n"
+_END = "-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (f"{_CUT}{_END}{_END}", "holds a certificate that is cut or broken"),
+        (f"{_CUT}\u00e4{_END}", "holds a certificate that is cut or broken"),
+        (f"{_CUT}{_END}", "its certificates can't be read"),
+        ("x" * ((16 << 20) + 1), "has more than 16,777,216 bytes, which no store has"),
+    ],
+)
+def test_broken_stores(tmp_path: Path, content: str, says: str) -> None:
+    """Told by key and file, whatever they hold."""
+    path = tmp_path / "broken.pem"
+    path.write_text(content)
+    settings = SecuritySettings(protocol="SSL", ssl=SslSettings(truststore_location=str(path)))
+    with pytest.raises(ConfigError, match=says) as refused:
+        ClientSecurity.build("A", settings)
+    assert str(refused.value).startswith("A.ssl.truststore")
+
+
+@pytest.mark.parametrize("location", ["/dev/zero", "/tmp", "a\0b"])  # noqa: S108 - a directory that is there
+def test_what_is_no_file_is_no_store(location: str) -> None:
+    """A device without end, a directory, a name that can't be one."""
+    with pytest.raises(ConfigError, match=r"A\.ssl\.truststore\.location: .* can't be read"):
+        load_tls_material("A", SslSettings(truststore_location=location))
+
+
 def test_empty_endpoint_identification_turns_the_host_check_off(authority: CertificateAuthority) -> None:
     """The certificate is still checked, its name is not, on both kinds of connection."""
     settings = SslSettings(
