@@ -4,12 +4,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
 
-UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -44,7 +43,9 @@ help:
 	@echo 'make bench-limits  how exactly limits of bytes per second hold'
 	@echo 'make bench-holes  what ten million holes in one partition cost the map of offsets'
 	@echo 'make jars     fetch the jars ahead'
-	@echo 'make lock     remake requirements.lock from pyproject.toml'
+	@echo 'make lock     remake the locks from pyproject.toml'
+	@echo 'make sbom     the bill of materials of a release, in CycloneDX, to build/mirror-ray.cdx.json'
+	@echo 'make scan     which packages and jars have faults that were known on the dates that it states'
 	@echo 'make clean    remove .venv and caches'
 
 demo: $(READY)
@@ -144,19 +145,29 @@ bench-carry: $(READY)
 jars: $(READY)
 	@$(BIN)/mirror-ray jars
 
+# All; what runs, which the image has; and what makes an environment: the latter two are parts of the first.
+COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 lock: $(READY)
-	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements.lock $(ARGS)
+	@$(COMPILE) pyproject.toml --group dev --output-file requirements.lock $(ARGS)
+	@$(COMPILE) pyproject.toml --constraint requirements.lock --output-file requirements-runtime.lock
+	@$(COMPILE) --group build --constraint requirements.lock --output-file requirements-build.lock
+
+sbom: $(READY)
+	@$(BIN)/python -m supply.sbom build/mirror-ray.cdx.json
+
+scan: $(READY)
+	@$(BIN)/python -m supply.scan
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	@find mirror_ray actors tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for all of it: a second run does nothing. A venv whose set-up broke off has no stamp and is made anew.
-$(READY): pyproject.toml requirements.lock
+$(READY): pyproject.toml requirements.lock requirements-build.lock
 	@./.ci/tools
 	@python="$$(./.ci/tools python)"; rm -rf $(VENV); echo "Setting up $(VENV) ..."; "$$python" -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv==$(UV_VERSION)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from mirror_ray.devcluster import checksums
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.private import home
 from mirror_ray.writing import writing
@@ -46,18 +48,23 @@ def _expanded(path: str) -> Path:
 def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
     """Directory with the jars of ``poms/{bundle}.xml``; fetched by Maven the first time, at once afterwards.
 
-    The directory appears whole or not at all, and two processes that ask at the same time fetch once.
+    The directory appears whole or not at all, and two processes that ask at the same time fetch once. What is fetched
+    for a pom of this package is what it was when that pom was written, by SHA-256.
     ``pom``: what to fetch, where this package has no pom of that name.
 
     Raises:
-        MirrorError: Maven is missing, or failed; the text says what to do.
+        MirrorError: Maven is missing, or failed, or fetched other jars; the text says what to do.
     """
-    target = cache_dir() / bundle
+    content = _pom(bundle) if pom is None else pom
+    # Another pom, other jars: those of an earlier version stay where a broker may be running from them.
+    target = cache_dir() / f"{bundle}-{hashlib.sha256(content).hexdigest()[:8]}"
     if target.is_dir():
         return target
     with _lock(target.with_name(f".{bundle}.lock")):
         if not target.is_dir():
-            _fetch(bundle, target, pom)
+            with fetched(bundle, content) as jars:
+                _check(bundle, jars)
+                jars.rename(target)
     return target
 
 
@@ -105,19 +112,37 @@ def kafka_program(main_class: str, *jvm_options: str, jars: Path | None = None) 
     ]
 
 
-def _fetch(bundle: str, target: Path, content: bytes | None) -> None:
+@contextmanager
+def fetched(bundle: str, pom: bytes | None = None, options: Sequence[str] = ()) -> Iterator[Path]:
+    """A directory below `cache_dir` with the jars that Maven fetches now; unchecked, and gone at the end.
+
+    ``pom``: what to fetch, else this package's pom of that name. ``options``: of Maven, beside ours.
+
+    Raises:
+        MirrorError: Maven is missing, or failed; the text says what to do.
+    """
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise MirrorError(f"no mvn in PATH, and the jars of {bundle} are not in {target}: {_remedy('maven', 'maven')}")
+        where = cache_dir()
+        raise MirrorError(f"no mvn in PATH, and the jars of {bundle} are not in {where}: {_remedy('maven', 'maven')}")
     java_command()
-    with tempfile.TemporaryDirectory(prefix=f".{bundle}-", dir=target.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix=f".{bundle}-", dir=cache_dir()) as scratch:
         jars = Path(scratch) / "jars"
         # Maven writes beside the pom; the package's own directory may be read-only.
-        pom = Path(scratch) / "pom.xml"
-        pom.write_bytes(
-            content or resources.files("mirror_ray.devcluster").joinpath("poms", f"{bundle}.xml").read_bytes()
-        )
-        command = [mvn, "-q", "-B", "-f", str(pom), _COPY_DEPENDENCIES, f"-DoutputDirectory={jars}"]
+        pom_file = Path(scratch) / "pom.xml"
+        pom_file.write_bytes(_pom(bundle) if pom is None else pom)
+        # -C: a transfer whose checksum differs from the repository's fails, that of Maven's own plugin, too.
+        command = [
+            mvn,
+            "-q",
+            "-B",
+            "-C",
+            "-f",
+            str(pom_file),
+            _COPY_DEPENDENCIES,
+            f"-DoutputDirectory={jars}",
+            *options,
+        ]
         done = subprocess.run(  # noqa: S603 - the user's own mvn, by PATH, on a pom of ours
             command, capture_output=True, text=True, check=False
         )
@@ -126,7 +151,22 @@ def _fetch(bundle: str, target: Path, content: bytes | None) -> None:
                 f"Maven could not fetch the jars of {bundle}; check the network and Maven's settings.xml, try again:\n"
                 f"{(done.stdout + done.stderr).strip()[-2000:]}"
             )
-        jars.rename(target)
+        yield jars
+
+
+def _pom(bundle: str) -> bytes:
+    return resources.files("mirror_ray.devcluster").joinpath("poms", f"{bundle}.xml").read_bytes()
+
+
+def _check(bundle: str, jars: Path) -> None:
+    expected = checksums.known(bundle)
+    wrong = checksums.differences(checksums.of_jars(jars), expected) if expected is not None else []
+    if wrong:
+        raise MirrorError(
+            f"Maven fetched other jars than those of {bundle} that mirror-ray was tested with; none is used. "
+            "Look at the repository or mirror in Maven's settings.xml, "
+            f"and at {Path.home() / '.m2/repository'}: {'; '.join(wrong)}"
+        )
 
 
 @contextmanager

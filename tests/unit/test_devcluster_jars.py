@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from mirror_ray.devcluster import cache_dir, ensure_jars, jars
+from mirror_ray.devcluster import cache_dir, checksums, ensure_jars, jars
 from mirror_ray.model.errors import MirrorError
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("MIRROR_RAY_CACHE", str(tmp_path / "cache"))
+    jars.java_command.cache_clear()
+    yield
+    jars.java_command.cache_clear()
+
+
+def _pom(bundle: str) -> bytes:
+    return resources.files("mirror_ray.devcluster").joinpath("poms", f"{bundle}.xml").read_bytes()
+
+
+def _kept() -> list[Path]:
+    return [each for each in cache_dir().iterdir() if each.is_dir()]
+
+
+def _maven(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts a mvn of that script, and a java that is new enough, before all others."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, lines in {"mvn": script, "java": "echo 'version \"17.0.1\"' >&2"}.items():
+        program = programs / name
+        program.write_text(f"#!/bin/sh\n{lines}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
 def test_the_environment_names_the_cache_directory(tmp_path: Path) -> None:
@@ -28,10 +55,13 @@ def test_the_cache_directory_follows_xdg(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_jars_that_are_there_need_no_maven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory that exists is whole, so nothing is run."""
-    (cache_dir() / jars.KAFKA).mkdir(parents=True)
+    """A directory that exists is whole, so nothing is run; another pom has another directory."""
     monkeypatch.setenv("PATH", "")
-    assert ensure_jars() == cache_dir() / jars.KAFKA
+    there = cache_dir() / f"{jars.KAFKA}-{hashlib.sha256(_pom(jars.KAFKA)).hexdigest()[:8]}"
+    there.mkdir(parents=True)
+    assert ensure_jars() == there
+    with pytest.raises(MirrorError, match="no mvn in PATH"):
+        ensure_jars(pom=b"<another/>")
 
 
 def test_missing_maven_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +69,7 @@ def test_missing_maven_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MirrorError, match=r"no mvn in PATH.*apt-get install maven.*brew install maven"):
         ensure_jars()
-    assert not (cache_dir() / jars.KAFKA).exists()
+    assert not list(cache_dir().glob("*.jar"))
 
 
 def test_missing_java_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,20 +83,57 @@ def test_missing_java_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_maven_that_fails_leaves_no_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Maven's own words are in the error, and the directory does not appear."""
-    for name, script in {
-        "mvn": "echo no route to the registry; exit 1",
-        "java": "echo 'version \"17.0.1\"' >&2",
-    }.items():
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    jars.java_command.cache_clear()
+    _maven("echo no route to the registry; exit 1", tmp_path, monkeypatch)
     with pytest.raises(MirrorError, match="no route to the registry"):
         ensure_jars()
-    jars.java_command.cache_clear()
-    assert not (cache_dir() / jars.KAFKA).exists()
+    assert _kept() == []
+
+
+_WRITES = """for each in "$@"; do case "$each" in -DoutputDirectory=*) to="${each#*=}";; esac; done; mkdir -p "$to"; """
+
+
+def test_jars_that_are_other_ones_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that was broken into: the file is named, with both checksums, and nothing of it is kept."""
+    one = (checksums.known(jars.SPARK) or [])[0].file
+    _maven(f"""{_WRITES} echo evil > "$to/{one}"; echo more > "$to/evil-1.jar" """, tmp_path, monkeypatch)
+    with pytest.raises(MirrorError, match=r"(?s)other jars than those of spark.*settings\.xml") as refused:
+        ensure_jars(jars.SPARK)
+    assert f"{one} is another one: SHA-256 " in str(refused.value)
+    assert "evil-1.jar is not in the list" in str(refused.value)
+    assert _kept() == []
+
+
+def test_jars_of_somebody_elses_pom_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tests' earlier versions of Kafka there are no lists."""
+    _maven(f"""{_WRITES} echo old > "$to/old-1.jar" """, tmp_path, monkeypatch)
+    assert [each.name for each in ensure_jars("kafka-0.1", pom=b"<old/>").iterdir()] == ["old-1.jar"]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"a.jar": "1", "b.jar": "2"}, []),
+        ({"a.jar": "1"}, ["b.jar is missing"]),
+        ({"a.jar": "1", "b.jar": "2", "c.jar": "3"}, ["c.jar is not in the list"]),
+        ({"a.jar": "1", "b.jar": "9"}, ["b.jar is another one: SHA-256 9 instead of 2"]),
+    ],
+)
+def test_what_differs_is_said(found: dict[str, str], said: list[str]) -> None:
+    """One phrase for each jar."""
+    listed = [checksums.Jar(file, digest, "org") for file, digest in (("a.jar", "1"), ("b.jar", "2"))]
+    assert checksums.differences(found, listed) == said
+
+
+@pytest.mark.parametrize("bundle", [jars.KAFKA, jars.SPARK])
+def test_every_pom_has_its_list(bundle: str) -> None:
+    """A digest for each jar; what a pom names itself is among them."""
+    listed = checksums.known(bundle) or []
+    assert all(re.fullmatch(r"[0-9a-f]{64}", each.sha256) for each in listed)
+    # Of what an imported BOM names, there need be nothing.
+    text = re.sub(r"(?s)<dependencyManagement>.*</dependencyManagement>", "", _pom(bundle).decode())
+    own = re.findall(r"<artifactId>(\S+)</artifactId>\s*<version>", text)[1:]
+    assert own
+    assert [name for name in own if not any(each.file.startswith(f"{name}-") for each in listed)] == []
 
 
 def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

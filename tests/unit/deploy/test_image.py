@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 import mirror_ray
 from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.web.looking import routes
+from tests.support.locks import pins
 
 _ROOT = Path(__file__).parents[3]
 _DOCKERFILE = _ROOT / "deploy/image/Dockerfile"
@@ -34,18 +36,53 @@ def _locked(package: str) -> str:
 
 
 def test_its_versions_are_the_projects(instructions: list[str]) -> None:
-    """Of Python, uv and mirror-ray; and KubeRay is told the Ray that is in it."""
+    """Of Python and mirror-ray; and KubeRay is told the Ray that is in it."""
     project = (_ROOT / "pyproject.toml").read_text()
-    bases = {each.split()[1] for each in instructions if each.startswith("FROM python")}
-    assert len(bases) == 1
-    assert bases.pop().startswith("python:3.11.")
+    [base] = [each.removeprefix("ARG PYTHON=") for each in instructions if each.startswith("ARG PYTHON=")]
+    assert base.startswith("python:3.11.")
     assert 'requires-python = ">=3.11,<3.12"' in project
-    uv = re.search(r"^UV_VERSION := (\S+)$", (_ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert uv is not None
-    assert any(f"uv=={uv[1]} " in each for each in instructions)
     assert any(f'image.version="{mirror_ray.__version__}"' in each for each in instructions)
     cluster = yaml.safe_load((_ROOT / "ray-cluster.yaml").read_text())
     assert cluster["spec"]["rayVersion"] == _locked("ray")
+
+
+def test_every_base_is_named_by_its_digest(instructions: list[str]) -> None:
+    """A tag can be given to another image."""
+    images = {each.removeprefix("ARG PYTHON=") for each in instructions if each.startswith("ARG PYTHON=")}
+    bases = {each.split()[1] for each in instructions if each.startswith("FROM ")}
+    stages = {each.split()[3] for each in instructions if re.match(r"FROM \S+ AS ", each)}
+    assert bases - stages == {"${PYTHON}"}
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", each) for each in images)
+
+
+def test_nothing_is_installed_without_a_hash(instructions: list[str]) -> None:
+    """By pip and uv, each from a lock of hashes; the project itself from the wheel that was made of it."""
+    commands = [part for each in instructions if each.startswith("RUN") for part in each.split(" && ")]
+    installs = [each for each in commands if re.search(r"\bpip install\b", each)]
+    assert len(installs) == 3
+    for each in installs:
+        of_a_lock = re.search(r"--require-hashes -r (\S+)$", each)
+        if of_a_lock is None:
+            assert re.search(r"--offline --no-deps /tmp/wheel/\*\.whl$", each)
+        else:
+            assert all("--hash=sha256:" in pinned for pinned in pins((_ROOT / of_a_lock[1]).read_text()).values())
+
+
+@pytest.mark.parametrize("part", ["requirements-runtime.lock", "requirements-build.lock"])
+def test_parts_of_the_lock_are_as_the_whole(part: str) -> None:
+    """`make lock` writes all three: what is tested is what the image has."""
+    whole, pinned = (pins((_ROOT / name).read_text()) for name in ("requirements.lock", part))
+    assert pinned
+    assert pinned.items() <= whole.items()
+
+
+def test_the_image_has_what_runs_and_no_more() -> None:
+    """Every dependency of the project, and neither tests' nor linters'."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    runtime = set(pins((_ROOT / "requirements-runtime.lock").read_text()))
+    names = {re.split(r"[\[<>=~!;]", each)[0].lower() for each in project["project"]["dependencies"]}
+    assert names <= runtime
+    assert not {"hatchling", "hypothesis", "mypy", "pytest", "ruff", "uv"} & runtime
 
 
 def test_what_it_copies_is_there_and_let_in(instructions: list[str]) -> None:
@@ -68,9 +105,8 @@ def test_it_runs_as_the_user_of_the_pods(instructions: list[str]) -> None:
 def test_its_health_is_asked_for_where_the_gateway_is(instructions: list[str]) -> None:
     """At the port that a gateway has when the configuration names none, and an address that it serves."""
     [check] = [each for each in instructions if each.startswith("HEALTHCHECK")]
-    asked = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", check)
-    assert asked is not None
-    assert int(asked[1]) == GATEWAY_PORT
+    asked = {(scheme, int(port), path) for scheme, port, path in re.findall(r"(\w+)://127\.0\.0\.1:(\d+)(/\w+)", check)}
+    assert asked == {(scheme, GATEWAY_PORT, "/readyz") for scheme in ("http", "https")}
     assert GatewaySettings().host == "127.0.0.1"
     nobody: Any = None
-    assert asked[2] in {each.path for each in routes(nobody, nobody, nobody, version="", most_partitions=0)}
+    assert "/readyz" in {each.path for each in routes(nobody, nobody, nobody, version="", most_partitions=0)}

@@ -14,8 +14,9 @@ import yaml
 
 import mirror_ray
 from mirror_ray.cli.app import app
-from mirror_ray.config.gateway import GATEWAY_PORT
+from mirror_ray.config.gateway import GATEWAY_PORT, token_text
 from mirror_ray.config.load import load_settings
+from mirror_ray.devcluster.certificates import CertificateAuthority
 from tests.support.kubernetes.manifests import DEPLOY, KUBERNETES, Manifest, kustomize, read
 from tests.support.kubernetes.validation import mistakes
 
@@ -167,7 +168,15 @@ def test_the_gateway_is_where_all_look_for_it(cluster: Manifest) -> None:
     [policy] = read(KUBERNETES / "base/network-policy.yaml")
     assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule.get("ports", [])} <= ports
     monitors = read(KUBERNETES / "components/monitoring/pod-monitors.yaml")
-    for endpoint in (each for monitor in monitors for each in monitor["spec"]["podMetricsEndpoints"]):
+    # By TLS, as the example's configuration has it, under the service's name, by the certificate that the head mounts.
+    endpoints = [each for monitor in monitors for each in monitor["spec"]["podMetricsEndpoints"]]
+    [scraped] = [each for each in endpoints if each["port"] == "gateway"]
+    assert scraped["scheme"] == "https"
+    assert scraped["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.mirror-ray.svc"
+    volumes = cluster["spec"]["headGroupSpec"]["template"]["spec"]["volumes"]
+    secrets = {each["secret"]["secretName"] for each in volumes if "secret" in each}
+    assert scraped["tlsConfig"]["ca"]["secret"]["name"] in secrets
+    for endpoint in endpoints:
         assert endpoint["port"] in ports
         assert endpoint.get("path", "/metrics") == "/metrics"
 
@@ -189,19 +198,26 @@ def test_all_select_pods_of_that_cluster(cluster: Manifest) -> None:
 def test_the_examples_configuration_is_one(cluster: Manifest, tmp_path: Path) -> None:
     """Its secrets are where the pods mount them, its gateway is reachable, its bounds are within the autoscaler's."""
     mounted = {each["mountPath"] for each in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]}
-    kept = ("credentials/east-password", "credentials/west-password", "gateway/token")
-    assert {f"{_SECRETS}/{each.partition('/')[0]}" for each in (*kept, "tls/")} <= mounted
-    for secret in kept:
-        file = tmp_path / secret
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(f"what-{file.name}-holds\n")
+    kept = ("credentials/east-password", "credentials/west-password", "gateway/alice")
+    authority = CertificateAuthority(tmp_path / "authority")
+    pair = authority.keystore("gateway", "PEM").read_text()
+    files = {
+        **{secret: f"what-{Path(secret).name}-holds\n" for secret in kept},
+        **{f"tls/{name}-ca.crt": authority.certificate_path.read_text() for name in ("east", "west")},
+        **{f"gateway-tls/tls.{name}": pair for name in ("crt", "key")},
+    }
+    assert {f"{_SECRETS}/{each.partition('/')[0]}" for each in files} <= mounted
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
     path = tmp_path / "mirror.yaml"
     path.write_text((_EXAMPLE / "mirror.yaml").read_text().replace(_SECRETS, str(tmp_path)))
     settings = load_settings(path).settings
     assert settings.gateway.host == "0.0.0.0"  # noqa: S104 - compared, not listened on
     assert settings.gateway.port == GATEWAY_PORT
-    assert settings.gateway.token is not None
-    assert settings.gateway.token.reveal() == "what-token-holds"
+    assert settings.gateway.tls is not None
+    [alice] = settings.gateway.tokens
+    assert (alice.user, alice.may, token_text(alice.token)) == ("alice", "act", "what-alice-holds")
     group = cluster["spec"]["workerGroupSpecs"][0]
     assert settings.elastic.max_replicators is not None
     assert settings.elastic.max_replicators <= group["maxReplicas"]

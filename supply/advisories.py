@@ -1,0 +1,67 @@
+"""What is known to be wrong with packages and jars: facts, their dates, and which of our parts they are about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supply.parts import Part
+from supply.versions import is_before
+
+LIST = Path(__file__).with_name("advisories.json")
+
+
+@dataclass(frozen=True)
+class Advisory:
+    """A fault of a package: its ids, and the ranges of versions that have it.
+
+    ``package`` is ``ecosystem/name`` or ``ecosystem/group:name``. A range is (first with it, first without it), the
+    latter None where no version is without it; an empty first one is every version from the beginning.
+    """
+
+    package: str
+    ids: tuple[str, ...]
+    ranges: tuple[tuple[str, str | None], ...]
+
+    def is_about(self, part: Part) -> bool:
+        """Whether the part has it. A jar that does not say its group is judged by its name."""
+        ecosystem, _, name = self.package.partition("/")
+        group, _, artifact = name.rpartition(":")
+        if (part.ecosystem, part.name) != (ecosystem, artifact) or part.group not in ("", group):
+            return False
+        return any(
+            not (first and is_before(part.version, first, part.ecosystem))
+            and (fixed is None or is_before(part.version, fixed, part.ecosystem))
+            for first, fixed in self.ranges
+        )
+
+
+@dataclass(frozen=True)
+class Known:
+    """The list: its sources, each with its date; the advisories; and the findings that are argued away.
+
+    ``accepted``: by the package that brings a part, the reason why findings in what it brings are not acted upon.
+    """
+
+    sources: tuple[dict[str, str], ...]
+    advisories: tuple[Advisory, ...]
+    accepted: dict[str, str]
+
+
+def load(path: Path = LIST) -> Known:
+    """The list that is kept in the project."""
+    document: dict[str, Any] = json.loads(path.read_text())
+    advisories = (
+        Advisory(each["package"], tuple(each["ids"]), tuple((first, fixed) for first, fixed in each["ranges"]))
+        for each in document["advisories"]
+    )
+    return Known(tuple(document["sources"]), tuple(advisories), document["accepted"])
+
+
+def findings(parts: Iterable[Part], advisories: Iterable[Advisory]) -> list[tuple[Part, Advisory]]:
+    """Each part with each advisory that is about it."""
+    known = list(advisories)
+    return [(part, advisory) for part in parts for advisory in known if advisory.is_about(part)]

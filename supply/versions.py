@@ -1,0 +1,44 @@
+"""Which of two versions is the newer one, in PyPI's order and in Maven's."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from packaging.version import InvalidVersion, Version
+
+#: Before a release stand its own candidates; what else stands behind a number comes after it, by the alphabet.
+#: Source: Maven's ``ComparableVersion``, of whose rules these are the ones that our jars need.
+_BEFORE = {name: rank for rank, name in enumerate(("alpha", "beta", "milestone", "rc", "snapshot"), start=-5)}
+_NOTHING = ("", "final", "ga", "release")
+_END, _ZERO = (0, 0, ""), (1, 0, "")
+_SHORT = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
+
+
+def is_before(one: str, other: str, ecosystem: Literal["pypi", "maven"]) -> bool:
+    """Whether ``one`` is older than ``other``."""
+    if ecosystem == "maven":
+        return _maven(one) < _maven(other)
+    try:
+        return Version(one) < Version(other)
+    except InvalidVersion:
+        return _maven(one) < _maven(other)
+
+
+def _maven(version: str) -> list[tuple[int, int, str]]:
+    tokens: list[tuple[int, int, str]] = []
+    # The end counts as a word: it stands behind candidates, and before all else that goes on.
+    for token in [*map(_token, re.findall(r"\d+|[a-z]+", version.lower())), _END]:
+        while token[0] < 1 and tokens and tokens[-1] in (_ZERO, _END):
+            tokens.pop()
+        tokens.append(token)
+    return tokens
+
+
+def _token(text: str) -> tuple[int, int, str]:
+    if text.isdigit():
+        return (1, int(text), "")
+    name = _SHORT.get(text, text)
+    if name in _NOTHING:
+        return _END
+    return (_BEFORE[name], 0, "") if name in _BEFORE else (0, 1, name)

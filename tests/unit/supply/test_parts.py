@@ -1,0 +1,56 @@
+"""What an image has is found in the locks, the lists of jars and the packages that bring jars."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mirror_ray.devcluster.jars import KAFKA, SPARK
+from supply import parts
+from supply.parts import Part, all_parts, of_bundle, of_lock
+
+
+def test_a_lock_has_what_its_markers_let_into_the_image() -> None:
+    """A package for another system is not in it."""
+    lock = (
+        "aiohttp==3.14.5 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n"
+        "cffi==2.1.1 ; platform_python_implementation != 'PyPy' \\\n    --hash=sha256:22\n"
+        "colorama==0.4.6 ; sys_platform == 'win32' \\\n    --hash=sha256:33\n"
+    )
+    assert of_lock(lock) == [Part("pypi", "", "aiohttp", "3.14.5"), Part("pypi", "", "cffi", "2.1.1")]
+
+
+@pytest.mark.parametrize(
+    ("bundle", "purl"),
+    [
+        (KAFKA, "pkg:maven/org.apache.kafka/kafka_2.13@4.3.0"),
+        (SPARK, "pkg:maven/org.apache.spark/spark-sql-kafka-0-10_2.12@3.5.7"),
+        (KAFKA, "pkg:maven/org.javassist/javassist@3.30.2-GA"),
+    ],
+)
+def test_jars_of_a_bundle_are_named_as_maven_does(bundle: str, purl: str) -> None:
+    """With their group, and the checksum by which they are fetched."""
+    [part] = [each for each in of_bundle(bundle) if each.purl == purl]
+    assert len(part.sha256) == 64
+    assert part.brought_by == bundle
+
+
+def test_a_jar_in_a_package_says_its_group_or_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the file that Maven leaves in a jar: not every one has it."""
+    for name, inside in {"a-1.0.jar": "META-INF/maven/org.a/a/pom.properties", "b-2.0.1.Final.jar": "b"}.items():
+        with zipfile.ZipFile(tmp_path / name, "w") as jar:
+            jar.writestr(inside, "")
+    (tmp_path / "jars").symlink_to(tmp_path)
+    monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
+    assert [each.purl for each in parts.within("brings")] == ["pkg:maven/org.a/a@1.0", "pkg:generic/b@2.0.1.Final"]
+
+
+def test_nothing_is_left_out() -> None:
+    """Packages, both bundles, and what pyspark and raydp bring; none without a version."""
+    every = all_parts()
+    assert {each.brought_by for each in every} == {"", KAFKA, SPARK, "pyspark", "raydp"}
+    assert [each for each in every if not each.version] == []
+    assert {"ray", "pyspark", "confluent-kafka"} <= {each.name for each in every}
+    assert not {"pytest", "mypy"} & {each.name for each in every}
