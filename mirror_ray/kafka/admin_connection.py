@@ -22,16 +22,20 @@ from mirror_ray.kafka.clients import (
     list_in_service,
     mirror_error,
     no_broker_in_service,
+    told,
 )
+from mirror_ray.kafka.probe import begin_probe
 from mirror_ray.kafka.renewal import Renewal
-from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
+from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError, NotLetInError
 
 _T = TypeVar("_T")
 
 #: Resources in one request: keeps requests and answers small where there are ten thousand.
 _CHUNK: Final = 500
 #: One try to list topics: short, so that refused credentials are reported soon, and long enough for many topics.
-_PROBE_S: Final = 3.0
+_TRY_S: Final = 3.0
+#: What a probe may take longer than the client whose failure it explains.
+_PROBE_LATER_S: Final = 4.0
 #: A request that takes longer is waited for only while the cluster has a broker in service.
 _STALL_S: Final = 5.0
 
@@ -83,15 +87,19 @@ class AdminConnection:
         """
         limit = self.cluster.connection_setup_timeout_ms / 1000 if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit
-        self._last_error = None
+        self._last_error, probe = None, None
         while True:
             left = deadline - time.monotonic()
             try:
-                metadata = list_in_service(self._client, None, max(0.1, min(_PROBE_S, left)))
+                metadata = list_in_service(self._client, None, max(0.1, min(_TRY_S, left)))
             except KafkaException as error:
                 failure = self._error("describe the cluster", error)
-                if left <= _PROBE_S or self._refused() or not isinstance(failure, ClusterUnreachableError):
+                if (error_code(failure) or 0) > 0:
                     raise failure from error
+                # What raw connections meet says more than this client does.
+                probe = probe or begin_probe(self.cluster)
+                if left <= _TRY_S or self._refused() or (probe.done() and isinstance(probe.result(), NotLetInError)):
+                    raise _seen(probe) or ClusterUnreachableError(str(failure)) from error
                 continue
             if metadata is not None:
                 return metadata
@@ -134,7 +142,7 @@ class AdminConnection:
         self._client.poll(0)
         if self._last_error is None:
             return mirror_error(self.cluster, what, error)
-        cause = self._last_error.str()
+        cause = told(self._last_error)
         return mirror_error(self.cluster, what, KafkaException(self._last_error) if self._refused() else error, cause)
 
     def _on_error(self, error: KafkaError) -> None:
@@ -142,6 +150,13 @@ class AdminConnection:
         if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._last_error = error
         self._log_error(error)
+
+
+def _seen(probe: Future[MirrorError | None]) -> MirrorError | None:
+    try:
+        return probe.result(_PROBE_LATER_S)
+    except TimeoutError:
+        return None
 
 
 def error_code(outcome: object) -> int | None:

@@ -5,15 +5,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
+from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError, NotLetInError
+
+if TYPE_CHECKING:
+    from mirror_ray.kafka.security import ClientSecurity
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,6 +59,20 @@ REFUSED_CREDENTIALS: Final = frozenset(
     {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
 )
 
+_WORDS: Final = {
+    KafkaError._TRANSPORT: "no connection to a broker",
+    KafkaError._ALL_BROKERS_DOWN: "no connection to any broker",
+    KafkaError._RESOLVE: "a broker's name leads to no address",
+    KafkaError._TIMED_OUT: "no answer in time",
+    KafkaError._TIMED_OUT_QUEUE: "no answer in time",
+    KafkaError._MSG_TIMED_OUT: "no answer in time",
+    KafkaError._SSL: "TLS did not come about",
+    KafkaError._AUTHENTICATION: "SASL did not come about",
+    KafkaError._BAD_MSG: "what answers does not speak Kafka's protocol",
+}
+#: How librdkafka names the broker that it speaks of: ``sasl_ssl://HOST:PORT/bootstrap: ...``.
+_ADDRESS: Final = re.compile(r"(?:\w+://)?([^\s/]+:\d+)/")
+
 _NEXT_STEPS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant our principal the right (`mirror-ray plan` lists all it needs)",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant our principal the right (`mirror-ray plan` lists all it needs)",
@@ -91,7 +109,7 @@ class ErrorLog:
         now = time.monotonic()
         if now - self._told.get(error.code(), -_REPEAT_S) >= _REPEAT_S:
             self._told[error.code()] = now
-            _LOG.warning("%s: %s", self._who, error.str())
+            _LOG.warning("%s: %s", self._who, told(error))
 
 
 def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
@@ -102,6 +120,7 @@ def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
 
     Raises:
         ClusterUnreachableError: There is no token to be had for OAUTHBEARER.
+        NotLetInError: With SCRAM, a broker refuses us, or is not to be believed.
         ConfigError: The security settings can't be used; names the key and the file.
     """
     config: dict[str, Any] = {
@@ -119,8 +138,26 @@ def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
     if cluster.security.protocol != "PLAINTEXT":
         from mirror_ray.kafka.security import ClientSecurity
 
-        config.update(ClientSecurity.build(cluster.alias, cluster.security).as_librdkafka())
+        security = ClientSecurity.build(cluster.alias, cluster.security)
+        _prove_brokers(cluster, security)
+        config.update(security.as_librdkafka())
     return config
+
+
+def _prove_brokers(cluster: ClusterSettings, security: ClientSecurity) -> None:
+    """With SCRAM, let raw connections in first: librdkafka gives a proof to whoever asks for a single iteration.
+
+    A broker that does not know the password does not get past them, and one that can't be reached now is passed over.
+
+    Raises:
+        NotLetInError: A broker refuses us, or is not to be believed.
+    """
+    if security.mechanism is not None and security.mechanism.name.startswith("SCRAM"):
+        from mirror_ray.kafka.probe import begin_probe
+
+        problem = begin_probe(cluster).result()
+        if isinstance(problem, NotLetInError):
+            raise problem
 
 
 def kafka_error(error: BaseException) -> KafkaError | None:
@@ -174,6 +211,15 @@ def no_broker_in_service(cluster: ClusterSettings) -> ClusterUnreachableError:
     )
 
 
+def told(error: KafkaError) -> str:
+    """What an error means, in our words where librdkafka's own name its keys or count its connections."""
+    words = _WORDS.get(error.code())
+    if words is None:
+        return str(error.str())
+    address = _ADDRESS.match(error.str())
+    return f"{words} ({address[1]})" if address else words
+
+
 def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, cause: str | None = None) -> MirrorError:
     """What a failed call of confluent-kafka means to a user.
 
@@ -182,14 +228,15 @@ def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, caus
     known = kafka_error(error)
     if known is None:
         return MirrorError(f"cluster {cluster.alias}: {what}: {error}")
+    cause = cause or told(known)
     if known.code() in REFUSED_CREDENTIALS:
-        return ClusterUnreachableError(
+        return NotLetInError(
             f"cluster {cluster.alias} ({', '.join(cluster.bootstrap_servers)}) refused our credentials or certificates "
-            f"({cause or known.str()}): check {cluster.alias}.security.protocol, sasl.* and ssl.*"
+            f"({cause}): check {cluster.alias}.security.protocol, sasl.* and ssl.*"
         )
     if known.code() in _UNREACHABLE:
         return ClusterUnreachableError(
-            f"cluster {cluster.alias} did not answer ({what}: {cause or known.str()}): check "
+            f"cluster {cluster.alias} did not answer ({what}: {cause}): check "
             f"{cluster.alias}.bootstrap.servers = {', '.join(cluster.bootstrap_servers)} and that its brokers are up"
         )
     next_step = _NEXT_STEPS.get(known.code(), "")

@@ -10,7 +10,7 @@ import datetime as dt
 import math
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kio.index import load_entity_module, load_request_schema
@@ -250,7 +250,7 @@ class Cluster:
         if self._closed:
             raise ClusterUnreachableError(f"cluster {self.settings.alias} is closed")
         known = [(broker.host, broker.port) for broker in self._metadata.brokers.values()]
-        servers = [_host_and_port(server) for server in self.settings.bootstrap_servers]
+        servers = [host_and_port(server) for server in self.settings.bootstrap_servers]
         problems: list[str] = []
         addresses = dict.fromkeys(random.sample(known, len(known)) + random.sample(servers, len(servers)))
         # The one that failed us last may hang: it comes after all others.
@@ -260,10 +260,7 @@ class Cluster:
                 return await self._open(host, port, most_patience_s=_METADATA_PATIENCE_S)
             except ConnectionError as error:
                 problems.append(str(error))
-        raise ClusterUnreachableError(
-            f"cluster {self.settings.alias}: no broker answers ({'; '.join(problems)}); "
-            f"check {self.settings.alias}.bootstrap.servers, the network and security.protocol"
-        )
+        raise no_broker_answers(self.settings, problems)
 
     async def _ask_leaders(
         self, partitions: Collection[TopicPartition], ask: _AskLeader[_Answer], failed: Callable[[int], _Answer]
@@ -316,7 +313,15 @@ def _is_open(opening: asyncio.Task[Connection], host: str, port: int) -> bool:
     return not connection.closed and (connection.host, connection.port) == (host, port)
 
 
-def _host_and_port(server: str) -> tuple[str, int]:
+def no_broker_answers(settings: ClusterSettings, problems: Iterable[str]) -> ClusterUnreachableError:
+    """What it means that no connection to any broker came about; ``problems``: why each did not."""
+    return ClusterUnreachableError(
+        f"cluster {settings.alias}: no broker answers ({'; '.join(problems)}); "
+        f"check {settings.alias}.bootstrap.servers, the network and security.protocol"
+    )
+
+
+def host_and_port(server: str) -> tuple[str, int]:
     """Split ``host:port``, also with an IPv6 address in brackets and with a protocol in front, as Kafka takes them.
 
     Raises:

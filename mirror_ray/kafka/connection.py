@@ -114,7 +114,8 @@ class Connection(asyncio.BufferedProtocol):
 
         Raises:
             ConnectionError: No connection came about; the text names the broker and why.
-            ClusterUnreachableError: The broker does not accept us, or we do not accept its certificate.
+            NotLetInError: The broker does not accept us, or we do not accept it.
+            ClusterUnreachableError: There are no credentials to be had.
         """
         connection, stage = cls(host, port, client_id, request_timeout_s), Stage.TCP
         try:

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from mirror_ray.kafka.framing import BadFrameError
 from mirror_ray.kafka.security import ClientSecurity
-from mirror_ray.model.errors import ClusterUnreachableError
+from mirror_ray.model.errors import NotLetInError
 
 #: Unacknowledged bytes make the kernel give up after this long, so that nothing of ours is delivered much later.
 TCP_USER_TIMEOUT_MS = 20_000
@@ -76,20 +76,19 @@ def raise_setup_error(
 
     Raises:
         ConnectionError: No connection came about; names the key to look at where one may be wrong.
-        ClusterUnreachableError: The broker's certificate, or ours, was not accepted.
+        NotLetInError: The broker's certificate, or ours, was not accepted.
         BaseException: ``error`` itself, where it needs no explanation.
     """
     refusal = next((e for e in (error, error.__cause__) if isinstance(e, ssl.SSLError)), None)
     if refusal is not None:
-        raise ClusterUnreachableError(
+        raise NotLetInError(
             f"cluster {security.alias}: no TLS with {name}: {explain_tls(security.alias, refusal)}"
         ) from error
     if not isinstance(error, OSError):
         raise error
     frame = error.__cause__ if isinstance(error.__cause__, BadFrameError) else None
-    raise ConnectionError(
-        f"{name}: {_reason(error, stage, name, setup_timeout_s)}{_hint(stage, security, frame)}"
-    ) from error
+    hint = _hint(stage, security, frame, silent=isinstance(error, TimeoutError))
+    raise ConnectionError(f"{name}: {_reason(error, stage, name, setup_timeout_s)}{hint}") from error
 
 
 def _reason(error: OSError, stage: Stage, name: str, setup_timeout_s: float) -> str:
@@ -101,7 +100,7 @@ def _reason(error: OSError, stage: Stage, name: str, setup_timeout_s: float) -> 
     return f"{stage.value}: {said}" if said else stage.value
 
 
-def _hint(stage: Stage, security: ClientSecurity, frame: BadFrameError | None) -> str:
+def _hint(stage: Stage, security: ClientSecurity, frame: BadFrameError | None, *, silent: bool) -> str:
     """What may be wrong on our side, where a port answers TCP and then not as we expect."""
     key = f"{security.alias}.security.protocol = {security.settings.protocol}"
     if frame is not None and frame.protocol is not None:
@@ -110,6 +109,8 @@ def _hint(stage: Stage, security: ClientSecurity, frame: BadFrameError | None) -
             if frame.protocol == "TLS"
             else f"; check {security.alias}.bootstrap.servers"
         )
+    if silent and stage is not Stage.TCP:
+        return f"; the broker hangs, or its port speaks something else: {key}"
     if stage is Stage.TLS:
         return f"; does that port speak TLS? check {key}"
     if stage is Stage.VERSIONS:

@@ -16,7 +16,7 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.model.errors import ClusterUnreachableError
+from mirror_ray.model.errors import ClusterUnreachableError, NotLetInError
 
 HANDSHAKE_KEY = 17
 AUTHENTICATE_KEY = 36
@@ -102,7 +102,7 @@ async def authenticate(
         How many seconds the session lasts, None when it does not end (KIP-368).
 
     Raises:
-        ClusterUnreachableError: The broker refused; names the cluster, the mechanism and the user.
+        NotLetInError: The broker refused; names the cluster, the mechanism and the user.
     """
     handshake: Any = load_request_schema(HANDSHAKE_KEY, 1)
     answer = await request(handshake(mechanism=mechanism.name))
@@ -127,7 +127,7 @@ async def authenticate(
     except SaslRefusedError as error:
         raise _refusal(mechanism, _short(str(error))) from error
     except SaslMistrustError as error:
-        raise ClusterUnreachableError(
+        raise NotLetInError(
             f"cluster {mechanism.cluster}: {mechanism.name} for user {mechanism.principal} was broken off by us: "
             f"{_short(str(error))}; check {mechanism.cluster}.bootstrap.servers"
         ) from error
@@ -154,7 +154,7 @@ def _short(said: str) -> str:
     return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]}…"
 
 
-def _refusal(mechanism: Mechanism, reason: str) -> ClusterUnreachableError:
-    return ClusterUnreachableError(
+def _refusal(mechanism: Mechanism, reason: str) -> NotLetInError:
+    return NotLetInError(
         f"cluster {mechanism.cluster} refuses {mechanism.name} for user {mechanism.principal}: {reason}"
     )

@@ -4,7 +4,8 @@
 
     MirrorError                  exit code
     ├── ConfigError              2   the file or the command line is wrong; names the key
-    ├── ClusterUnreachableError  3   no broker of a cluster answers, or it refuses the credentials
+    ├── ClusterUnreachableError  3   no broker of a cluster answers
+    │   └── NotLetInError        3   one does, and refuses us, or shows that it is not the one that is meant
     ├── TopicMissingError        4   a topic that is to be read is not there
     ├── KafkaProtocolError       4   a broker answered with an error code
     ├── CorruptBatchError        4   bytes that are not what their checksum says
@@ -51,6 +52,10 @@ class ClusterUnreachableError(MirrorError):
     """No broker of the cluster could be reached, or it did not let us in."""
 
     exit_code: ClassVar[int] = 3
+
+
+class NotLetInError(ClusterUnreachableError):
+    """A broker refused our credentials or certificate, or we refused it. Nothing but a change helps."""
 
 
 class TopicMissingError(MirrorError):

@@ -125,7 +125,9 @@ def test_a_cluster_that_is_not_there_is_named_in_time() -> None:
     with MirrorClient({"bootstrap.servers": "127.0.0.1:9", "target.cluster.alias": "backup"}) as client:
         for ask in (lambda: client.remote_consumer_offsets("app", "A", 1), lambda: client.heartbeats(1)):
             began = time.monotonic()
-            with pytest.raises(ClusterUnreachableError, match=r"backup did not answer.*127\.0\.0\.1:9.*are up"):
+            with pytest.raises(
+                ClusterUnreachableError, match=r"backup: no broker answers.*:9: Connection refused.*check"
+            ):
                 ask()
             assert time.monotonic() - began < 10
 

@@ -106,7 +106,7 @@ def test_a_request_does_not_stand_while_the_only_broker_stands_still() -> None:
         cluster.brokers[0].suspend()
         try:
             began_s = time.monotonic()
-            with pytest.raises(ClusterUnreachableError, match=r"cluster A .*did not answer.*bootstrap\.servers"):
+            with pytest.raises(ClusterUnreachableError, match=r"cluster A: no broker answers .*hangs.*A\.boot"):
                 admin.try_describe_topic_configs([_TOPIC])
             assert time.monotonic() - began_s < _SOON_S
         finally:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.kafka.cluster import _host_and_port
+from mirror_ray.kafka.cluster import host_and_port
 from mirror_ray.kafka.errors import error_info, protocol_error
 from mirror_ray.kafka.metadata import EMPTY_METADATA, merged_metadata, topic_id_bytes, topic_id_text
 from mirror_ray.model.errors import ConfigError
@@ -87,11 +87,11 @@ def test_error_codes_say_what_to_do() -> None:
 )
 def test_bootstrap_address_is_read_as_kafka_reads_it(server: str, address: tuple[str, int]) -> None:
     """Names, IPv6 in brackets, and a protocol in front."""
-    assert _host_and_port(server) == address
+    assert host_and_port(server) == address
 
 
 @pytest.mark.parametrize("server", ["kafka", "kafka:", "kafka:port"])
 def test_bootstrap_address_without_a_port_is_refused(server: str) -> None:
     """There is no default port."""
     with pytest.raises(ConfigError, match="HOST:PORT"):
-        _host_and_port(server)
+        host_and_port(server)
