@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.secrets import Secret
@@ -104,11 +105,17 @@ class Site:
     url: str
     session: aiohttp.ClientSession
     door: Door
+    app: web.Application
 
     @property
     def port(self) -> int:
         """Where it listens."""
         return int(self.url.rsplit(":", 1)[1])
+
+    async def end_streams(self) -> None:
+        """As for somebody who needs the room."""
+        for each in self.app.on_shutdown:
+            await each(self.app)
 
     async def get(self, path: str, **options: Any) -> tuple[int, Any]:
         """Status and JSON of an address."""
@@ -131,4 +138,4 @@ async def site(token: str | None = TOKEN, bounds: GuestBounds = BOUNDS, **change
     door = Door(settings, clock=clock, bounds=bounds)
     app = application(watch, system, settings, door)
     async with serving(app, settings, door) as url, aiohttp.ClientSession() as session:
-        yield Site(system, watch, clock, url, session, door)
+        yield Site(system, watch, clock, url, session, door, app)

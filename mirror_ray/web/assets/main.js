@@ -1,6 +1,6 @@
 // Which view is shown, what feeds it, and what the buttons do.
 
-import { act, follow, keep, token } from "./api.js";
+import { act, follow, keep, token, Unknown } from "./api.js";
 import { audit } from "./audit.js";
 import { change } from "./change.js";
 import { h } from "./dom.js";
@@ -32,7 +32,7 @@ async function attempt(name, body) {
     tell(`${name}: ${answer.done ? "done" : "nothing was changed"}`);
     return answer;
   } catch (error) {
-    if (error.message.includes("token is not right")) { keep(""); lock(); }
+    if (error instanceof Unknown) { keep(""); lock(); }
     tell(`${name}: ${error.message}`);
     return null;
   } finally {
@@ -44,6 +44,7 @@ const actions = Object.fromEntries(["pause", "resume", "scale", "set"].map((name
 
 function askToken() {
   const dialog = by("ask");
+  if (dialog.open) return Promise.resolve(false);
   by("ask-token").value = "";
   dialog.showModal();
   return new Promise((done) => {
@@ -86,7 +87,18 @@ async function ask(asked) {
   try {
     await asked.ask();
   } catch (error) {
-    tell(error.message);
+    // That a token is wanted is said above already.
+    if (!(error instanceof Unknown)) tell(error.message);
+  }
+}
+
+/** The gateway shows nothing without a token: ask for one at first, and then say so. */
+async function locked() {
+  by("health").replaceChildren(h("span", { class: "state warn", "data-sign": "▲" }, token() ? "the token is not right" : "a token is needed: Unlock"));
+  if (token()) { keep(""); lock(); }
+  if (!locked.asked) {
+    locked.asked = true;
+    await askToken();
   }
 }
 
@@ -117,4 +129,4 @@ by("token").addEventListener("click", () => { if (token()) { keep(""); lock(); }
 addEventListener("hashchange", () => { open(); by("view").focus({ preventScroll: true }); scrollTo(0, 0); });
 lock();
 open();
-follow(show);
+follow(show, locked);

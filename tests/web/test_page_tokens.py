@@ -1,0 +1,83 @@
+"""The page by tokens, in a real browser: of somebody who looks, and of somebody who acts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mirror_ray.config.gateway import GatewayToken
+from mirror_ray.config.secrets import Secret
+from tests.support.browser import Page, browser
+from tests.web.fakes import Site, site
+
+_ALICE, _BOB = "alices-token-0123456789", "bobs-token-0123456789"
+_USERS = (
+    GatewayToken(user="alice", token=Secret(_ALICE), may="act"),
+    GatewayToken(user="bob", token=Secret(_BOB), may="read"),
+)
+_HEALTH = "document.querySelector('#health').textContent"
+_PAUSE = "document.querySelector('button[aria-label=\"pause orders\"]')"
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[Site]:
+    """A server that shows nothing without a token."""
+    async with site(token=None, tokens=_USERS, reading="token") as served:
+        yield served
+
+
+@pytest.fixture
+async def page(there: Site, tmp_path: Path) -> AsyncIterator[Page]:
+    """A browser that has opened it; its scripts must not fail."""
+    async with browser(tmp_path) as tab:
+        await tab.size(1280, 860)
+        await tab.open(f"{there.url}/#/topics")
+        yield tab
+        # The browser itself tells of each answer that refuses, and of connections that end.
+        assert [each for each in tab.errors if "'source': 'network'" not in each] == []
+
+
+async def _unlock(page: Page, token: str) -> None:
+    await page.wait("document.querySelector('#ask').open")
+    await page.type(token)
+    await page.press("Enter")
+
+
+async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page: Page) -> None:
+    """Nothing before; a wrong one is told; one that may only look does not act, and another one does, by its name."""
+    await _unlock(page, "not-a-token-of-anybody")
+    await page.wait(f"{_HEALTH}.includes('a token is needed')")
+    assert not await page.look("document.querySelector('#view tbody tr')?.textContent.includes('orders') ?? false")
+    await page.look("document.querySelector('#token').focus()")
+    await page.press("Enter")
+    await _unlock(page, _BOB)
+    await page.wait(_PAUSE)
+    await page.look(f"{_PAUSE}.focus()")
+    await page.press("Enter")
+    await page.wait("document.querySelector('#told').textContent.includes('bob may look, and not act')")
+    for _ in range(2):
+        await page.look("document.querySelector('#token').focus()")
+        await page.press("Enter")
+    await _unlock(page, _ALICE)
+    await page.wait(f"{_HEALTH}.includes('problem')")
+    await page.look(f"{_PAUSE}.focus()")
+    await page.press("Enter")
+    await page.wait("document.querySelector('#told').textContent === 'pause: done'")
+    assert (there.system.told, there.system.operators) == (
+        [("pause", "A->B", "orders", None)],
+        ["page alice@127.0.0.1"],
+    )
+
+
+async def test_what_is_followed_is_followed_again(there: Site, page: Page) -> None:
+    """When the gateway was away, or gave the place to somebody else: each event is shown once."""
+    await _unlock(page, _ALICE)
+    await page.wait(_PAUSE)
+    await page.look("location.hash = '#/events'")
+    await page.wait("document.querySelectorAll('#view tbody tr').length === 1")
+    await there.end_streams()
+    await page.wait(f"{_HEALTH}.includes('does not answer')")
+    await page.wait(f"{_HEALTH}.includes('problem')")
+    assert await page.look("document.querySelectorAll('#view tbody tr').length") == 1
