@@ -37,6 +37,8 @@ ACTS: Final[Mapping[str, int | None]] = {
 }
 #: Arguments that say that nothing is to be changed, by position.
 _DRY_RUN: Final = {"apply": 2, "set": 2, "backfill": 2}
+#: What goes on after the act, in the name of whoever asked it.
+_NAMED: Final = frozenset({"resolve"})
 #: What ``down`` waits for its own entry: nobody is there to write it later.
 _LAST_WORDS_S: Final = 2.0
 
@@ -84,7 +86,7 @@ class Acts:
         told = Change(kind=_kind(act), cluster="", subject=subject, before=state)
         begun = [(trail, entry) for trail in trails for entry in await asyncio.to_thread(trail.begin, [told])]
         try:
-            answer = await method(*args)
+            answer = await (method(*args, operator=operator) if act in _NAMED else method(*args))
         except MirrorError as error:
             _end(begun, partial(Entry.said, outcome="refused", error=str(error)))
             self._emit("warning", told.subject, f"{told.kind} by {operator} was refused: {cut(str(error))}")

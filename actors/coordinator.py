@@ -481,9 +481,11 @@ class Coordinator:
         """Stop a backfill; what it has copied stays."""
         return await self._backfills.cancel(self._find(flow), topic, into)
 
-    async def resolve(self, flow: str, topic: str, partition: int | None, by: TroublePolicy) -> tuple[str, ...]:
+    async def resolve(
+        self, flow: str, topic: str, partition: int | None, by: TroublePolicy, *, operator: str = ""
+    ) -> tuple[str, ...]:
         """Answer the trouble of a topic or of one partition, once; the partitions that go on by it."""
-        return await resolve_all(self._chosen(flow), topic, partition, by)
+        return await resolve_all(self._chosen(flow), topic, partition, by, operator)
 
     async def down(self, deadline_s: float = 30.0) -> bool:
         """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one.

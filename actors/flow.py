@@ -481,14 +481,16 @@ class FlowController:
         partition: int | None,
         policy: TroublePolicy,
         kinds: Collection[TroubleKind] = TROUBLE_KINDS,
+        *,
+        operator: str = "",
     ) -> list[TopicPartition]:
-        """Answer the trouble of a topic or of one partition, once, if it is one of ``kinds``.
+        """Answer the trouble of a topic or of one partition, once, if it is one of ``kinds``; ``operator`` asks it.
 
         Raises:
             ConfigError: There is no trouble, or it can't be answered so.
             MirrorError: The state could not be written.
         """
-        resolved = await self.repairs.resolve(topic, partition, policy, kinds)
+        resolved = await self.repairs.resolve(topic, partition, policy, kinds, operator=operator)
         self._look.set()
         self._bump()
         return resolved

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar, get_args
 
 from actors.ports import Cluster, Codec, TargetLimits
@@ -65,7 +66,8 @@ class KafkaFlowPort:
         self.configure(flow)
         self._source = RawCluster(source, client_id)
         self._target = RawCluster(target, client_id)
-        trail = TRAILS.of(settings, name)
+        self._trail_of = partial(TRAILS.of, settings, name)
+        trail = self._trail_of()
         self._source_admin = ClusterEditor(source, client_id, trail)
         self._target_admin = ClusterEditor(target, client_id, trail)
         topic = state_topic(name.source, name.backfill, name.route)
@@ -197,9 +199,10 @@ class KafkaFlowPort:
         ends = await self.source_offsets(late, latest=True) if late else {}
         return {each: offset for each, offset in found.items() if offset >= 0} | dict(ends)
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+    async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
         """See ``FlowPort``."""
-        await self._in_thread(lambda: self._target_admin.delete_records(before))
+        trail = self._trail_of(operator=operator)
+        await self._in_thread(lambda: self._target_admin.delete_records(before, trail))
 
     async def new_producer(self) -> tuple[int, int]:
         """See ``FlowPort``."""

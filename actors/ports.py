@@ -158,8 +158,11 @@ class FlowPort(Protocol):
         """Offsets of the first records that are as late as that; the next offset where none is. Else as above."""
         ...
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Delete the records of target partitions below these offsets. Once more changes nothing."""
+    async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
+        """Delete the records of target partitions below these offsets. Once more changes nothing.
+
+        ``operator``: in whose name the audit log is to have it.
+        """
         ...
 
     async def new_producer(self) -> tuple[int, int]:

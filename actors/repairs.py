@@ -193,6 +193,8 @@ class Repairs:
         number: int | None,
         policy: TroublePolicy,
         kinds: Collection[TroubleKind] = TROUBLE_KINDS,
+        *,
+        operator: str = "",
     ) -> list[TopicPartition]:
         """Persist an operator's answer to the troubles of a topic or of one partition.
 
@@ -214,10 +216,10 @@ class Repairs:
                     f"{each}: {trouble.kind} concerns the whole topic: resolve {topic}, without a partition"
                 )
             self._declined.pop(each, None)
-        await self._persist(dict.fromkeys(chosen, policy), "as told")
+        await self._persist(dict.fromkeys(chosen, policy), f"as told{_by(operator)}", operator)
         return sorted(chosen)
 
-    async def _persist(self, decided: Mapping[TopicPartition, TroublePolicy], why: str) -> None:
+    async def _persist(self, decided: Mapping[TopicPartition, TroublePolicy], why: str, operator: str = "") -> None:
         if not decided:
             return
         now_ms = self._wall_ms()
@@ -228,7 +230,7 @@ class Repairs:
             of_topic = partition in self._topics
             anchor = self._ledger.latest_anchor(partition) if of_topic or report is None else report.anchor
             if trouble is not None and anchor is not None:
-                repairs[partition] = Repair(trouble=trouble, policy=policy, time_ms=now_ms)
+                repairs[partition] = Repair(trouble=trouble, policy=policy, time_ms=now_ms, by=operator)
                 anchors[partition] = anchor
         await self._ledger.decide(repairs, anchors)
         for partition, repair in repairs.items():
@@ -288,18 +290,16 @@ class Repairs:
             return False
         remote = TopicPartition(record.target_topic, partition.partition)
         if found.empty_to is not None:
-            await self._port.delete_records({remote: found.empty_to})
+            await self._port.delete_records({remote: found.empty_to}, repair.by or None)
         done = await self._with_producer(found.record) if found.new_producer else found.record
         await self._ledger.repaired(partition, done, found.gap)
         for book in (self._reported, self._failing, self._declined):
             book.pop(partition, None)
         emptied = f", {remote} emptied" if found.empty_to is not None else ""
-        at = f"source offset {done.source_offset}, target offset {done.target_offset}"
-        self._emit(
-            "warning",
-            str(self._name(partition)),
-            f"goes on at {at}{emptied} after {repair.trouble.kind} by {repair.policy}; recorded, see `mirror-ray gaps`",
-        )
+        at = f"source offset {done.source_offset}, target offset {done.target_offset}{emptied}"
+        why = f"{repair.trouble.kind} by {repair.policy}" + (f", as told{_by(repair.by)}" if repair.by else "")
+        text = f"goes on at {at} after {why}; recorded, see `mirror-ray gaps`"
+        self._emit("warning", str(self._name(partition)), text)
         return True
 
     async def _with_producer(self, record: PartitionRecord) -> PartitionRecord:
@@ -311,3 +311,7 @@ class Repairs:
 
     def _name(self, partition: TopicPartition) -> FlowPartition:
         return FlowPartition(self._settings.name, partition.topic, partition.partition)
+
+
+def _by(operator: str) -> str:
+    return f" by {operator}" if operator else ""

@@ -186,15 +186,18 @@ class RunningFlows:
 
 
 async def resolve_all(
-    family: Sequence[FlowController], topic: str, partition: int | None, by: TroublePolicy
+    family: Sequence[FlowController], topic: str, partition: int | None, by: TroublePolicy, operator: str
 ) -> tuple[str, ...]:
-    """Answer the trouble of a topic or of one partition in a flow and its routes; the partitions that go on by it."""
+    """Answer the trouble of a topic or of one partition in a flow and its routes; the partitions that go on by it.
+
+    ``operator``: who asks it.
+    """
     own, *routes = family
     # What is wrong with the source, or a record of it, concerns them all alike.
     alike = [each for each in routes if each.repairs.troubles(topic, partition, SOURCE_KINDS)]
     resolved: list[TopicPartition] = []
     if own.repairs.troubles(topic, partition) or not alike:
-        resolved += await own.resolve(topic, partition, by)
+        resolved += await own.resolve(topic, partition, by, operator=operator)
     for each in alike:
-        resolved += await each.resolve(topic, partition, by, SOURCE_KINDS)
+        resolved += await each.resolve(topic, partition, by, SOURCE_KINDS, operator=operator)
     return tuple(dict.fromkeys(str(each) for each in resolved))

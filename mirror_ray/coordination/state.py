@@ -7,7 +7,7 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
                                   sequence, source_epoch, target_epoch, settled, producer_id, producer_epoch, shared,
                                   foreign_to, skip, origin_source_offset, origin_target_offset, origin_sequence,
                                   recounting, end_offset, transforms, transforms_source_offset, transforms_target_offset
-    repair/<topic>/<n>            trouble, policy, time_ms: decided on, and not done yet
+    repair/<topic>/<n>            trouble, policy, time_ms, by: decided on, and not done yet
     gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: what a partition went on without
     grant/<topic>/<n>             epoch, lease_ms, owner: the partition's last assignment, and the coordinator that
                                   made it (older versions did not tell); lease_ms is 0 once it was given back
@@ -101,6 +101,8 @@ class Repair:
     trouble: Trouble
     policy: TroublePolicy
     time_ms: int
+    #: Whose answer it is; empty: the flow's policy.
+    by: str = ""
 
     def gap(self) -> Gap:
         """What is to be recorded once it is done."""
@@ -273,7 +275,9 @@ def _repair(document: Document) -> Repair:
     trouble = _fields(Trouble, document["trouble"])
     if trouble.get("resume") is not None:
         trouble["resume"] = Anchor(**trouble["resume"])
-    return Repair(trouble=Trouble(**trouble), policy=document["policy"], time_ms=document["time_ms"])
+    return Repair(
+        trouble=Trouble(**trouble), policy=document["policy"], time_ms=document["time_ms"], by=document.get("by", "")
+    )
 
 
 def _partition(document: Document) -> PartitionRecord:

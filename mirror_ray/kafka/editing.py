@@ -142,8 +142,10 @@ class ClusterEditor(ClusterAdmin):
         if error is not None and not _is_gone(error):
             raise error
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+    def delete_records(self, before: Mapping[TopicPartition, int], trail: Trail | None = None) -> None:
         """Delete the records of partitions below these offsets; those that are deleted already are no error.
+
+        ``trail`` keeps it in the place of this editor's own.
 
         Raises:
             AdminError: DELETE is not granted on a topic, or it is compacted only and can't be deleted from.
@@ -170,7 +172,7 @@ class ClusterEditor(ClusterAdmin):
                     outcomes[name] = answer if isinstance(answer, MirrorError) else None
             return outcomes
 
-        for error in recorded(self._trail, told, act).values():
+        for error in recorded(trail or self._trail, told, act).values():
             if error is not None:
                 raise error
 

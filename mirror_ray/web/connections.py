@@ -60,6 +60,11 @@ class GuestConnection(web.RequestHandler):
         if not self.ended.done():
             self.ended.set_result(None)
 
+    @property
+    def _address(self) -> str:
+        peer = self._own.get_extra_info("peername") if self._own is not None else None
+        return str(peer[0]) if peer else "an unknown address"
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -68,7 +73,7 @@ class GuestConnection(web.RequestHandler):
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
         """See ``RequestHandler``, which would log a traceback for whatever a stranger sends."""
-        self._malformed.count(request.remote or "an unknown address")
+        self._malformed.count(self._address)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer was begun already")
         answer = with_safe_headers(refuse(status, "this can't be read as an HTTP request"))
@@ -76,8 +81,9 @@ class GuestConnection(web.RequestHandler):
         return answer
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """See ``RequestHandler``. A line, and no traceback: strangers may bring it about as often as they like."""
-        _log.error("a connection ended: %r", kw.get("exc_info") or args)
+        """See ``RequestHandler``. Counted, without a traceback: strangers may bring it about as often as they like."""
+        self._malformed.count(self._address)
+        _log.debug("a connection ended: %r", kw.get("exc_info") or args)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None

@@ -151,10 +151,10 @@ class FakeFlowPort:
     async def forget(self, backfill: str) -> None:
         self.kafka.states.pop(self.name._replace(backfill=backfill), None)
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+    async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
         self._reach()
         for each, offset in before.items():
-            self.kafka.log.append(f"delete {each} before {offset}")
+            self.kafka.log.append(f"delete {each} before {offset}" + (f" by {operator}" if operator else ""))
             self.kafka.starts[each] = offset
 
     async def new_producer(self) -> tuple[int, int]:

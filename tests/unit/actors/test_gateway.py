@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,6 +13,7 @@ import pytest
 from actors import gateway_watch
 from actors.gateway import Gateway
 from mirror_ray.config.gateway import GatewaySettings
+from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.notice import Notice
@@ -78,6 +80,35 @@ async def test_a_gateway_tells_what_came_since_it_was_asked() -> None:
     assert found == [Notice("warning", "refused, for they had no right token: 3 from 127.0.0.1", refused=True)]
     await gateway.stop()
     assert set(system.asked) <= {"picture"}
+
+
+async def test_a_token_is_rotated_without_a_stop(tmp_path: Path) -> None:
+    """What its file holds from now on is let in within a look or two; what it held is not."""
+    file = tmp_path / "token"
+    old, new = "the-old-token-0123456789", "the-new-token-0123456789"
+    _write(file, old)
+    settings = GatewaySettings(port=0, reading="token", token=Secret(f"${{dir:{tmp_path}:token}}", STANDARD_PROVIDERS))
+    gateway = Gateway(_Nobody(), on_picture=lambda _: None, bounds=replace(BOUNDS, renewal_s=0.02))
+    address, _ = await gateway.configure(settings)
+    async with aiohttp.ClientSession() as session:
+
+        async def answered(token: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with session.get(f"{address}/api/v1/history", headers=headers) as answer:
+                return answer.status
+
+        assert (await answered(old), await answered(new)) == (200, 401)
+        _write(file, new)
+
+        async def rotated() -> bool:
+            return (await answered(old), await answered(new)) == (401, 200)
+
+        await wait_until_async(rotated, 2.0, "the new token holds")
+    await gateway.stop()
+
+
+def _write(file: Path, token: str) -> None:
+    file.write_text(f"{token}\n")
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -113,13 +113,30 @@ async def test_resync_empties_the_target_before_it_copies_anew(world: World) -> 
     assert len(gaps(world)) == 1
 
 
+async def test_what_follows_from_an_answer_has_the_name_of_whoever_gave_it(world: World) -> None:
+    """What is deleted on the target, and the events, also when another coordinator carries it out."""
+    coordinator = await begun(world)
+    world.ray.replicators[1].stop_partition(ORDERS, "stopped", LOST)
+
+    async def stopped() -> bool:
+        return (await coordinator.partitions())[0].trouble == "copy_lost"
+
+    await eventually(stopped)
+    await coordinator.act("page alice@10.0.0.7", "resolve", ("A->B", "orders", 0, "resync"))
+    await eventually(lambda: "delete A.orders-0 before 50 by page alice@10.0.0.7" in world.kafka.log)
+    await eventually(lambda: len(gaps(world)) == 1)
+    texts = [each.text for each in await coordinator.events()]
+    assert any(text.endswith("resync as told by page alice@10.0.0.7") for text in texts)
+    assert any("by resync, as told by page alice@10.0.0.7; recorded" in text for text in texts)
+
+
 async def test_coordinator_that_dies_over_a_decision_leaves_it_to_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after emptying and before the record: the next one empties again and nothing is handed out before."""
     first = await begun(world, policy="resync")
 
-    async def fails(self: FakeFlowPort, before: object) -> None:
+    async def fails(self: FakeFlowPort, before: object, operator: str | None = None) -> None:
         raise ClusterUnreachableError("B can't be reached")
 
     with monkeypatch.context() as broken:

@@ -47,6 +47,7 @@ def test_documents_survive_json() -> None:
         trouble=Trouble(kind="copy_lost", text="x", target_from=3, resume=Anchor(1, 2, 3, 4)),
         policy="resync",
         time_ms=5,
+        by="ann@desk",
     )
     gap = repair.gap()
     starts = {"t": LATEST, "u": Start("timestamp", 1_700_000_000_123), "v": Start("offsets", offsets=((0, 7), (2, 9)))}
