@@ -23,6 +23,8 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
+    # Whoever looks for old versions learns none.
+    "Server": "mirror-ray",
 }
 #: What is answered whoever asks: whether we live, and the page itself, which then asks for a token.
 _OPEN: Final = frozenset({"/", "/healthz", "/readyz"})

@@ -164,6 +164,7 @@ async def test_every_answer_has_safe_headers() -> None:
                 assert answer.status == expected
                 assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                assert answer.headers["Server"] == "mirror-ray"
 
 
 async def test_hostile_names_come_through_as_data() -> None:
