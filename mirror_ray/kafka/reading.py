@@ -88,7 +88,7 @@ async def fetch_at(
     """Fetch once from these offsets; over a quota, when the broker allows it.
 
     Raises:
-        ConnectionError: The connection was lost.
+        ConnectionError: The connection was lost, or the answer is one to another request.
         KafkaProtocolError: The answer is an error, or tells of no partition.
     """
     version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
@@ -100,6 +100,9 @@ async def fetch_at(
         answer = await connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
         response = fetch.decode_fetch(version, answer)
         if response.partitions:
+            if any(fetched.key not in keys for fetched in response.partitions):
+                connection.abort("its answer to Fetch has partitions that were not asked for")
+                raise ConnectionError(f"{connection.name}: its answer to Fetch has partitions that were not asked for")
             return [(keys[fetched.key], fetched) for fetched in response.partitions]
         if response.error_code or not response.throttle_ms:
             raise protocol_error(response.error_code, f"fetch {', '.join(map(str, offsets))}")

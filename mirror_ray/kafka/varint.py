@@ -79,8 +79,14 @@ def read_topic(by_id: bool, buffer: memoryview, at: int) -> tuple[bytes, int]:
 
 
 def read_plain_topic(buffer: memoryview, at: int) -> tuple[bytes, int, int]:
-    """A topic's name in a response that is not flexible, how many partitions follow, and the place behind both."""
+    """A topic's name in a response that is not flexible, how many partitions follow, and the place behind both.
+
+    Raises:
+        IndexError: There is no name: what follows would be read anew and anew.
+    """
     (size,) = struct.unpack_from(">h", buffer, at)
+    if size < 0:
+        raise IndexError(f"a topic's name of {size} bytes at {at}")
     end = at + 2 + size
     (count,) = struct.unpack_from(">i", buffer, end)
     return bytes(buffer[at + 2 : end]), count, end + 4

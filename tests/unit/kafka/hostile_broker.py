@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from mirror_ray.kafka.varint import uvarint
+
 
 class Asked(NamedTuple):
     """A request as it comes in. ``body``: behind the fixed part of its header, so client id and tags come first."""
@@ -64,7 +66,7 @@ def sasl_answers(said: bytes | Callable[[Asked], bytes]) -> Answers:
         if asked.version < 2:
             body = struct.pack(">hhi", 0, -1, len(text)) + text + (bytes(8) if asked.version else b"")
             return frame(asked.correlation_id, body)
-        body = struct.pack(">h", 0) + b"\0" + bytes([len(text) + 1]) + text + bytes(8) + b"\0"
+        body = struct.pack(">h", 0) + b"\0" + uvarint(len(text) + 1) + text + bytes(8) + b"\0"
         return frame(asked.correlation_id, body, flexible=True)
 
     return answer
