@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -15,6 +17,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from mirror_ray import own_ray
@@ -29,16 +34,22 @@ from tests.support.kafka import assert_equal_copies, create_topic, produce, samp
 pytestmark = pytest.mark.timeout(600)
 
 #: Words that occur nowhere else.
-PASSWORDS = {"broker": "broker-secret", "admin": "admin-4Xq7Tz", "alice": "alice-9Kw2Rv"}
+PASSWORDS = {"broker": "broker-secret", "admin": "admin-4Xq7Tz", "alice": "alice-9Kw2Rv", "robin": "robin-2Gt6Yp"}
+#: What robin's becomes.
+NEW_PASSWORD = "robin-8Md5Jc"
+#: Sessions end after so long (KIP-368).
+SESSION_MS = 3000
 
 
 @pytest.fixture(scope="module")
 def protected() -> Iterator[Clusters]:
     """Clusters A and B with SASL_SSL and SCRAM-SHA-512, where alice may do what ACLs let her."""
     security = DevSecurity(
-        protocol="SASL_SSL", mechanism="SCRAM-SHA-512", users=PASSWORDS, authorizer=True, super_users=("admin",)
+        protocol="SASL_SSL", mechanism="SCRAM-SHA-512", users=PASSWORDS, authorizer=True, super_users=("admin", "robin")
     )
-    pair = Clusters(*(DevCluster(name, security=security, jvm_options=QUICK_START) for name in "AB"))
+    sessions = {"connections.max.reauth.ms": str(SESSION_MS)}
+    options: dict[str, Any] = {"security": security, "server_properties": sessions, "jvm_options": QUICK_START}
+    pair = Clusters(*(DevCluster(name, **options) for name in "AB"))
     try:
         start_all(pair)
         yield pair
@@ -53,9 +64,14 @@ def mark() -> str:
     return f"secured{uuid.uuid4().hex[:8]}"
 
 
+def write_passwords(directory: Path, user: str, password: str) -> None:
+    """What the configuration refers to."""
+    (directory / "passwords.properties").write_text(f"{user}={password}\nstore={STORE_PASSWORD}\n")
+
+
 def mm2_file(directory: Path, clusters: Clusters, user: str, topics: str) -> str:
     """A flow A->B as ``user``: A's password from a file and its store JKS, B's from the environment and PKCS12."""
-    (directory / "passwords.properties").write_text(f"{user}={PASSWORDS[user]}\nstore={STORE_PASSWORD}\n")
+    write_passwords(directory, user, PASSWORDS[user])
     stores: tuple[StoreType, ...] = ("JKS", "PKCS12")
     references = (f"${{file:{directory}/passwords.properties:{user}}}", "${env:KAFKA_PASSWORD}")
     lines = ["clusters = A, B", "config.providers = file, env"]
@@ -82,21 +98,32 @@ def fill(cluster: DevCluster, topic: str) -> str:
 
 
 def test_scram_over_tls_on_both_sides(protected: Clusters, mark: str, tmp_path: Path) -> None:
-    """Everything is copied, and neither output, nor status, events or any of Ray's logs have a password in them."""
+    """Everything is copied, and neither output, nor status, events or any of Ray's logs have a password in them.
+
+    A password that is replaced meanwhile is used as sessions end: nothing is started again, lost or doubled.
+    """
     topic = fill(protected.a, f"{mark}-orders")
-    config = mm2_file(tmp_path, protected, "admin", f"{mark}-.*")
-    env = {"KAFKA_PASSWORD": PASSWORDS["admin"]}
+    config = mm2_file(tmp_path, protected, "robin", f"{mark}-.*")
+    env = {"KAFKA_PASSWORD": PASSWORDS["robin"]}
     told = [mirror_ray("validate", config, env=env), mirror_ray("plan", config, env=env)]
     told.append(mirror_ray("up", config, "--detach", "--name", mark, env=env))
     own = own_ray.find(mark)
     assert own is not None
     try:
         told.append(mirror_ray("up", config, "--until-caught-up", "--name", mark, env=env))
+        before = _processes(mark)
+        _set_password(protected.a, "robin", NEW_PASSWORD)
+        write_passwords(tmp_path, "robin", NEW_PASSWORD)
+        until_s = time.monotonic() + 2 * SESSION_MS / 1000
+        while time.monotonic() < until_s:
+            produce(protected.a.confluent_config(), topic, sample_messages(300, partitions=3))
+        told.append(mirror_ray("up", config, "--until-caught-up", "--name", mark, env=env))
+        assert _processes(mark) == before
         told += [mirror_ray(ask, "-o", "json", "--name", mark) for ask in ("status", "events")]
     finally:
         told.append(mirror_ray("down", "--name", mark))
     assert_equal_copies(protected.a.confluent_config(), protected.b.confluent_config(), topic, f"A.{topic}")
-    secrets = [PASSWORDS["admin"], STORE_PASSWORD]
+    secrets = [PASSWORDS["robin"], NEW_PASSWORD, STORE_PASSWORD]
     for done in told:
         assert not [secret for secret in secrets if secret in done.stdout + done.stderr], done.args
     logs = [path for path in Path(own.session_dir).rglob("*") if path.is_file()]
@@ -147,6 +174,19 @@ def test_a_missing_right_stops_one_topic(protected: Clusters, mark: str, tmp_pat
         mirror_ray("down", "--name", mark)
     for topic in (open_topic, closed):
         assert_equal_copies(protected.a.confluent_config(), target, topic, f"A.{topic}")
+
+
+def _processes(name: str) -> list[int]:
+    coordinator = answer("status", "--name", name)["coordinator_pid"]
+    return [coordinator, *(each["pid"] for each in answer("replicators", "--name", name))]
+
+
+def _set_password(cluster: DevCluster, user: str, password: str) -> None:
+    admin = AdminClient(cluster.confluent_config())
+    made = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion(user, made, password.encode())
+    for future in admin.alter_user_scram_credentials([change]).values():
+        future.result(15)
 
 
 def _copied(name: str, topic: str) -> bool:

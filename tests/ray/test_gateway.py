@@ -7,11 +7,17 @@ import os
 import signal
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
+from ray.experimental import internal_kv
 
 from mirror_ray.config.operating import CostSettings
+from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
+from mirror_ray.config.secrets import Secret
+from mirror_ray.config.settings import MirrorSettings, SecuritySettings, SslSettings
+from mirror_ray.coordination.naming import NAMESPACE
 from mirror_ray.mirror import Mirror
 from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters, TopicMaker
@@ -20,6 +26,7 @@ from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until
 
 _NAME = "gateway-test"
+_REFERRED, _LITERAL = "referred-4Hc8Qw1Zx7Yt", "literal-9Tb3Vn6Kp2Rs"
 
 
 def _get(url: str, path: str) -> bytes:
@@ -63,13 +70,36 @@ def _serves(mirror: Mirror) -> bool:
         return False
 
 
+def _with_secrets(settings: MirrorSettings, directory: Path) -> MirrorSettings:
+    """A token by reference, and a password in clear text that a cluster without TLS has no use for."""
+    (directory / "token").write_text(_REFERRED)
+    token = Secret(f"${{dir:{directory}:token}}", STANDARD_PROVIDERS)
+    unused = SecuritySettings(ssl=SslSettings(key_password=Secret(_LITERAL)))
+    clusters = {**settings.clusters, "A": settings.clusters["A"].model_copy(update={"security": unused})}
+    gateway = settings.gateway.model_copy(update={"token": token})
+    return settings.model_copy(update={"clusters": clusters, "gateway": gateway})
+
+
+def _stored() -> bytes:
+    """All keys and values of Ray's store."""
+    found: list[bytes] = []
+    for namespace in (None, NAMESPACE.encode(), b"fun", b"job", b"cluster", b"session"):
+        for key in internal_kv._internal_kv_list(b"", namespace=namespace):
+            found += [key, internal_kv._internal_kv_get(key, namespace=namespace) or b""]
+    return b"\n".join(found)
+
+
 def test_it_shows_a_system_and_outlives_its_coordinator(
-    clusters: Clusters, make_topic: TopicMaker, system: str
+    clusters: Clusters, make_topic: TopicMaker, system: str, tmp_path: Path
 ) -> None:
-    """Metrics and JSON of a real system; the last of them while nobody answers; a new gateway where one was killed."""
+    """Metrics and JSON of a real system; the last of them while nobody answers; a new gateway where one was killed.
+
+    In Ray's store a secret is by reference alone, unless the configuration has it in clear text.
+    """
     topic = make_topic(clusters.a, 3)
     produce(clusters.a.confluent_config(), topic, sample_messages(300, partitions=3), codec="zstd")
     settings = settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic, gateway=True)
+    settings = _with_secrets(settings, tmp_path)
     mirror = run(system, settings.model_copy(update={"cost": CostSettings(price_per_gb=0.5, currency="EUR")}))
     url = _address(mirror)
     wait_until(lambda: _metric(url, "mirror_ray_topic_records_total") == [300.0], 20, "all is counted")
@@ -82,6 +112,8 @@ def test_it_shows_a_system_and_outlives_its_coordinator(
     mirror.pause("A->B", topic)
     mirror.resume("A->B", topic)
     wait_until(lambda: _audited(url, topic), 20, "what was changed and done is kept, with who did it")
+    stored = _stored()
+    assert (_REFERRED.encode() in stored, _LITERAL.encode() in stored) == (False, True)
     coordinator = psutil.Process(mirror.status().coordinator_pid)
     coordinator.suspend()
     wait_until(lambda: _metric(url, "mirror_ray_coordinator_up") == [0.0], 30, "its absence is seen")
