@@ -28,7 +28,7 @@ _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _LONGEST_VARINT_BITS: Final = 63
 #: What a record takes here beside its bytes: a batch of records without any must not take a hundred times its size.
-_RECORD_COSTS_BYTES: Final = 160
+_RECORD_COSTS_BYTES: Final = 192
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")

@@ -234,6 +234,6 @@ def test_more_records_than_are_worth_their_memory_are_refused(magic: int) -> Non
     """A hundred bytes of objects for each record of seven are no way around the limit."""
     records = [Plain(offset=offset, timestamp=0, value=None) for offset in range(1000)]
     batch = only(batch_bytes(records) if magic == 2 else message(1, 0, None) * 1000)
-    assert len(records_of(batch, 160_000)) == 1000
+    assert len(records_of(batch, 192_000)) == 1000
     with pytest.raises(CorruptBatchError, match="999"):
-        records_of(batch, 159_999)
+        records_of(batch, 191_999)
