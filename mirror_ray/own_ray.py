@@ -129,7 +129,7 @@ def temporary_directory() -> str:
     below = Path(f"mirror-ray-{os.getuid()}") / "ray"
     path = Path(tempfile.gettempdir()) / below
     if len(os.fsencode(path)) > _LONGEST_TEMP_DIR_BYTES:
-        path = Path("/tmp") / below  # noqa: S108
+        path = Path("/tmp") / below  # noqa: S108 - Ray's sockets take no longer name; the directory is private
     private_directory(path.parent)
     return str(private_directory(path))
 

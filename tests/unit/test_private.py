@@ -117,7 +117,7 @@ def test_the_sessions_of_ray_are_where_nobody_else_can_go(tmp_path: Path, monkey
 
     monkeypatch.setattr(own_ray, "private_directory", make)
     below = f"mirror-ray-{os.getuid()}"
-    for said, taken in (("/short", "/short"), ("/" + "x" * 40, "/tmp")):  # noqa: S108
+    for said, taken in (("/short", "/short"), ("/" + "x" * 40, "/tmp")):  # noqa: S108 - compared, not written to
         monkeypatch.setattr("tempfile.tempdir", said)
         made.clear()
         assert own_ray.temporary_directory() == f"{taken}/{below}/ray"
