@@ -66,9 +66,9 @@ class AdminConnection:
         """Made when it is first asked: there may be no way to get in yet; and anew where TLS files have changed."""
         with self._opening:
             if self._opened is None or not self._renewal.renew(self._opened):
-                self._renewal = Renewal(self.cluster)
+                renewal = Renewal(self.cluster)
                 config = client_config(self.cluster, self._client_id) | {"error_cb": self._on_error}
-                self._opened = AdminClient(config)
+                self._opened, self._renewal = AdminClient(config), renewal
             return self._opened
 
     def ping(self, timeout_s: float | None = None) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
+from ssl import SSLContext
 from typing import Protocol
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SslSettings
 from mirror_ray.kafka.security import ClientSecurity, tls_parts
+from mirror_ray.kafka.stores import TlsMaterial
 from mirror_ray.model.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
@@ -34,22 +36,13 @@ class CurrentSecurity:
         Raises:
             ConfigError: Something is missing, unreadable or wrong; names the key and the file.
         """
-        self._trace = _tls_trace(cluster)
-        self._cluster = cluster
+        self._files = _TlsFiles(cluster)
         self._security = ClientSecurity.build(cluster.alias, cluster.security)
 
     def now(self) -> ClientSecurity:
         """As the files are now; as they were, where they can't be used now: they may be half written."""
-        trace = _tls_trace(self._cluster)
-        if trace != self._trace:
-            self._trace = trace
-            try:
-                material, context = tls_parts(self._cluster.alias, self._cluster.security)
-            except ConfigError as error:
-                _LOG.warning("cluster %s: changed TLS files can't be used yet: %s", self._cluster.alias, error)
-            else:
-                self._security = replace(self._security, material=material, ssl_context=context)
-                _LOG.info("cluster %s: TLS files have changed: new connections use them", self._cluster.alias)
+        if (parts := self._files.renewed()) is not None:
+            self._security = replace(self._security, material=parts[0], ssl_context=parts[1])
         return self._security
 
 
@@ -59,27 +52,51 @@ class Renewal:
     def __init__(self, cluster: ClusterSettings) -> None:
         """To be made before the client is: what changes in between counts as changed."""
         self._cluster = cluster
-        self._trace = _tls_trace(cluster)
+        self._files = _TlsFiles(cluster)
+        self._outdated = False
         self._password = self._current_password()
 
     def renew(self, client: SaslClient) -> bool:
         """Give the client a changed password, for its next connections.
 
         Returns:
-            Whether it can be kept; where TLS files have changed it has to be made anew.
+            Whether it can be kept; where TLS files have changed, and can be used, it has to be made anew.
         """
         password = self._current_password()
         sasl = self._cluster.security.sasl
         if password is not None and password != self._password and sasl is not None:
             client.set_sasl_credentials(sasl.username or "", password)
             self._password = password
-        return _tls_trace(self._cluster) == self._trace
+        self._outdated = self._outdated or self._files.renewed() is not None
+        return not self._outdated
 
     def _current_password(self) -> str | None:
         security = self._cluster.security
         if not security.protocol.startswith("SASL_") or security.sasl is None:
             return None
         return _revealed(security.sasl.password)
+
+
+class _TlsFiles:
+    """Notices that a cluster's TLS material has changed."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self._cluster = cluster
+        self._seen = _tls_trace(cluster)
+
+    def renewed(self) -> tuple[TlsMaterial, SSLContext | None] | None:
+        """What is there now; None where nothing has changed since the last look, or what is there can't be used."""
+        trace = _tls_trace(self._cluster)
+        if trace == self._seen:
+            return None
+        self._seen = trace
+        try:
+            parts = tls_parts(self._cluster.alias, self._cluster.security)
+        except ConfigError as error:
+            _LOG.warning("cluster %s: changed TLS files can't be used yet: %s", self._cluster.alias, error)
+            return None
+        _LOG.info("cluster %s: TLS files have changed: new connections use them", self._cluster.alias)
+        return parts
 
 
 def _tls_trace(cluster: ClusterSettings) -> tuple[object, ...]:

@@ -67,16 +67,19 @@ def test_replaced_stores_are_used_for_the_next_connection(cluster: ClusterSettin
 
 def test_half_written_stores_change_nothing_yet(cluster: ClusterSettings, tmp_path: Path) -> None:
     """What was read before is used on, and what comes after it is looked at again."""
-    current = CurrentSecurity(cluster)
+    current, renewal, client = CurrentSecurity(cluster), Renewal(cluster), _Client()
     before = current.now()
     whole = (tmp_path / "me.pem").read_text()
     for content in (whole[: len(whole) // 2], ""):
         (tmp_path / "me.pem").write_text(content)
         assert current.now() is before
+        assert renewal.renew(client)
     (tmp_path / "me.pem").unlink()
     assert current.now() is before
+    assert renewal.renew(client)
     _renew_stores(tmp_path, "second")
     assert current.now().material != before.material
+    assert [renewal.renew(client) for _ in range(2)] == [False, False]
 
 
 async def test_a_changed_password_is_shown_next(cluster: ClusterSettings, tmp_path: Path) -> None:
