@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,6 +25,7 @@ help:
 	@echo 'make failover-kills  command, coordinator and brokers killed in each step of a failover and of a failback'
 	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
 	@echo 'make fuzz-wire  changed batches and answers of brokers by the hundred thousand; FUZZ_TIMES=1000 for longer'
+	@echo 'make fuzz-config  ten thousand odd configurations of each kind: nothing comes of them but settings or sentences, without a secret'
 	@echo 'make mutants  do the fast tests notice each known kind of fault in the code that keeps data safe? ARGS="--only sender"'
 	@echo 'make versions  earlier versions of Kafka on either side, from 2.4.1 on; a broker is killed meanwhile'
 	@echo 'make bench    the race against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
@@ -122,6 +123,9 @@ model: $(READY)
 fuzz-wire: $(READY)
 	@FUZZ_TIMES=$${FUZZ_TIMES:-200} $(BIN)/pytest -q --timeout 36000 tests/unit/records/test_hostile_batches.py \
 		tests/unit/kafka/test_hostile_answers.py $(ARGS)
+
+fuzz-config: $(READY)
+	@CONFIG_PROFILE='many files' $(BIN)/pytest -q --timeout 3600 tests/unit/config/test_odd_files.py $(ARGS)
 
 mutants: $(READY)
 	@$(BIN)/python -m tests.mutants $(ARGS)

@@ -46,7 +46,8 @@ def illegal_separator(separator: str, alias: str) -> str | None:
     """Why no remote topic can be named with a separator; None: it can."""
     if not _CHARACTERS.fullmatch(separator):
         return f"{_shown(separator)} can't stand in a topic's name: letters, digits, '.', '_' and '-' alone may"
-    return illegal_name(f"{alias}{separator}checkpoints{separator}internal")
+    # Of an alias that is illegal itself that is told.
+    return illegal_name(f"{alias}{separator}checkpoints{separator}internal") if illegal_alias(alias) is None else None
 
 
 def _server(text: str) -> str:

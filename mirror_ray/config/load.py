@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from mirror_ray.config.document import read_document
-from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
+from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
 from mirror_ray.model.errors import ConfigError
@@ -41,7 +41,7 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start})") from error
     except ConfigError as error:
-        raise ConfigError(*(f"{path}: {problem}" for problem in _told(error.problems))) from error
+        raise ConfigError(*(f"{path}: {problem}" for problem in error.problems)) from error
 
 
 def _read(path: Path) -> bytes:
@@ -69,11 +69,6 @@ def _noted(loaded: Loaded) -> Loaded:
         return loaded
     idle = Note(kind="off", key="flows", text="none is enabled, so nothing is copied; enable one, for example A->B")
     return replace(loaded, notes=(*loaded.notes, idle))
-
-
-def _told(problems: Sequence[str]) -> tuple[str, ...]:
-    more = len(problems) - MOST_TOLD
-    return (*problems[:MOST_TOLD], *([f"and {more:,} more mistakes"] if more > 0 else []))
 
 
 def _is_native(path: Path, content: bytes) -> bool:

@@ -14,6 +14,7 @@ from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
+from mirror_ray.config.entries import read_entries, referred_texts, resolve_references
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.gateway_keys import take_tokens
@@ -21,17 +22,14 @@ from mirror_ray.config.keys import Key, Kind, Use, find_key
 from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
 from mirror_ray.config.mm2_grammar import place_key
 from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, SparkSettings
-from mirror_ray.config.properties import iterate_properties
-from mirror_ray.config.provider_specs import build_providers, declared_providers
-from mirror_ray.config.providers import resolve
 from mirror_ray.config.reference import our_default
-from mirror_ray.config.secrets import Secret
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import (
     ClusterSettings,
     FlowSettings,
     MirrorSettings,
 )
+from mirror_ray.config.told import told
 from mirror_ray.config.transforms import take_steps, transform_notes, unlisted, with_routes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
@@ -46,8 +44,6 @@ _SECTIONS: Final[Mapping[str, type[Settings]]] = {
     "elastic": ElasticSettings,
     "audit": AuditSettings,
 }
-#: A system of fifty clusters, in which each flow has keys of its own, has fewer.
-_MOST_KEYS: Final = 10_000
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 _LOWER_CASE = (
     "isolation.level",
@@ -69,7 +65,14 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
         ConfigError: With one sentence for each mistake in the file, naming its key.
     """
     problems: list[str] = []
-    properties = resolve_references(_entries(text), environ, problems)
+    properties = resolve_references(read_entries(text), environ, problems)
+    try:
+        return _checked(properties, environ, problems)
+    except ConfigError as error:
+        raise told(error.problems, referred_texts(properties)) from None
+
+
+def _checked(properties: Mapping[str, Given], environ: Mapping[str, str], problems: list[str]) -> Loaded:
     aliases = _aliases(properties, problems)
     notes = list(_judge_keys(properties, aliases, problems))
     problems.extend(unlisted(properties))
@@ -83,38 +86,11 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
         flows = list(with_routes(flows))
         problems.extend(check_loops(flows))
     if problems:
-        raise ConfigError(*dict.fromkeys(problems))
+        raise ConfigError(*problems)
     settings = MirrorSettings(clusters=clusters, flows=tuple(flows), **sections)
     notes += secret_notes(settings.gateway, lambda field: f"gateway.{field}")
     notes += transform_notes(flows)
     return Loaded(settings=settings, notes=(*dict.fromkeys(notes), *_default_notes(properties, aliases)))
-
-
-def _entries(text: str) -> dict[str, str]:
-    try:
-        entries = {key: value for key, value, _ in iterate_properties(text)}
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    if len(entries) > _MOST_KEYS:
-        raise ConfigError(f"{len(entries):,} keys, at most {_MOST_KEYS:,} are read: run several systems")
-    return entries
-
-
-def resolve_references(entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
-    """The values of all keys, with what config providers hold in place of references to it."""
-    specs = declared_providers(entries, problems)
-    providers = build_providers(specs, environ)
-    resolved: dict[str, Given] = {}
-    for key, value in entries.items():
-        try:
-            found = resolve(value, providers)
-            referred = Secret(value, specs, trimmed=True)
-        except LookupError as error:
-            problems.append(f"{key}: {error.args[0]}")
-            resolved[key] = Given("", key)
-        else:
-            resolved[key] = Given(found, key, None if referred.is_literal else referred)
-    return resolved
 
 
 def _aliases(properties: Mapping[str, Given], problems: list[str]) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ from mirror_ray.config.settings import (
     SecuritySettings,
     SystemSettings,
 )
+from mirror_ray.config.told import told
 from mirror_ray.config.transforms import transform_notes, with_routes
-from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 
 
@@ -89,7 +89,8 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
         # A reference that could not be resolved is reported once, by its own sentence.
         reported = {problem.partition(":")[0] for problem in problems}
         problems += [
-            _sentence(mistake["type"], mistake["loc"], mistake["msg"]) if number < MOST_TOLD else ""
+            # The hints of sentences take time; those that are only counted have none.
+            _sentence(mistake["type"], mistake["loc"], mistake["msg"]) if number < MOST_TOLD else str(mistake["loc"])
             for number, mistake in enumerate(invalid.errors(include_input=False, include_url=False))
             if path_text(mistake["loc"]) not in reported
         ]
@@ -97,7 +98,16 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
         settings = _settings(config, environ, problems)
         if settings is not None and not problems:
             return Loaded(settings=settings, notes=(*_secret_notes(settings), *transform_notes(settings.flows)))
-    raise ConfigError(*problems)
+    raise told(problems, _referred_texts(resolved))
+
+
+def _referred_texts(node: object) -> Iterator[str]:
+    """What the references of the document have led to."""
+    if isinstance(node, Referring):
+        yield str(node)
+    elif isinstance(node, dict | list):
+        for each in node.values() if isinstance(node, dict) else node:
+            yield from _referred_texts(each)
 
 
 def _secret_notes(settings: MirrorSettings) -> Iterator[Note]:

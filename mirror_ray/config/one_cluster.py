@@ -12,12 +12,12 @@ from typing import Final
 from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import illegal_separator
 from mirror_ray.config.checks import check_security
+from mirror_ray.config.entries import referred_texts, resolve_references
 from mirror_ray.config.fields import FieldValues, Given
 from mirror_ray.config.keys import Key, Use, find_key, nearest
-from mirror_ray.config.mm2 import resolve_references
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import ClusterSettings, FlowBehaviour
-from mirror_ray.model.errors import ConfigError
+from mirror_ray.config.told import told
 from mirror_ray.model.naming import NamedPolicy
 from mirror_ray.model.policy import SOURCE_ALIAS_CONFIG, ReplicationPolicy, load_policy
 from mirror_ray.topics.selection import topic_names
@@ -60,7 +60,7 @@ def client_settings(
     cluster = _cluster(alias, _connection(given, problems), problems)
     policy = _policy(given, problems)
     if problems or cluster is None or policy is None:
-        raise ConfigError(*dict.fromkeys(problems))
+        raise told(problems, referred_texts(given))
     return cluster, policy
 
 
@@ -126,7 +126,7 @@ def _policy(given: Mapping[str, Given], problems: list[str]) -> ReplicationPolic
         key = "separator" if not behaviour.policy.separator else "class"
         problems.append(f"replication.policy.{key}: {error}")
         return None
-    if (illegal := illegal_separator(behaviour.policy.separator, source or "")) is not None:
+    if (illegal := illegal_separator(behaviour.policy.separator, source or _DEFAULT_ALIAS)) is not None:
         problems.append(f"replication.policy.separator: {illegal}")
         return None
     return _named(policy, behaviour, source, problems)

@@ -79,7 +79,7 @@ def _unescape(text: str) -> str:
         if escape == "u":
             digits = text[position : position + 4]
             if len(digits) != 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-                raise ValueError(rf"\u{digits} is not \u and four hexadecimal digits; write \\ for a backslash")
+                raise ValueError(r"\u is not followed by four hexadecimal digits; write \\ for a backslash")
             out.append(chr(int(digits, 16)))
             position += 4
         else:

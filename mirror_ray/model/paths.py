@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
 
 from mirror_ray.model.names import FlowName
+
+#: Their number grows faster than any power of that of the flows.
+_MOST_WAYS: Final = 20_000
 
 
 def ways(flows: Mapping[FlowName, int | None]) -> Iterator[tuple[FlowName, ...]]:
@@ -28,6 +33,7 @@ def ways(flows: Mapping[FlowName, int | None]) -> Iterator[tuple[FlowName, ...]]
 def doubled(flows: Mapping[FlowName, int | None]) -> dict[tuple[str, str], list[tuple[FlowName, ...]]]:
     """Clusters, as (where a record is written, where it arrives), that it would reach on more than one way."""
     found: dict[tuple[str, str], list[tuple[FlowName, ...]]] = {}
-    for way in ways(flows):
+    # Beyond that many, some surely have the same ends: there are not so many pairs of clusters.
+    for way in islice(ways(flows), _MOST_WAYS):
         found.setdefault((way[0].source, way[-1].target), []).append(way)
     return {ends: several for ends, several in found.items() if len(several) > 1}

@@ -65,6 +65,22 @@ def test_too_much_of_everything(problems: Problems, tmp_path: Path) -> None:
         load_settings(path)
 
 
+@pytest.mark.parametrize("own", ["", "defaults: {provenance: {enabled: true}, %s}\n", "defaults: {%s}\n"])
+def test_every_flow_between_ten_clusters(tmp_path: Path, own: str) -> None:
+    """They form a million rings."""
+    clusters = "".join(f"  c{number}: {{bootstrap_servers: 'a:1'}}\n" for number in range(10))
+    flows = "".join(f"  c{one}->c{other}: {{}}\n" for one in range(10) for other in range(10) if one != other)
+    identity = "policy: {class_name: org.apache.kafka.connect.mirror.IdentityReplicationPolicy}"
+    path = tmp_path / "mesh.yaml"
+    path.write_text(f"version: 1\nclusters:\n{clusters}flows:\n{flows}{own % identity if own else ''}")
+    if not own:
+        assert len(load_settings(path).settings.flows) == 90
+        return
+    with pytest.raises(ConfigError) as refused:
+        load_settings(path)
+    assert ("stand there twice" if "provenance" in own else "copy topics round and round") in str(refused.value)
+
+
 @pytest.mark.parametrize("value", ["${" * 3000 + ":" * 3000, "${" * 100_000 + ":" * 100_000, "${a:" * 100_000 + "}"])
 def test_references_are_read_in_one_pass(load: Load, problems: Problems, value: str) -> None:
     """What is no reference is itself."""

@@ -74,7 +74,7 @@ _IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.Identity
         ("A.sasl.kerberos.service.name = kafka", "A.sasl.kerberos.service.name: Kerberos is not offered"),
         ("A.ssl.engine.factory.class = x.Y", "use PEM, JKS or PKCS12 stores"),
         ("A.sasl.login.callback.handler.class = x.Y", "it names a Java class; use PLAIN"),
-        ("x = \\u12", "line 6: \\u12 is not"),
+        ("x = \\u12", "line 6: \\u is not followed by four hexadecimal digits"),
     ],
 )
 def test_mistake_is_named(problems: Problems, line: str, says: str) -> None:

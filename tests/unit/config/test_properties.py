@@ -64,7 +64,7 @@ def test_grammar(text: str, entries: dict[str, str]) -> None:
 
 def test_bad_escape_names_the_line() -> None:
     """Java refuses such a file as well."""
-    with pytest.raises(ValueError, match=r"line 3: \\u00z1"):
+    with pytest.raises(ValueError, match=r"line 3: \\u is not followed by four"):
         parse_properties("a = \\\n 1\nb = \\u00z1")
 
 
