@@ -4,9 +4,16 @@
 internal topics on it say.
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
-from mirror_ray.attach import attach
+try:
+    from mirror_ray.attach import attach
+except KeyboardInterrupt:
+    if sys.argv[0] == "-m" or sys.argv[0].endswith("/mirror-ray"):
+        # The command line is being started, and has not begun to say so itself.
+        sys.exit(130)
+    raise
 
 if TYPE_CHECKING:
     from mirror_ray.client import MirrorClient

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 __all__ = ["INTERRUPTED_CODE", "main"]
 
@@ -14,16 +17,29 @@ INTERRUPTED_CODE = 130
 def main() -> None:
     """Run the command line of this process, and end the process with its exit code.
 
-    Ctrl-C ends it without a traceback from here on, also while the commands are being imported.
+    Ctrl-C ends it with one line from here on, also while the commands are being imported.
     """
-    code = INTERRUPTED_CODE
+    code: str | int | None = INTERRUPTED_CODE
     try:
         from mirror_ray.cli.app import run
 
         code = run()
     except KeyboardInterrupt:
         pass
+    except SystemExit as ended:
+        code = ended.code
     finally:
         # Pressed again while the process ends, it ends it at once.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if code == INTERRUPTED_CODE:
+        _end_interrupted()
     sys.exit(code)
+
+
+def _end_interrupted() -> NoReturn:
+    """Say so, and end without what libraries do at a process's end: Ray, broken off in its middle, crashes there."""
+    with suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.write("interrupted\n")
+        sys.stderr.flush()
+    os._exit(INTERRUPTED_CODE)

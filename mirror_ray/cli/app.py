@@ -51,9 +51,6 @@ class _Commands(TyperGroup):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            say("interrupted", "yellow")
-            raise typer.Exit(INTERRUPTED_CODE) from None
         except (MirrorError, OSError) as error:
             if ctx.params.get("debug"):
                 _say_traceback()

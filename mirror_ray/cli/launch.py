@@ -108,10 +108,7 @@ def start(
         changes = agreed.changes if agreed is not None else None
         yield Started(system=mirror, changes=changes, ends_with=of_ray or ends_with(mirror.starter(), me))
     finally:
-        if "ray" in sys.modules:
-            disconnect()
-        if fresh is not None and not stays:
-            own_ray.stop(fresh)
+        _leave(None if stays else fresh)
 
 
 def _agree(agree: Callable[[Mirror], Agreed] | None, name: str, address: str | None) -> Agreed | None:
@@ -145,8 +142,15 @@ def some_ray(name: str, address: str | None) -> Iterator[None]:
             _keep_stdout_for_data()
         yield
     finally:
+        _leave(fresh)
+
+
+def _leave(fresh: own_ray.OwnRay | None) -> None:
+    """Let go of Ray, and end ``fresh``, also where Ctrl-C comes meanwhile."""
+    try:
         if "ray" in sys.modules:
             disconnect()
+    finally:
         if fresh is not None:
             own_ray.stop(fresh)
 
