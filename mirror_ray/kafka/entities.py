@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 from collections.abc import Callable
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
 from kio.index import load_response_from_request
 from kio.serial import entity_reader, entity_writer
@@ -26,7 +28,9 @@ def decode(request_type: type[RequestPayload], body: memoryview) -> Any:
         ValueError: The body is none.
     """
     try:
-        return _codec(request_type)[1](body.toreadonly(), 0)[0]
+        answer = _codec(request_type)[1](body.toreadonly(), 0)[0]
+        _check_arrays(answer)
+        return answer
     except Exception as error:
         # Whatever bytes make of kio: index errors, overflows of dates, texts that are no UTF-8.
         raise ValueError(f"its answer to {request_type.__name__} can't be read: {error!r}") from error
@@ -35,3 +39,28 @@ def decode(request_type: type[RequestPayload], body: memoryview) -> Any:
 @functools.cache
 def _codec(request_type: type[RequestPayload]) -> tuple[Callable[..., None], Callable[..., tuple[Any, int]]]:
     return entity_writer(request_type), entity_reader(load_response_from_request(request_type))
+
+
+def _check_arrays(entity: Any) -> None:
+    """Kio reads a null in the place of any array as None, and not as the error that it is."""
+    for name, nullable, nested in _arrays(type(entity)):  # type: ignore[arg-type]  # classes are hashable
+        array = getattr(entity, name)
+        if array is None and not nullable:
+            raise ValueError(f"{name} is null")
+        if nested:
+            for each in array or ():
+                _check_arrays(each)
+
+
+@functools.cache
+def _arrays(entity_type: Any) -> tuple[tuple[str, bool, bool], ...]:
+    """Of each field that is an array: its name, whether it may be null, whether there are arrays within its items."""
+    found = []
+    for field in dataclasses.fields(entity_type):
+        kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
+        for kind in kinds:
+            if get_origin(kind) is tuple:
+                (item, *_) = get_args(kind)
+                nested = dataclasses.is_dataclass(item) and bool(_arrays(item))  # type: ignore[arg-type]  # as above
+                found.append((field.name, NoneType in kinds, nested))
+    return tuple(found)

@@ -106,15 +106,15 @@ def broker() -> Iterator[Broker]:
         yield found
 
 
-async def ask_everything(port: int, mechanism: SaslMechanism) -> None:
+async def ask_everything(port: int, mechanism: SaslMechanism, patience_ms: int) -> None:
     """Connect, authenticate, ask for metadata, and fetch."""
     sasl = SaslSettings(mechanism=mechanism, username="alice", password=Secret("hush-hush"))
     settings = ClusterSettings(
         alias="A",
         bootstrap_servers=(f"127.0.0.1:{port}",),
         security=SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl),
-        connection_setup_timeout_ms=200,
-        request_timeout_ms=200,
+        connection_setup_timeout_ms=patience_ms,
+        request_timeout_ms=patience_ms,
     )
     cluster = Cluster(settings, "test")
     try:
@@ -131,9 +131,9 @@ def test_unchanged_answers_are_read(broker: Broker) -> None:
     broker.mechanism = "SCRAM-SHA-256"
     broker.prepare(-1, [], keep_length=True)
     with pytest.raises(MirrorError, match="not what SCRAM wants"):
-        asyncio.run(ask_everything(broker.port, broker.mechanism))
+        asyncio.run(ask_everything(broker.port, broker.mechanism, 10_000))
     broker.mechanism = "PLAIN"
-    asyncio.run(ask_everything(broker.port, broker.mechanism))
+    asyncio.run(ask_everything(broker.port, broker.mechanism, 10_000))
 
 
 @fuzzing(40)
@@ -146,7 +146,7 @@ def test_changed_answers_are_named(
     broker.prepare(changed, edits, keep_length=keep_length)
     began_s = time.monotonic()
     try:
-        asyncio.run(ask_everything(broker.port, broker.mechanism))
+        asyncio.run(ask_everything(broker.port, broker.mechanism, 200))
     except (ConnectionError, MirrorError) as error:
         assert "hush-hush" not in str(error)  # noqa: PT017 - it may also come about
     assert time.monotonic() - began_s < 6

@@ -68,6 +68,13 @@ def announces(size: int) -> Answers:
             r"not let in: closed by the broker; check A\.security\.protocol = SASL_PLAINTEXT and A\.sasl\.mechanism",
         ),
         (
+            lambda asked: (
+                api_versions(asked) if asked.api_key == 18 else frame(asked.correlation_id, struct.pack(">hi", 33, -1))
+            ),
+            BY_SCRAM,
+            "its answer to SaslHandshakeRequest can't be read: .*mechanisms is null",
+        ),
+        (
             lambda asked: api_versions(asked) if asked.api_key == 18 else announces(255 << 20)(asked),
             BY_SCRAM,
             "where 65536 at most are due",
