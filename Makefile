@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,6 +24,7 @@ help:
 	@echo 'make planted  every kind of fault in every kind of copy, by verify, verify --spark, compare and chaos'"'"'s check; a few minutes'
 	@echo 'make failover-kills  command, coordinator and brokers killed in each step of a failover and of a failback'
 	@echo 'make model    over 100,000 steps of all that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
+	@echo 'make fuzz-web  half-right and hostile requests to the page by the ten thousand; HOSTILE_REQUESTS=100000 for longer'
 	@echo 'make fuzz-wire  changed batches and answers of brokers by the hundred thousand; FUZZ_TIMES=1000 for longer'
 	@echo 'make fuzz-config  ten thousand odd configurations of each kind: nothing comes of them but settings or sentences, without a secret'
 	@echo 'make mutants  do the fast tests notice each known kind of fault in the code that keeps data safe? ARGS="--only sender"'
@@ -119,6 +120,9 @@ failover-kills: $(READY)
 
 model: $(READY)
 	@MODEL_PROFILE=thorough $(BIN)/pytest -q --timeout 3600 tests/model $(ARGS)
+
+fuzz-web: $(READY)
+	@HOSTILE_REQUESTS=$${HOSTILE_REQUESTS:-20000} $(BIN)/pytest -q --timeout 36000 tests/web/test_hostile_requests.py $(ARGS)
 
 fuzz-wire: $(READY)
 	@FUZZ_TIMES=$${FUZZ_TIMES:-200} $(BIN)/pytest -q --timeout 36000 tests/unit/records/test_hostile_batches.py \

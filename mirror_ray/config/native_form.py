@@ -46,6 +46,6 @@ def _plain(value: Any, path: str) -> Any:
         case Mapping():
             return {str(key): _plain(each, f"{path}_{key}") for key, each in value.items()}
         case tuple() | list():
-            return [_plain(each, path) for each in value]
+            return [_plain(each, f"{path}_{number}") for number, each in enumerate(value, 1)]
         case _:
             return value

@@ -58,6 +58,5 @@ class Door:
             _log.warning("%s", text)
         if (text := self.unknown.due()) is not None:
             self._notices.append(Notice("warning", text, refused=True))
-        told = list(self._notices)
-        self._notices.clear()
-        return told
+        # Another thread may be adding to them.
+        return [self._notices.popleft() for _ in range(len(self._notices))]

@@ -36,13 +36,16 @@ class Keyring:
         One that can't be used now is not let in by, and the one before it goes on to be.
         """
         problems: list[str] = []
+        # Another thread may be looking somebody up.
+        digests = dict(self._digests)
         for key, holder, found in self._read():
             if isinstance(found, LookupError):
                 problems.append(f"{key}: {found.args[0]}; the one before it still holds")
             elif (why := unusable_token(found)) is not None:
                 problems.append(f"{key}: {why}; the one before it still holds")
             else:
-                self._digests[holder] = _digest(found.encode())
+                digests[holder] = _digest(found.encode())
+        self._digests = digests
         told, self._told = self._told, tuple(problems)
         return [each for each in problems if each not in told]
 

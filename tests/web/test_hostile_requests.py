@@ -86,7 +86,7 @@ def _requests(draw: st.DrawFn) -> tuple[bytes, bool]:
     suppress_health_check=list(HealthCheck),
 )
 def test_no_request_breaks_anything(requests: list[tuple[bytes, bool]]) -> None:
-    """A longer run, with others each time: ``HOSTILE_REQUESTS=20000 pytest tests/web/test_hostile_requests.py``."""
+    """A longer run, with others each time: ``make fuzz-web``."""
     told = _Told()
     logging.getLogger().addHandler(told)
     try:

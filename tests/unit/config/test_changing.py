@@ -137,3 +137,15 @@ def test_secrets_are_references() -> None:
     assert "${env:MIRROR_A_SECURITY_SASL_PASSWORD}" in text
     with_reference = _load(text, MIRROR_A_SECURITY_SASL_PASSWORD="tiger")
     assert _load(yaml.safe_dump(native_form(with_reference)), MIRROR_A_SECURITY_SASL_PASSWORD="x") == with_reference
+
+
+def test_each_secret_of_a_list_has_a_variable_of_its_own() -> None:
+    """Two users' tokens would be one otherwise."""
+    users = "[{user: a, token: a-token-0123456789}, {user: b, token: b-token-0123456789}]"
+    text = yaml.safe_dump(native_form(_load(f"{_FILE}\ngateway: {{tokens: {users}}}\n")))
+    tokens = {
+        "MIRROR__GATEWAY_TOKENS_1_TOKEN": "a-token-0123456789",
+        "MIRROR__GATEWAY_TOKENS_2_TOKEN": "b-token-0123456789",
+    }
+    assert "0123456789" not in text
+    assert [each.token.reveal(tokens) for each in _load(text, **tokens).gateway.tokens] == list(tokens.values())
