@@ -1,4 +1,4 @@
-"""Answers that cost the system something, kept for whoever asks without a token: however often, it is asked rarely."""
+"""Answers that cost the system something, kept for whoever asks: however often that is, the system is asked rarely."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror_ray.web.port import System
 
 _T = TypeVar("_T")
 
-#: How far back the audit log is read for strangers, and for how long that is good enough.
+#: How far back the audit log is read for all, and for how long that is good enough.
 _WINDOWS_MS: Final = ((3_600_000, 10.0), (86_400_000, 10.0), (604_800_000, 30.0), (None, 60.0))
 #: Of the newest so many entries.
 _ENTRIES: Final = 10_000
@@ -57,7 +57,7 @@ class KeptAnswer(Generic[_T]):
 
 
 class KeptAudit:
-    """The audit log for strangers: few windows of time, read one at a time."""
+    """The audit log where nobody has a token: few windows of time, read one at a time."""
 
     def __init__(self, system: System, *, clock: Callable[[], float], wall_ms: Callable[[], int]) -> None:
         """``clock``: monotonic seconds; ``wall_ms``: the time of day."""

@@ -73,6 +73,11 @@ class Keyring:
         return found[0] if found and given.startswith(_SCHEME) else None
 
     @property
+    def has_holders(self) -> bool:
+        """Whether anybody has a token."""
+        return bool(self._digests)
+
+    @property
     def lets_act(self) -> bool:
         """Whether anybody may act."""
         return any(each.acts for each in self._digests)

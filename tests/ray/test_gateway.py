@@ -30,8 +30,9 @@ _REFERRED, _LITERAL = "referred-4Hc8Qw1Zx7Yt", "literal-9Tb3Vn6Kp2Rs"
 
 
 def _get(url: str, path: str) -> bytes:
+    request = urllib.request.Request(url + path, headers={"Authorization": f"Bearer {_REFERRED}"})
     try:
-        with urllib.request.urlopen(url + path, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return bytes(answer.read())
     except urllib.error.HTTPError as error:
         return bytes(error.read())

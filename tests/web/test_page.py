@@ -18,6 +18,8 @@ from tests.web.fakes import TOKEN, FakeSystem, Site, kept, site
 
 _HOSTILE = "<img src=x onerror=\"document.body.append('broken')\">"
 
+_UNLOCK = f"sessionStorage.setItem('mirror-ray-token', '{TOKEN}')"
+
 
 @pytest.fixture
 async def there() -> AsyncIterator[Site]:
@@ -113,7 +115,7 @@ async def test_what_traffic_costs_and_why_there_are_so_many_replicators(there: S
 
 async def test_a_key_is_changed_after_a_look_at_what_it_touches(there: Site, page: Page) -> None:
     """First nothing is done; the answer is the system's."""
-    await page.look(f"sessionStorage.setItem('mirror-ray-token', '{TOKEN}'); location.hash = '#/change'")
+    await page.look(f"{_UNLOCK}; location.hash = '#/change'")
     await page.wait("document.querySelectorAll('#flow option').length === 2")
     await page.look("document.querySelector('#flow').value = 'A->B'")
     for field, text in (("key", "topics.include"), ("value", "orders.*")):
@@ -186,6 +188,7 @@ async def test_names_of_others_are_text(there: Site, page: Page) -> None:
     there.system.seen = replace(seen, topics=topics, events=events, system=system, time_ms=later_ms)
     there.system.kept = (kept(subject=_HOSTILE, after=_HOSTILE, operator=_HOSTILE, error=_HOSTILE),)
     there.clock.now_s += 2
+    await page.look(_UNLOCK)
     for view in ("overview", "topics", "events", "history", "audit"):
         await page.look(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view').innerText.includes('onerror=')")
@@ -200,7 +203,7 @@ async def test_who_changed_what_is_found(there: Site, page: Page) -> None:
         kept(id="2", kind="pause", cluster="", subject="flow A->B", operator="ann@desk", after="paused: orders"),
         kept(id="3", kind="scale", cluster="", subject="system mirror", operator="page 10.0.0.7"),
     )
-    await page.look("location.hash = '#/audit'")
+    await page.look(f"{_UNLOCK}; location.hash = '#/audit'")
     await page.wait("document.querySelectorAll('#view tbody tr').length === 3")
     assert "page 10.0.0.7" in await page.look("document.querySelector('#view tbody tr').textContent")
     assert "mirror coordinator" in await page.look("document.querySelector('#view tbody tr:last-child').textContent")
@@ -221,6 +224,7 @@ async def test_a_phone_shows_every_view_without_scrolling_sideways(there: Site, 
     there.system.seen = _laggard(there.system)
     there.system.kept = (kept(after="a-long-name.of-something." * 20, operator="ann@a-machine-with-a-long-name"),)
     await page.size(390, 844, dark=dark)
+    await page.look(_UNLOCK)
     for view in ("overview", "topics", "topic/A-%3EB/orders", "groups", "replicators", "history", "events", "audit"):
         await page.look(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view .card')")

@@ -10,7 +10,7 @@ import pytest
 from mirror_ray.config.gateway import GatewayToken
 from mirror_ray.config.secrets import Secret
 from tests.support.browser import Page, browser
-from tests.web.fakes import Site, site
+from tests.web.fakes import Site, kept, site
 
 _ALICE, _BOB = "alices-token-0123456789", "bobs-token-0123456789"
 _USERS = (
@@ -69,6 +69,16 @@ async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page
         [("pause", "A->B", "orders", None)],
         ["page alice@127.0.0.1"],
     )
+
+
+async def test_one_view_may_want_a_token(tmp_path: Path) -> None:
+    """The audit log, where looking at the rest needs none."""
+    async with site(token=None, tokens=_USERS) as there, browser(tmp_path) as page:
+        there.system.kept = (kept(kind="pause", operator="ann@desk"),)
+        await page.open(f"{there.url}/#/audit")
+        await page.wait(f"{_HEALTH}.includes('problem')")
+        await _unlock(page, _BOB)
+        await page.wait("document.querySelector('#view tbody tr')?.textContent.includes('ann@desk') ?? false")
 
 
 async def test_what_is_followed_is_followed_again(there: Site, page: Page) -> None:

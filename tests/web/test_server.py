@@ -96,7 +96,7 @@ async def test_acts_reach_the_system() -> None:
 
 async def test_the_audit_log_is_asked_by_what_is_wanted() -> None:
     """By time, flow, cluster, kinds and number; nonsense is refused."""
-    async with site() as there:
+    async with site(token=None) as there:
         there.system.kept = (kept(id="1", time_ms=5), kept(id="2", time_ms=7), kept(id="3", time_ms=9, kind="pause"))
         status, found = await there.get("/api/v1/audit?since_ms=6&kind=create_topic&kind=set&cluster=B&limit=5")
         assert (status, [each["id"] for each in found]) == (200, ["2"])

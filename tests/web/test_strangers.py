@@ -268,15 +268,24 @@ async def test_an_event_s_number_may_be_any_text(caplog: pytest.LogCaptureFixtur
 
 
 async def test_strangers_ask_kafka_once() -> None:
-    """However often they come, and whatever they ask for; whoever has a token asks for himself."""
-    async with site() as there:
+    """Where nobody has a token, however often they come and whatever they ask for."""
+    async with site(token=None) as there:
         for number in range(1, 20):
             assert (await there.get(f"/api/v1/audit?flow=A->{number}&limit={number}"))[0] == 200
             assert (await there.get(f"/api/v1/groups?flow=A->{number}"))[0] == 200
         assert (there.system.audits, there.system.groups_asked) == (1, 1)
+
+
+async def test_where_there_are_tokens_strangers_do_not_ask_kafka() -> None:
+    """The audit log is read for whoever has one, for each anew, and whatever it may do."""
+    async with site(tokens=_USERS) as there:
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            assert (await there.get("/api/v1/audit", headers=headers))[0] == 401
+        assert there.system.audits == 0
         for _ in range(3):
-            await there.get("/api/v1/audit", headers={"Authorization": f"Bearer {TOKEN}"})
-        assert there.system.audits == 4
+            code, _answer = await there.get("/api/v1/audit", headers={"Authorization": "Bearer bobs-token-0123456789"})
+            assert code == 200
+        assert there.system.audits == 3
 
 
 async def test_half_a_head_is_not_waited_for() -> None:

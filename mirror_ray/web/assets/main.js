@@ -87,9 +87,17 @@ async function ask(asked) {
   try {
     await asked.ask();
   } catch (error) {
-    // That a token is wanted is said above already.
-    if (!(error instanceof Unknown)) tell(error.message);
+    if (error instanceof Unknown) await wanted(asked);
+    else tell(error.message);
   }
+}
+
+/** A view needs a token: ask for one when it is opened, and show it by that. */
+async function wanted(asked) {
+  if (token()) { keep(""); lock(); }
+  if (asked.locked) return;
+  asked.locked = true;
+  if (await askToken()) ask(asked);
 }
 
 /** The gateway shows nothing without a token: ask for one at first, and then say so. */
