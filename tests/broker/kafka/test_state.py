@@ -29,12 +29,12 @@ def settings(target: DevCluster) -> ClusterSettings:
 
 @pytest.fixture
 def store(settings: ClusterSettings) -> Iterator[Opener]:
-    """Make stores of one flow that no other test uses."""
+    """Make stores of one topic that no other test uses, and no flow: what is written there is no flow's state."""
     name = uuid.uuid4().hex[:8]
     made: list[StateStore] = []
 
     def make() -> StateStore:
-        made.append(StateStore(settings, state_topic(name), f"mirror-ray-{name}", UNRECORDED))
+        made.append(StateStore(settings, f"store-{name}", f"mirror-ray-{name}", UNRECORDED))
         return made[-1]
 
     yield make
