@@ -24,7 +24,7 @@ from mirror_ray.kafka import sasl
 from mirror_ray.kafka.answer_limits import most_bytes
 from mirror_ray.kafka.entities import decode, encode
 from mirror_ray.kafka.framing import BadFrameError, FrameReader
-from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS, Stage, connected_socket, raise_setup_error
+from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS, SetupStep, connected_socket, raise_setup_error
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.kafka.wire_control import (
     API_VERSIONS_KEY,
@@ -117,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
             NotLetInError: The broker does not accept us, or we do not accept it.
             ClusterUnreachableError: There are no credentials to be had.
         """
-        connection, stage = cls(host, port, client_id, request_timeout_s), Stage.TCP
+        connection, stage = cls(host, port, client_id, request_timeout_s), SetupStep.TCP
         try:
             async with asyncio.timeout(setup_timeout_s):
                 connection._socket = await connected_socket(
@@ -127,12 +127,12 @@ class Connection(asyncio.BufferedProtocol):
                     send_bytes=send_buffer_bytes,
                     user_timeout_ms=user_timeout_ms,
                 )
-                stage = Stage.TLS if security.ssl_context else Stage.VERSIONS
+                stage = SetupStep.TLS if security.ssl_context else SetupStep.VERSIONS
                 await connection._speak(security.ssl_context)
-                stage = Stage.VERSIONS
+                stage = SetupStep.VERSIONS
                 await connection._negotiate()
                 if security.mechanism is not None:
-                    stage = Stage.SASL
+                    stage = SetupStep.SASL
                     await connection._authenticate(security.mechanism, await security.mechanism.begin())
         except BaseException as error:  # noqa: BLE001 - also a cancelled opening leaves no socket behind
             if connection._lost is None:

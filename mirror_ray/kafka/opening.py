@@ -23,7 +23,7 @@ _UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21})
 _WRONG_HOST: Final = frozenset({62, 64})
 
 
-class Stage(Enum):
+class SetupStep(Enum):
     """How far the opening of a connection has come: what is under way."""
 
     TCP = "no connection"
@@ -70,7 +70,7 @@ def _set_options(sock: socket.socket, receive_bytes: int, send_bytes: int, user_
 
 
 def raise_setup_error(
-    error: BaseException, stage: Stage, name: str, security: ClientSecurity, setup_timeout_s: float
+    error: BaseException, stage: SetupStep, name: str, security: ClientSecurity, setup_timeout_s: float
 ) -> NoReturn:
     """Say why there is no connection with the broker ``name``, of the cluster whose ``security`` it is.
 
@@ -91,7 +91,7 @@ def raise_setup_error(
     raise ConnectionError(f"{name}: {_reason(error, stage, name, setup_timeout_s)}{hint}") from error
 
 
-def _reason(error: OSError, stage: Stage, name: str, setup_timeout_s: float) -> str:
+def _reason(error: OSError, stage: SetupStep, name: str, setup_timeout_s: float) -> str:
     if isinstance(error, TimeoutError) and error.errno is None:
         return f"{stage.value} within {setup_timeout_s:g} s"
     if error.errno and error.errno > 0:
@@ -100,7 +100,7 @@ def _reason(error: OSError, stage: Stage, name: str, setup_timeout_s: float) -> 
     return f"{stage.value}: {said}" if said else stage.value
 
 
-def _hint(stage: Stage, security: ClientSecurity, frame: BadFrameError | None, *, silent: bool) -> str:
+def _hint(stage: SetupStep, security: ClientSecurity, frame: BadFrameError | None, *, silent: bool) -> str:
     """What may be wrong on our side, where a port answers TCP and then not as we expect."""
     key = f"{security.alias}.security.protocol = {security.settings.protocol}"
     if frame is not None and frame.protocol is not None:
@@ -109,14 +109,14 @@ def _hint(stage: Stage, security: ClientSecurity, frame: BadFrameError | None, *
             if frame.protocol == "TLS"
             else f"; check {security.alias}.bootstrap.servers"
         )
-    if silent and stage is not Stage.TCP:
+    if silent and stage is not SetupStep.TCP:
         return f"; the broker hangs, or its port speaks something else: {key}"
-    if stage is Stage.TLS:
+    if stage is SetupStep.TLS:
         return f"; does that port speak TLS? check {key}"
-    if stage is Stage.VERSIONS:
+    if stage is SetupStep.VERSIONS:
         tls = "does a Kafka broker answer there" if security.ssl_context else "is it a port for TLS"
         return f"; {tls}? check {key}"
-    if stage is Stage.SASL:
+    if stage is SetupStep.SASL:
         return f"; check {key} and {security.alias}.sasl.mechanism"
     return ""
 

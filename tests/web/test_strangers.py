@@ -7,21 +7,16 @@ import json
 import logging
 import time
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mirror_ray.config.gateway import GatewaySettings, GatewayToken
-from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
+from mirror_ray.config.gateway import GatewayToken
 from mirror_ray.config.secrets import Secret
 from mirror_ray.web.bounds import BOUNDS
 from mirror_ray.web.connections import victim
-from mirror_ray.web.door import Door
-from mirror_ray.web.refusals import Refusals
 from tests.support.waiting import wait_until_async
-from tests.web.fakes import TOKEN, Clock, Site, site
+from tests.web.fakes import TOKEN, Site, site
 from tests.web.raw import act, request, send, status
 
 _TOKEN = TOKEN.encode()
@@ -31,120 +26,6 @@ _USERS = (
     GatewayToken(user="alice", token=Secret("alices-token-0123456789"), may="act"),
     GatewayToken(user="bob", token=Secret("bobs-token-0123456789"), may="read"),
 )
-
-
-@pytest.mark.parametrize("token", ["", " ", "\n", "short", "tëst-of-a-token-that-is-long"])
-@pytest.mark.parametrize("header", [None, b"Bearer ", b"Bearer", b"", b"Bearer \n", b"Bearer short"])
-async def test_a_token_that_is_none_lets_nobody_act(token: str, header: bytes | None) -> None:
-    """Not at the door either, whatever way it came past the configuration's check."""
-    async with site(token=token) as there:
-        headers = [_JSON] if header is None else [_JSON, ("Authorization", header.strip(b"\n"))]
-        answer = await send(there.port, request("POST", "/api/v1/pause", _PAUSE, headers))
-        assert (status(answer), there.system.told) == (403, [])
-        assert b"acts are off" in answer
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"Bearer \xff\xfe",
-        b"\xff\xfe",
-        _TOKEN,
-        b"bearer " + _TOKEN,
-        b"Bearer  " + _TOKEN,
-        b"Basic " + _TOKEN,
-        b"Bearer " + _TOKEN + b"x",
-        b"Bearer " + _TOKEN[:-1],
-        b"Bearer \xed\xa0\x80" + _TOKEN,
-    ],
-)
-async def test_only_the_bearer_s_token_counts(header: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """Anything else is 401, whatever bytes it is made of, and writes nothing to the log."""
-    async with site() as there:
-        answer = await send(there.port, request("POST", "/api/v1/pause", _PAUSE, [_JSON, ("Authorization", header)]))
-        assert (status(answer), there.system.told) == (401, [])
-        assert b"WWW-Authenticate: Bearer" in answer
-    assert not _tracebacks(caplog)
-
-
-async def test_two_authorizations_are_none() -> None:
-    """A proxy's own header beside the user's would decide it otherwise."""
-    async with site() as there:
-        right = ("Authorization", b"Bearer " + _TOKEN)
-        answer = await send(there.port, request("POST", "/api/v1/pause", _PAUSE, [_JSON, right, right]))
-        assert status(answer) in (400, 401)
-        assert there.system.told == []
-
-
-async def test_each_user_is_named_and_does_what_he_may() -> None:
-    """Beside ``gateway.token``, whose acts are the page's."""
-    async with site(tokens=_USERS) as there:
-        assert (await there.act("/api/v1/pause", {"flow": "A->B"}))[0] == 200
-        assert (await there.act("/api/v1/pause", {"flow": "A->B"}, "alices-token-0123456789"))[0] == 200
-        code, refused = await there.act("/api/v1/pause", {"flow": "A->B"}, "bobs-token-0123456789")
-        assert (code, refused["error"]) == (403, "bob may look, and not act: gateway.tokens says what each may")
-        assert there.system.operators == ["page 127.0.0.1", "page alice@127.0.0.1"]
-        assert len(there.system.told) == 2
-
-
-async def test_reading_needs_a_token_where_that_is_asked() -> None:
-    """Any token; the page itself and the probes are open, and nothing else is."""
-    async with site(tokens=_USERS, reading="token") as there:
-        bob = {"Authorization": "Bearer bobs-token-0123456789"}
-        for path in ("/api/v1/status", "/api/v1/groups", "/api/v1/audit", "/api/v1/history", "/api/v1/gaps"):
-            assert (await there.get(path))[0] == 401, path
-            assert (await there.get(path, headers={"Authorization": "Bearer wrong"}))[0] == 401, path
-            assert (await there.get(path, headers=bob))[0] == 200, path
-        for path, expected in (("/metrics", 401), ("/api/v1/stream", 401), ("/api/v1/nothing", 401), ("//x", 401)):
-            async with there.session.get(there.url + path) as answer:
-                assert answer.status == expected, path
-        for path in ("/", "/assets/main.js", "/healthz"):
-            async with there.session.get(there.url + path) as answer:
-                assert answer.status == 200, path
-        async with there.session.get(there.url + "/metrics", headers=bob) as answer:
-            assert answer.status == 200
-
-
-async def test_wrong_tokens_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """However many there are; the page that was opened without one is no attack."""
-    async with site(reading="token") as there:
-        await there.get("/api/v1/status")
-        for _ in range(30):
-            await there.act("/api/v1/pause", {"flow": "A->B"}, "wrong")
-        assert there.door.notices() == []
-        there.clock.now_s += BOUNDS.first_report_s
-        [notice] = there.door.notices()
-        assert notice.text == "refused, for they had no right token: 30 from 127.0.0.1"
-        assert (notice.level, notice.refused) == ("warning", True)
-        assert there.door.notices() == []
-        # Neither Kafka nor the coordinator hears of it by the request itself.
-        assert (there.system.asked, there.system.wanted, there.system.told) == (0, None, [])
-    assert not caplog.records
-
-
-def test_reports_get_rarer_while_it_goes_on() -> None:
-    """And come soon again after a calm; of many addresses a few are named."""
-    clock = Clock()
-    counted = Refusals("knocks", clock=clock, first_s=10, last_s=40)
-    times: list[float] = []
-    for _ in range(200):
-        clock.now_s += 1
-        for number in range(7):
-            counted.count(f"10.0.0.{number}")
-        if (text := counted.due()) is not None:
-            times.append(clock.now_s - 100)
-            assert text.count("from") == 6
-            assert text.endswith("from elsewhere")
-    assert times == [11, 32, 73, 114, 155, 196]
-    clock.now_s += 100
-    counted.count("10.0.0.1")
-    clock.now_s += 10
-    assert counted.due() is not None
-    clock.now_s += 200
-    counted.count("10.0.0.1")
-    assert counted.due() is None
-    clock.now_s += 10
-    assert counted.due() == "knocks: 1 from 10.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -276,18 +157,6 @@ async def test_strangers_ask_kafka_once() -> None:
         assert (there.system.audits, there.system.groups_asked) == (1, 1)
 
 
-async def test_where_there_are_tokens_strangers_do_not_ask_kafka() -> None:
-    """The audit log is read for whoever has one, for each anew, and whatever it may do."""
-    async with site(tokens=_USERS) as there:
-        for headers in ({}, {"Authorization": "Bearer wrong"}):
-            assert (await there.get("/api/v1/audit", headers=headers))[0] == 401
-        assert there.system.audits == 0
-        for _ in range(3):
-            code, _answer = await there.get("/api/v1/audit", headers={"Authorization": "Bearer bobs-token-0123456789"})
-            assert code == 200
-        assert there.system.audits == 3
-
-
 async def test_half_a_head_is_not_waited_for() -> None:
     """Nor nothing at all, nor a second head that does not end."""
     async with site(bounds=replace(BOUNDS, head_s=0.1)) as there:
@@ -363,30 +232,6 @@ async def test_an_answer_that_nobody_takes_is_given_up() -> None:
             writer.write(request("GET", "/api/v1/topics", close=False))
         await wait_until_async(lambda: _is_broken(writer), 5.0, "the connection ends")
         del reader
-
-
-def test_a_token_is_followed_where_its_file_goes(tmp_path: Path) -> None:
-    """A new one holds at the next look, the old one no more; one that can't be is told, and changes nothing."""
-    one, other, file = "the-first-token-0123456789", "the-second-token-0123456789", tmp_path / "token"
-    file.write_text(f"{one}\n")
-    secret = Secret(f"${{dir:{tmp_path}:token}}", STANDARD_PROVIDERS)
-    door = Door(GatewaySettings(token=secret), clock=Clock())
-    assert _lets_in(door, one)
-    file.write_text(f"{other}\r\n")
-    door.renew()
-    assert (_lets_in(door, one), _lets_in(door, other)) == (False, True)
-    for spoil in (partial(file.write_text, ""), file.unlink):
-        spoil()
-        door.renew()
-        door.renew()
-        assert _lets_in(door, other)
-    empty, gone = door.notices()
-    assert empty.text.startswith("gateway.token: empty")
-    assert f"{file} can't be read" in gone.text
-
-
-def _lets_in(door: Door, token: str) -> bool:
-    return door.keyring.holder([f"Bearer {token}"]) is not None
 
 
 def _large(there: Site) -> Any:
