@@ -126,8 +126,12 @@ def test_data_reads_back_whatever_stdout_can_encode(
 
 
 def test_there_is_one_way_to_the_terminal() -> None:
-    """No module of the command line makes a console or a text of its own, or writes to a stream."""
+    """No module of the command line makes a console or a text of its own, or writes to a stream.
+
+    Where it begins and ends nothing can be imported: there stand sentences of our own alone.
+    """
     own = {"output.py", "streams.py", "printable.py"}
+    writing = {"app.py", "__init__.py"}
     forbidden = {"Console", "Text", "Table", "print", "echo", "secho", "stdout", "stderr", "from_markup"}
     for path in Path(mirror_ray.cli.__file__).parent.glob("*.py"):
         if path.name in own:
@@ -138,4 +142,4 @@ def test_there_is_one_way_to_the_terminal() -> None:
             assert name not in forbidden, f"{path.name}:{node.lineno} calls {name}"  # type: ignore[attr-defined]
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 direct = node.value.id in {"sys", "typer", "click"} and node.attr in forbidden
-                assert not direct or path.name == "app.py", f"{path.name}:{node.lineno} writes past output.py"
+                assert not direct or path.name in writing, f"{path.name}:{node.lineno} writes past output.py"
