@@ -24,8 +24,8 @@ _REFUSED_ESCAPES: Final = {
 }
 _REFUSED: Final = _REFUSED_ESCAPES | {
     r"\(\?<?[=!]": (
-        "patterns have no look-around; say what is not to match by an exclusion (topics.exclude, groups.exclude; drop "
-        "in FilterByKey)"
+        "there is no look-around but look-ahead at the very beginning; say what is not to match by an exclusion "
+        "(topics.exclude, groups.exclude; drop in FilterByKey)"
     ),
     r"\(\?>": "patterns have no atomic groups; write (?: in its place",
     r"(?:[*+?]|\{[0-9,]+\})\+": "patterns have no possessive repeats; leave out the last +",

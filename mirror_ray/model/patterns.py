@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
 import re2
 
+from mirror_ray.model.look_ahead import check_flags, without_look_ahead
 from mirror_ray.model.pattern_syntax import shown, to_re2
 
 #: Of a list of patterns: some 8,000 names of topics.
@@ -28,6 +29,8 @@ _MOST_WORK: Final = 200_000_000
 _COMPILED: Final = 256
 #: What begins with a text, the most common of patterns, is told without RE2.
 _BEGINNING: Final = re.compile(r"((?:[A-Za-z0-9_-]|\\[.-])*)\.\*")
+#: Each is matched by itself.
+_MOST_GUARDED: Final = 100
 _SMALLER: Final = "Repeat less by number: write + in place of {1,249}"
 
 
@@ -41,10 +44,22 @@ class Pattern:
         ValueError: RE2 can't read it, or it is too large.
     """
 
-    def __init__(self, text: str, said: str | None = None) -> None:
-        """``said``: how the user wrote it, for errors."""
+    def __init__(
+        self,
+        text: str,
+        said: str | None = None,
+        *,
+        guards: tuple[tuple[bool, Pattern], ...] = (),
+        others: tuple[Pattern, ...] = (),
+    ) -> None:
+        """``said``: how the user wrote it, for errors.
+
+        ``guards``: each has to fit, too, or must not. ``others``: a text that fits one of these fits as well.
+        """
         _check_size(text)
-        self._said = shown(text if said is None else said)
+        self._guards, self._others = guards, others
+        self._written = text if said is None else said
+        self._said = shown(self._written)
         self.text = text
         self._compiled = self._compile(never_capture=True)
         self._steps = int(self._compiled.programsize)
@@ -54,9 +69,9 @@ class Pattern:
         self._beginning = begins[1].replace("\\", "").encode() if begins is not None else None
         self._kept = lru_cache(maxsize=_KEPT)(self._decide)
 
-    def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[..., Pattern], tuple[str]]:
         # Neither RE2's part nor what is kept goes to another process.
-        return Pattern, (self.text,)
+        return partial(Pattern, guards=self._guards, others=self._others), (self.text,)
 
     def fits(self, text: str | bytes) -> bool:
         """Whether the whole text matches.
@@ -64,6 +79,12 @@ class Pattern:
         Raises:
             ValueError: The text is longer than any name, and so long that matching it by this pattern takes seconds.
         """
+        fits = self._fits(text)
+        if self._guards:
+            fits = fits and all(guard.fits(text) is wanted for wanted, guard in self._guards)
+        return fits or any(each.fits(text) for each in self._others)
+
+    def _fits(self, text: str | bytes) -> bool:
         if self._beginning is not None:
             content = _encoded(text)
             return content.startswith(self._beginning) and b"\n" not in content
@@ -75,6 +96,10 @@ class Pattern:
         if found is None:
             return None
         return (text, *(None if each is None else each.decode() for each in found.groups()))
+
+    def or_any_of(self, others: Sequence[Pattern]) -> Pattern:
+        """Fits what this one fits, or one of these."""
+        return Pattern(self.text, self._written, guards=self._guards, others=(*self._others, *others))
 
     @property
     def groups(self) -> int:
@@ -139,6 +164,17 @@ def compile_patterns(patterns: Sequence[str]) -> Pattern | None:
     """
     if not patterns:
         return None
+    guarded = [each for each in patterns if each.removeprefix("^").startswith(("(?!", "(?="))]
+    if guarded:
+        _check_size("|".join(patterns))
+        if len(guarded) > _MOST_GUARDED:
+            raise ValueError(f"{len(guarded)} patterns begin with look-ahead, and at most {_MOST_GUARDED} may")
+        if len(patterns) > 1:
+            check_flags(patterns)
+        found = [_guarded(each) for each in guarded]
+        plain = compile_patterns([each for each in patterns if each not in guarded])
+        first, *others = [*found, *([plain] if plain is not None else [])]
+        return first.or_any_of(others)
     try:
         return _compiled("|".join(patterns))
     except ValueError:
@@ -146,6 +182,13 @@ def compile_patterns(patterns: Sequence[str]) -> Pattern | None:
         for each in patterns:
             _compiled(each)
         raise
+
+
+def _guarded(pattern: str) -> Pattern:
+    """A pattern that begins with look-ahead."""
+    guards, rest = without_look_ahead(pattern)
+    found = tuple((each.wanted, Pattern(f"(?:{to_re2(each.pattern)})(?s:.*)", pattern)) for each in guards)
+    return Pattern(to_re2(rest), pattern, guards=found)
 
 
 def _check_size(pattern: str) -> None:

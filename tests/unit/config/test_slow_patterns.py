@@ -109,7 +109,7 @@ _MISTAKES: Final = {
     "(" * 3000: "missing )",
     "a{99999999999}": "at most 1000 repeats",
     "a{1,99999999999}": "a comma in a list begins the next pattern",
-    "(?!test-).*": "no look-around",
+    "(a)(?!test-).*": "no look-around",
 }
 
 
