@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from mirror_ray.config.document import read_document
+from mirror_ray.config.files import read_regular
 from mirror_ray.config.loaded import Loaded, Note
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
@@ -45,17 +45,10 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
 
 
 def _read(path: Path) -> bytes:
-    advice = "name an mm2.properties or a YAML file"
     try:
-        # Not so much as opened: whoever opens a pipe waits for its other end.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ConfigError(f"{path} is not a regular file; {advice}")
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}; {advice}") from error
+        content = read_regular(path, _LARGEST_BYTES)
     except ValueError as error:
-        raise ConfigError(f"{str(path)!r} can't be read: {error}; {advice}") from error
+        raise ConfigError(f"{error}; name an mm2.properties or a YAML file") from error
     if len(content) > _LARGEST_BYTES:
         raise ConfigError(
             f"{path} is larger than {_LARGEST_BYTES:,} bytes; name topics by patterns, or run several systems"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 from ssl import SSLContext
 from typing import Protocol
 
+from mirror_ray.config.files import file_stamp
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SslSettings
 from mirror_ray.kafka.security import ClientSecurity, tls_parts
@@ -106,18 +106,9 @@ def _tls_trace(cluster: ClusterSettings) -> tuple[object, ...]:
     ssl: SslSettings = cluster.security.ssl
     secrets = (ssl.truststore_password, ssl.keystore_password, ssl.keystore_key, ssl.key_password)
     return (
-        _file_trace(ssl.truststore_location),
-        _file_trace(ssl.keystore_location),
+        *(file_stamp(path) for path in (ssl.truststore_location, ssl.keystore_location) if path is not None),
         *(_revealed(secret) for secret in secrets),
     )
-
-
-def _file_trace(path: str | None) -> tuple[int, ...] | None:
-    try:
-        found = Path(path).stat() if path is not None else None
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino) if found is not None else None
 
 
 def _revealed(secret: Secret | None) -> str | None:

@@ -7,13 +7,13 @@ works there too. Everything becomes PEM in memory, the private key without its p
 from __future__ import annotations
 
 import base64
-import stat
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from mirror_ray.config.files import read_regular
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SslSettings
 from mirror_ray.kafka.revealing import reveal
@@ -97,14 +97,9 @@ def _read_store(key: str, location: str, password: Secret | None, key_password: 
 
 def _read(key: str, path: Path) -> bytes:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ConfigError(f"{key}: {path} can't be read: it is not a regular file")
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{key}: {path} can't be read: {error.strerror}") from error
+        data = read_regular(path, _LARGEST_BYTES)
     except ValueError as error:
-        raise ConfigError(f"{key}: {str(path)!r} can't be read: {error}") from error
+        raise ConfigError(f"{key}: {error}") from error
     if len(data) > _LARGEST_BYTES:
         raise ConfigError(f"{key}: {path} has more than {_LARGEST_BYTES:,} bytes, which no store has")
     return data

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 
+from mirror_ray.config.files import file_stamp
 from mirror_ray.config.gateway import GatewayTls
 from mirror_ray.config.server_tls import server_context
 from mirror_ray.model.errors import ConfigError
@@ -51,12 +51,4 @@ class Certificate:
         return server_context(self._tls.certificate, self._tls.key)
 
     def _look(self) -> _Stamp:
-        return tuple(_stamp(path) for path in (self._tls.certificate, self._tls.key))
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = Path(path).stat()
-    except (OSError, ValueError):
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+        return tuple(file_stamp(path) for path in (self._tls.certificate, self._tls.key))
