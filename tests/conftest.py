@@ -28,6 +28,9 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(QUICK_START))
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+#: Records of tests are of fixed times, long past: a broker would remove them by its default, whenever it looks.
+KEEPS_ALL = {"log.retention.ms": "-1"}
+
 #: In the order to run them: what takes minutes begins first, so that all workers end together.
 TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "web", "unit", "timed")
 
@@ -63,7 +66,10 @@ def clusters() -> Iterator[Clusters]:
     it must not depend on which tests ran before.
     """
     share_classes()
-    pair = Clusters(DevCluster("A", jvm_options=QUICK_START), DevCluster("B", jvm_options=QUICK_START))
+    pair = Clusters(
+        DevCluster("A", server_properties=KEEPS_ALL, jvm_options=QUICK_START),
+        DevCluster("B", server_properties=KEEPS_ALL, jvm_options=QUICK_START),
+    )
     try:
         start_all(pair)
         for cluster in pair:
@@ -94,7 +100,7 @@ def make_topic() -> TopicMaker:
 @pytest.fixture(scope="session")
 def third_cluster() -> Iterator[DevCluster]:
     """Cluster C, for topologies of three; shared like A and B."""
-    with DevCluster("C", jvm_options=QUICK_START) as cluster:
+    with DevCluster("C", server_properties=KEEPS_ALL, jvm_options=QUICK_START) as cluster:
         yield cluster
 
 
@@ -104,7 +110,7 @@ def fragile() -> Iterator[DevCluster]:
 
     It looks for producers to forget, those of old records, five times a second instead of every ten minutes.
     """
-    forgetful = {"producer.id.expiration.check.interval.ms": "200"}
+    forgetful = {**KEEPS_ALL, "producer.id.expiration.check.interval.ms": "200"}
     with DevCluster("fragile", server_properties=forgetful, jvm_options=QUICK_START) as cluster:
         yield cluster
 
