@@ -28,8 +28,8 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(QUICK_START))
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
-#: Records of tests are of fixed times, long past: a broker would remove them by its default, whenever it looks.
-KEEPS_ALL = {"log.retention.ms": "-1"}
+#: Records of tests are of fixed times, long past: a broker would remove them when it first looks, after half a minute.
+KEEPS_ALL = {"log.initial.task.delay.ms": "86400000"}
 
 #: In the order to run them: what takes minutes begins first, so that all workers end together.
 TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "web", "unit", "timed")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from actors.ports import Cluster, TargetLimits
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
@@ -18,6 +20,27 @@ from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.topics import ConfigValue
 from mirror_ray.topics.acl_sync import AclChanges
 from mirror_ray.topics.remote import Configs
+
+
+class TimedLog(list[str]):
+    """Lines, and when each was added: ``times_s``, in monotonic seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times_s: list[float] = []
+
+    def append(self, line: str) -> None:
+        """Add a line."""
+        self.extend([line])
+
+    def extend(self, lines: Iterable[str]) -> None:
+        """Add lines."""
+        super().extend(lines)
+        self.times_s += [time.monotonic()] * (len(self) - len(self.times_s))
+
+    def __iadd__(self, lines: Iterable[str]) -> Self:  # type: ignore[misc, override]
+        self.extend(lines)
+        return self
 
 
 @dataclass
@@ -40,7 +63,7 @@ class FakeKafka:
     asked: list[tuple[TopicPartition, ...]] = field(default_factory=list)
     #: How often topics were selected: once for each look at the clusters that was gone into.
     selected: int = 0
-    log: list[str] = field(default_factory=list)
+    log: TimedLog = field(default_factory=TimedLog)
     #: Who opened each flow's state last; the others are fenced.
     owners: dict[FlowName, FakeFlowPort] = field(default_factory=dict)
     ids: int = 0

@@ -35,11 +35,18 @@ async def _one_each(world: World) -> tuple[FakeReplicator, FakeReplicator]:
 
 async def _assigned(world: World, stray: FlowPartition, since: int) -> float:
     """Wait until the partition is assigned after that line of the log; seconds from the first higher epoch on."""
-    key = f"write grant/{stray.topic}/{stray.partition}"
-    await eventually(lambda: key in world.kafka.log[since:], 10)
-    fenced_s = asyncio.get_running_loop().time()
-    await eventually(lambda: any(each.startswith(f"assign {stray} ") for each in world.kafka.log[since:]), 10)
-    return asyncio.get_running_loop().time() - fenced_s
+    log = world.kafka.log
+
+    def first(line: str) -> float | None:
+        return next(
+            (at_s for text, at_s in zip(log[since:], log.times_s[since:], strict=True) if text.startswith(line)), None
+        )
+
+    await eventually(lambda: first(f"assign {stray} ") is not None, 10)
+    fenced_s, assigned_s = first(f"write grant/{stray.topic}/{stray.partition}"), first(f"assign {stray} ")
+    assert fenced_s is not None
+    assert assigned_s is not None
+    return assigned_s - fenced_s
 
 
 def _first_epoch(world: World, stray: FlowPartition, since: int) -> int:
