@@ -62,9 +62,12 @@ class ClusterEditor(ClusterAdmin):
 
     def create_topics(self, topics: Sequence[NewRemoteTopic]) -> dict[str, MirrorError | None]:
         """Create topics, each with its outcome; a topic that exists already is no error and is left as it is."""
-        told = {each.name: self._change("create_topic", each.name, after=_described(each)) for each in topics}
-        outcomes = recorded(self._trail, told, lambda: self._create(topics, validate_only=False), exists)
+        outcomes = self._create_recorded(topics)
         return {name: None if error is not None and exists(error) else error for name, error in outcomes.items()}
+
+    def _create_recorded(self, topics: Sequence[NewRemoteTopic]) -> dict[str, MirrorError | None]:
+        told = {each.name: self._change("create_topic", each.name, after=_described(each)) for each in topics}
+        return recorded(self._trail, told, lambda: self._create(topics, validate_only=False), exists)
 
     def create_partitions(self, totals: Mapping[str, int]) -> dict[str, MirrorError | None]:
         """Grow topics to these numbers of partitions; a topic that has as many already is no error.
@@ -120,11 +123,11 @@ class ClusterEditor(ClusterAdmin):
             return False
         factor = effective_replication_factor(replication_factor, INTERNAL_TOPIC_REPLICATION_FACTOR, cluster.brokers)
         topic = NewRemoteTopic(name=name, partitions=partitions, replication_factor=factor, configs=dict(configs))
-        error = self.create_topics([topic])[name]
-        if error is not None:
+        error = self._create_recorded([topic])[name]
+        if error is not None and not exists(error):
             raise error
         self._wait_until_listed(name)
-        return True
+        return error is None
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic of our own; one that is not there counts as deleted.

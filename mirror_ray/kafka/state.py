@@ -294,8 +294,18 @@ def _encode(document: Document | None) -> bytes | None:
 
 
 def _check_compacted(admin: ClusterAdmin, topic: str) -> None:
-    """A state topic of another cleanup policy forgets, and what is forgotten may be copied twice."""
-    configs = admin.try_describe_topic_configs([topic]).get(topic)
+    """A state topic of another cleanup policy forgets, and what is forgotten may be copied twice.
+
+    A broker that does not know the topic yet is asked again.
+    """
+    deadline = time.monotonic() + _DEADLINE_S
+    while (configs := admin.try_describe_topic_configs([topic]).get(topic)) is None:
+        if time.monotonic() > deadline:
+            raise MirrorError(
+                f"state topic {topic} on cluster {admin.cluster.alias} is listed, but its brokers don't know its "
+                f"configs: was it deleted just now? Start again"
+            )
+        time.sleep(0.05)
     policy = configs["cleanup.policy"].value if isinstance(configs, dict) and "cleanup.policy" in configs else None
     if policy not in (None, "compact"):
         raise MirrorError(

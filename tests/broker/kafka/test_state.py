@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -12,11 +13,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.coordination.state import state_topic
 from mirror_ray.devcluster import QUICK_START, DevCluster
-from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic
+from mirror_ray.kafka.admin import ClusterAdmin, ClusterOverview, NewRemoteTopic
 from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.state import StateStore, read_state
 from mirror_ray.kafka.trail import UNRECORDED
 from mirror_ray.model.errors import MirrorError, StateFencedError
+from mirror_ray.model.topics import ConfigValue
 
 Opener = Callable[[], StateStore]
 
@@ -154,6 +156,28 @@ def test_a_topic_that_forgets_is_refused(store: Opener, settings: ClusterSetting
     """A state topic that somebody made without compaction is not trusted."""
     topic = store().topic
     ClusterEditor(settings, "test", UNRECORDED).create_topics([NewRemoteTopic(name=topic, partitions=1)])
+    with pytest.raises(MirrorError, match=r"cleanup\.policy=delete"):
+        store().open()
+
+
+def test_a_topic_that_forgets_is_refused_before_every_broker_knows_it(
+    store: Opener, settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker that is asked lists a topic, and describes it, a moment after somebody has made it."""
+    topic = store().topic
+    ClusterEditor(settings, "test", UNRECORDED).create_topics([NewRemoteTopic(name=topic, partitions=1)])
+    overview, describe = ClusterAdmin.overview, ClusterAdmin.try_describe_topic_configs
+    unlisted, unknown = iter([True]), iter([True])
+
+    def listed(admin: ClusterAdmin, timeout_s: float | None = None) -> ClusterOverview:
+        found = overview(admin, timeout_s)
+        return replace(found, topics={}) if next(unlisted, False) else found
+
+    def described(admin: ClusterAdmin, names: Collection[str]) -> dict[str, dict[str, ConfigValue] | MirrorError]:
+        return {} if next(unknown, False) else describe(admin, names)
+
+    monkeypatch.setattr(ClusterAdmin, "overview", listed)
+    monkeypatch.setattr(ClusterAdmin, "try_describe_topic_configs", described)
     with pytest.raises(MirrorError, match=r"cleanup\.policy=delete"):
         store().open()
 
