@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from mirror_ray.config.gateway import GatewaySettings
+from mirror_ray.config.gateway import GatewaySettings, GatewayToken
 from mirror_ray.config.secrets import Secret
 from mirror_ray.coordination.change import Changed, FlowChange, KeyChange
 from mirror_ray.model.audit import Entry, Wanted, Who, entry_of, newest
@@ -26,6 +26,11 @@ from mirror_ray.web.watch import Watch
 from tests.unit.observe.values import picture
 
 TOKEN = "s3cret-of-the-tests"
+#: Users with tokens of their own: one that may act, one that may read.
+USERS = (
+    GatewayToken(user="alice", token=Secret("alices-token-0123456789"), may="act"),
+    GatewayToken(user="bob", token=Secret("bobs-token-0123456789"), may="read"),
+)
 
 
 def kept(**changed: Any) -> Entry:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+#: A header, and the body of an act.
+JSON = ("Content-Type", b"application/json")
+PAUSE = b'{"flow": "A->B"}'
+
 
 async def send(port: int, *parts: bytes, pause_s: float = 0.02, wait_s: float = 5.0) -> bytes:
     """All that comes back until the other side closes; ``parts`` are sent a pause apart, as on a slow link."""
@@ -36,7 +40,7 @@ def request(
 
 def act(body: bytes, token: bytes, path: str = "/api/v1/pause") -> bytes:
     """An act with a token."""
-    return request("POST", path, body, [("Content-Type", b"application/json"), ("Authorization", b"Bearer " + token)])
+    return request("POST", path, body, [JSON, ("Authorization", b"Bearer " + token)])
 
 
 def status(answer: bytes) -> int:

@@ -11,21 +11,13 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.config.gateway import GatewayToken
-from mirror_ray.config.secrets import Secret
 from mirror_ray.web.bounds import BOUNDS
 from mirror_ray.web.connections import victim
 from tests.support.waiting import wait_until_async
 from tests.web.fakes import TOKEN, Site, site
-from tests.web.raw import act, request, send, status
+from tests.web.raw import PAUSE, act, request, send, status
 
 _TOKEN = TOKEN.encode()
-_JSON = ("Content-Type", b"application/json")
-_PAUSE = b'{"flow": "A->B"}'
-_USERS = (
-    GatewayToken(user="alice", token=Secret("alices-token-0123456789"), may="act"),
-    GatewayToken(user="bob", token=Secret("bobs-token-0123456789"), may="read"),
-)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +166,7 @@ async def test_half_a_head_is_not_waited_for() -> None:
 async def test_half_a_body_is_not_waited_for() -> None:
     """It is 408, and nothing is done."""
     async with site(bounds=replace(BOUNDS, body_s=0.1, linger_s=0.05)) as there:
-        assert status(await send(there.port, act(_PAUSE, _TOKEN)[:-1])) == 408
+        assert status(await send(there.port, act(PAUSE, _TOKEN)[:-1])) == 408
         assert there.system.told == []
 
 

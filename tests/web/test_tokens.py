@@ -8,22 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.config.gateway import GatewaySettings, GatewayToken
+from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.web.bounds import BOUNDS
 from mirror_ray.web.door import Door
 from mirror_ray.web.refusals import Refusals
-from tests.web.fakes import TOKEN, Clock, site
-from tests.web.raw import request, send, status
+from tests.web.fakes import TOKEN, USERS, Clock, site
+from tests.web.raw import JSON, PAUSE, request, send, status
 
 _TOKEN = TOKEN.encode()
-_JSON = ("Content-Type", b"application/json")
-_PAUSE = b'{"flow": "A->B"}'
-_USERS = (
-    GatewayToken(user="alice", token=Secret("alices-token-0123456789"), may="act"),
-    GatewayToken(user="bob", token=Secret("bobs-token-0123456789"), may="read"),
-)
 
 
 @pytest.mark.parametrize("token", ["", " ", "\n", "short", "tëst-of-a-token-that-is-long"])
@@ -31,8 +25,8 @@ _USERS = (
 async def test_a_token_that_is_none_lets_nobody_act(token: str, header: bytes | None) -> None:
     """Not at the door either, whatever way it came past the configuration's check."""
     async with site(token=token) as there:
-        headers = [_JSON] if header is None else [_JSON, ("Authorization", header.strip(b"\n"))]
-        answer = await send(there.port, request("POST", "/api/v1/pause", _PAUSE, headers))
+        headers = [JSON] if header is None else [JSON, ("Authorization", header.strip(b"\n"))]
+        answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, headers))
         assert (status(answer), there.system.told) == (403, [])
         assert b"acts are off" in answer
 
@@ -54,7 +48,7 @@ async def test_a_token_that_is_none_lets_nobody_act(token: str, header: bytes | 
 async def test_only_the_bearer_s_token_counts(header: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """Anything else is 401, whatever bytes it is made of, and writes nothing to the log."""
     async with site() as there:
-        answer = await send(there.port, request("POST", "/api/v1/pause", _PAUSE, [_JSON, ("Authorization", header)]))
+        answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, [JSON, ("Authorization", header)]))
         assert (status(answer), there.system.told) == (401, [])
         assert b"WWW-Authenticate: Bearer" in answer
     assert not _tracebacks(caplog)
@@ -64,14 +58,14 @@ async def test_two_authorizations_are_none() -> None:
     """A proxy's own header beside the user's would decide it otherwise."""
     async with site() as there:
         right = ("Authorization", b"Bearer " + _TOKEN)
-        answer = await send(there.port, request("POST", "/api/v1/pause", _PAUSE, [_JSON, right, right]))
+        answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, [JSON, right, right]))
         assert status(answer) in (400, 401)
         assert there.system.told == []
 
 
 async def test_each_user_is_named_and_does_what_he_may() -> None:
     """Beside ``gateway.token``, whose acts are the page's."""
-    async with site(tokens=_USERS) as there:
+    async with site(tokens=USERS) as there:
         assert (await there.act("/api/v1/pause", {"flow": "A->B"}))[0] == 200
         assert (await there.act("/api/v1/pause", {"flow": "A->B"}, "alices-token-0123456789"))[0] == 200
         code, refused = await there.act("/api/v1/pause", {"flow": "A->B"}, "bobs-token-0123456789")
@@ -82,7 +76,7 @@ async def test_each_user_is_named_and_does_what_he_may() -> None:
 
 async def test_reading_needs_a_token_where_that_is_asked() -> None:
     """Any token; the page itself and the probes are open, and nothing else is."""
-    async with site(tokens=_USERS, reading="token") as there:
+    async with site(tokens=USERS, reading="token") as there:
         bob = {"Authorization": "Bearer bobs-token-0123456789"}
         for path in ("/api/v1/status", "/api/v1/groups", "/api/v1/audit", "/api/v1/history", "/api/v1/gaps"):
             assert (await there.get(path))[0] == 401, path
@@ -142,7 +136,7 @@ def test_reports_get_rarer_while_it_goes_on() -> None:
 
 async def test_where_there_are_tokens_strangers_do_not_ask_kafka() -> None:
     """The audit log is read for whoever has one, for each anew, and whatever it may do."""
-    async with site(tokens=_USERS) as there:
+    async with site(tokens=USERS) as there:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             assert (await there.get("/api/v1/audit", headers=headers))[0] == 401
         assert there.system.audits == 0
