@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from mirror_ray.config.settings import FetchSettings
 from mirror_ray.devcluster import DevCluster
@@ -18,6 +18,8 @@ from tests.support.kafka import assert_equal_copies
 #: About a hundred small batches in a group.
 DEEP = FetchSettings(max_partition_bytes=400_000)
 YEAR_DAYS = 365
+#: In which followers that stood still may come to lead.
+_TURNS = 4
 
 
 class Target:
@@ -34,6 +36,20 @@ class Target:
     async def leader(self) -> int:
         """Broker that leads the first partition."""
         return (await self._cluster.refresh([self._remote])).leader(self.partitions[0])
+
+    def led_by(self, node: int) -> list[TopicPartition]:
+        """The partitions that this broker leads, as was seen last."""
+        return [partition for partition in self.partitions if self._cluster.metadata.leader(partition) == node]
+
+    async def led_by_others(self, dead: int) -> bool:
+        """Whether others come to lead what a dead broker has led."""
+        for _ in range(100):
+            with suppress(OSError, MirrorError):
+                metadata = await self._cluster.refresh([self._remote])
+                if all(metadata.leader(partition) not in (dead, -1) for partition in self.partitions):
+                    return True
+            await asyncio.sleep(0.1)
+        return False
 
     async def all_in_sync(self) -> None:
         """Wait until every replica is."""
@@ -114,18 +130,26 @@ async def test_followers_stand_still_and_the_leader_dies(
         engine = await flow.engine(fetch=DEEP)
         engine.assign(await flow.assignments([topic]))
         await more_copied(engine, 3_000)
-        leader = await target.leader()
-        followers = [trio.broker(node) for node in {1, 2, 3} - {leader}]
-        for follower in followers:
-            follower.suspend()
-        try:
-            # All that was there may have been copied by now.
-            fill(clusters.a, topic, 10_000, YEAR_DAYS, first=50_000, compressed=False)
-            await _until_ahead(target, engine, leader)
-            trio.broker(leader).kill()
-        finally:
+        for turn in range(_TURNS):
+            leader = await target.leader()
+            followers = [trio.broker(node) for node in {1, 2, 3} - {leader}]
             for follower in followers:
-                follower.resume()
+                follower.suspend()
+            try:
+                # All that was there may have been copied by now.
+                fill(clusters.a, topic, 10_000, YEAR_DAYS, first=50_000 + 10_000 * turn, compressed=False)
+                await _until_ahead(flow, remote, engine, leader)
+                trio.broker(leader).kill()
+            finally:
+                for follower in followers:
+                    follower.resume()
+            if await target.led_by_others(leader):
+                break
+            # Nobody leads: the followers were taken for dead as well, and only the dead one may lead.
+            await asyncio.to_thread(trio.broker(leader).start)
+            await target.all_in_sync()
+        else:
+            raise AssertionError("the followers never came to lead")
         async with target.watched(engine):
             fill(clusters.a, topic, 5_000, YEAR_DAYS, first=100_000, compressed=False)
             await more_copied(engine, 5_000)
@@ -165,10 +189,10 @@ def _says_why(reason: str | None) -> bool:
     return reason is not None and any(word in reason for word in ("NOT_ENOUGH_REPLICAS", "min.insync.replicas"))
 
 
-async def _until_ahead(target: Target, engine: Engine, leader: int) -> None:
+async def _until_ahead(flow: Replicated, remote: str, engine: Engine, leader: int) -> None:
     """Wait until the leader holds more than is committed, and see that it stays so for a while."""
-    mine: Collection[TopicPartition] = [p for p in target.partitions if target._cluster.metadata.leader(p) == leader]
-    target.partitions = list(mine)
+    target = Target(flow, remote, PARTITIONS)
+    target.partitions = target.led_by(leader)
     async with asyncio.timeout(20):
         while target.ran_ahead < 10:
             await target.look(engine)
