@@ -26,10 +26,11 @@ from mirror_ray.web.watch import Watch
 from tests.unit.observe.values import picture
 
 TOKEN = "s3cret-of-the-tests"
+ALICE, BOB = "alices-token-0123456789", "bobs-token-0123456789"
 #: Users with tokens of their own: one that may act, one that may read.
 USERS = (
-    GatewayToken(user="alice", token=Secret("alices-token-0123456789"), may="act"),
-    GatewayToken(user="bob", token=Secret("bobs-token-0123456789"), may="read"),
+    GatewayToken(user="alice", token=Secret(ALICE), may="act"),
+    GatewayToken(user="bob", token=Secret(BOB), may="read"),
 )
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from mirror_ray.config.gateway import GatewayToken
-from mirror_ray.config.secrets import Secret
 from tests.support.browser import Page, browser
-from tests.web.fakes import Site, kept, site
+from tests.web.fakes import ALICE, BOB, USERS, Site, kept, site
 
-_ALICE, _BOB = "alices-token-0123456789", "bobs-token-0123456789"
-_USERS = (
-    GatewayToken(user="alice", token=Secret(_ALICE), may="act"),
-    GatewayToken(user="bob", token=Secret(_BOB), may="read"),
-)
 _HEALTH = "document.querySelector('#health').textContent"
 _PAUSE = "document.querySelector('button[aria-label=\"pause orders\"]')"
 
@@ -24,7 +18,7 @@ _PAUSE = "document.querySelector('button[aria-label=\"pause orders\"]')"
 @pytest.fixture
 async def there() -> AsyncIterator[Site]:
     """A server that shows nothing without a token."""
-    async with site(token=None, tokens=_USERS, reading="token") as served:
+    async with site(token=None, tokens=USERS, reading="token") as served:
         yield served
 
 
@@ -48,11 +42,12 @@ async def _unlock(page: Page, token: str) -> None:
 async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page: Page) -> None:
     """Nothing before; a wrong one is told; one that may only look does not act, and another one does, by its name."""
     await _unlock(page, "not-a-token-of-anybody")
+    await page.wait("document.querySelector('#token').textContent === 'Unlock'")
     await page.wait(f"{_HEALTH}.includes('a token is needed')")
     assert not await page.look("document.querySelector('#view tbody tr')?.textContent.includes('orders') ?? false")
     await page.look("document.querySelector('#token').focus()")
     await page.press("Enter")
-    await _unlock(page, _BOB)
+    await _unlock(page, BOB)
     await page.wait(_PAUSE)
     await page.look(f"{_PAUSE}.focus()")
     await page.press("Enter")
@@ -60,7 +55,7 @@ async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page
     for _ in range(2):
         await page.look("document.querySelector('#token').focus()")
         await page.press("Enter")
-    await _unlock(page, _ALICE)
+    await _unlock(page, ALICE)
     await page.wait(f"{_HEALTH}.includes('problem')")
     await page.look(f"{_PAUSE}.focus()")
     await page.press("Enter")
@@ -71,19 +66,33 @@ async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page
     )
 
 
+async def test_a_late_refusal_is_of_the_token_that_was_asked_with(page: Page) -> None:
+    """What was asked for without a token, and is refused when one is there by now, does not take that one away."""
+    await page.look(
+        "{ const real = window.fetch; window.fetch = async (...asked) => { const answer = await real(...asked);"
+        " if (answer.status === 401) await new Promise((done) => setTimeout(done, 1900)); return answer; }; }"
+    )
+    await asyncio.sleep(2.5)
+    await _unlock(page, BOB)
+    await page.wait(_PAUSE)
+    await asyncio.sleep(2.5)
+    assert await page.look("document.querySelector('#token').textContent") == "Lock"
+    assert await page.look(f"{_PAUSE} !== null")
+
+
 async def test_one_view_may_want_a_token(tmp_path: Path) -> None:
     """The audit log, where looking at the rest needs none."""
-    async with site(token=None, tokens=_USERS) as there, browser(tmp_path) as page:
+    async with site(token=None, tokens=USERS) as there, browser(tmp_path) as page:
         there.system.kept = (kept(kind="pause", operator="ann@desk"),)
         await page.open(f"{there.url}/#/audit")
         await page.wait(f"{_HEALTH}.includes('problem')")
-        await _unlock(page, _BOB)
+        await _unlock(page, BOB)
         await page.wait("document.querySelector('#view tbody tr')?.textContent.includes('ann@desk') ?? false")
 
 
 async def test_what_is_followed_is_followed_again(there: Site, page: Page) -> None:
     """When the gateway was away, or gave the place to somebody else: each event is shown once."""
-    await _unlock(page, _ALICE)
+    await _unlock(page, ALICE)
     await page.wait(_PAUSE)
     await page.look("location.hash = '#/events'")
     await page.wait("document.querySelectorAll('#view tbody tr').length === 1")

@@ -3,8 +3,14 @@
 const KEY = "mirror-ray-token";
 const AGAIN_MS = 2000;
 
-/** The gateway does not know the token, or wants one. */
-export class Unknown extends Error {}
+/** The gateway does not know the token that it was asked with, or wants one. */
+export class Unknown extends Error {
+  /** @param {string} message @param {string} asked */
+  constructor(message, asked) {
+    super(message);
+    this.asked = asked;
+  }
+}
 
 export const token = () => sessionStorage.getItem(KEY) ?? "";
 
@@ -17,45 +23,57 @@ export function keep(value) {
 
 const known = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
 
-async function told(answer) {
+/** Forgets the token that was refused, unless another one is kept by now; whether it was that one. @param {Unknown} error */
+export function forget(error) {
+  if (error.asked !== token()) return false;
+  if (token()) keep("");
+  return true;
+}
+
+async function told(answer, asked) {
   const body = await answer.json();
   if (answer.ok) return body;
-  throw answer.status === 401 ? new Unknown(body.error) : new Error(body.error);
+  throw answer.status === 401 ? new Unknown(body.error, asked) : new Error(body.error);
 }
 
 /** @param {string} path */
-export const get = async (path) => told(await fetch(path, { headers: known() }));
+export async function get(path) {
+  const asked = token();
+  return told(await fetch(path, { headers: known() }), asked);
+}
 
 /** @param {string} name @param {object} body */
 export async function act(name, body) {
+  const asked = token();
   return told(await fetch(`/api/v1/${name}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...known() },
     body: JSON.stringify(body),
-  }));
+  }), asked);
 }
 
 /**
  * Call `show` with each new picture, and with null when the gateway can't be reached; `locked` when it wants a token.
  * Connects again by itself, and at once when another token is kept.
- * @param {(picture: any|null) => void} show @param {() => void} locked
+ * @param {(picture: any|null) => void} show @param {(error: Unknown) => void} locked
  */
 export async function follow(show, locked) {
   let last = "";
   for (;;) {
     follow.stop = new AbortController();
     const { signal } = follow.stop;
+    const asked = token();
     try {
       // An EventSource can't carry a token.
       const answer = await fetch("/api/v1/stream", { headers: { ...known(), ...(last && { "Last-Event-ID": last }) }, signal });
-      if (!answer.ok) await told(answer);
+      if (!answer.ok) await told(answer, asked);
       for await (const frame of frames(answer.body)) {
         last = frame.id ?? last;
         show(JSON.parse(frame.data));
       }
       show(null);
     } catch (error) {
-      if (error instanceof Unknown) locked();
+      if (error instanceof Unknown) locked(error);
       else if (!signal.aborted) show(null);
     }
     await pause(signal);

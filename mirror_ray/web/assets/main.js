@@ -1,6 +1,6 @@
 // Which view is shown, what feeds it, and what the buttons do.
 
-import { act, follow, keep, token, Unknown } from "./api.js";
+import { act, follow, forget, keep, token, Unknown } from "./api.js";
 import { audit } from "./audit.js";
 import { change } from "./change.js";
 import { h } from "./dom.js";
@@ -32,7 +32,7 @@ async function attempt(name, body) {
     tell(`${name}: ${answer.done ? "done" : "nothing was changed"}`);
     return answer;
   } catch (error) {
-    if (error instanceof Unknown) { keep(""); lock(); }
+    if (error instanceof Unknown && forget(error)) lock();
     tell(`${name}: ${error.message}`);
     return null;
   } finally {
@@ -87,23 +87,25 @@ async function ask(asked) {
   try {
     await asked.ask();
   } catch (error) {
-    if (error instanceof Unknown) await wanted(asked);
+    if (error instanceof Unknown) await wanted(asked, error);
     else tell(error.message);
   }
 }
 
 /** A view needs a token: ask for one when it is opened, and show it by that. */
-async function wanted(asked) {
-  if (token()) { keep(""); lock(); }
+async function wanted(asked, error) {
+  if (!forget(error)) return;
+  lock();
   if (asked.locked) return;
   asked.locked = true;
   if (await askToken()) ask(asked);
 }
 
 /** The gateway shows nothing without a token: ask for one at first, and then say so. */
-async function locked() {
-  by("health").replaceChildren(h("span", { class: "state warn", "data-sign": "▲" }, token() ? "the token is not right" : "a token is needed: Unlock"));
-  if (token()) { keep(""); lock(); }
+async function locked(error) {
+  if (!forget(error)) return;
+  by("health").replaceChildren(h("span", { class: "state warn", "data-sign": "▲" }, error.asked ? "the token is not right" : "a token is needed: Unlock"));
+  lock();
   if (!locked.asked) {
     locked.asked = true;
     await askToken();
