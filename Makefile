@@ -80,37 +80,37 @@ format: $(READY)
 	@$(BIN)/ruff format .
 
 bench-history: $(READY)
-	@$(BIN)/python -m benchmarks.history $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.history $(ARGS)
 
 bench-translate: $(READY)
-	@$(BIN)/python -m benchmarks.translate $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.translate $(ARGS)
 
 planted: $(READY)
-	@$(BIN)/python -m benchmarks.planted $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.planted $(ARGS)
 
 bench-verify: $(READY)
-	@$(BIN)/python -m benchmarks.verify $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.verify $(ARGS)
 
 bench-report: $(READY)
-	@$(BIN)/python -m benchmarks.report $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.report $(ARGS)
 
 bench-topics: $(READY)
-	@$(BIN)/python -m benchmarks.topics $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.topics $(ARGS)
 
 bench-transform: $(READY)
-	@$(BIN)/python -m benchmarks.transform $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.transform $(ARGS)
 
 bench-page: $(READY)
-	@$(BIN)/python -m benchmarks.page $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.page $(ARGS)
 
 bench-limits: $(READY)
-	@$(BIN)/python -m benchmarks.limits $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.limits $(ARGS)
 
 bench-failover: $(READY)
-	@$(BIN)/python -m benchmarks.failover $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.failover $(ARGS)
 
 bench-tally: $(READY)
-	@$(BIN)/python -m benchmarks.tally $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.tally $(ARGS)
 
 chaos: $(READY)
 	@$(BIN)/mirror-ray chaos $(ARGS)
@@ -141,19 +141,19 @@ bench: $(READY)
 	@$(BIN)/mirror-ray bench --against mm2 $(ARGS)
 
 bench-engine: $(READY)
-	@$(BIN)/python -m benchmarks.engine $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.engine $(ARGS)
 
 bench-link: $(READY)
-	@$(BIN)/python -m benchmarks.link $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.link $(ARGS)
 
 bench-holes: $(READY)
-	@$(BIN)/python -m benchmarks.holes $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.holes $(ARGS)
 
 bench-groups: $(READY)
-	@$(BIN)/python -m benchmarks.groups $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.groups $(ARGS)
 
 bench-carry: $(READY)
-	@$(BIN)/python -m benchmarks.carry $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.carry $(ARGS)
 
 jars: $(READY)
 	@$(BIN)/mirror-ray jars

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ray._private.state import state
 from ray.exceptions import RaySystemError
 
-from actors.ports import Nodes
+from mirror_ray.coordinator.ports import Nodes
 from mirror_ray.model.errors import MirrorError
 
 _T = TypeVar("_T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ray.util.metrics import Gauge
 
-from mirror_ray.observe.picture import Picture
+from mirror_ray.observe.system_snapshot import SystemSnapshot
 
 
 class RayMetrics:
@@ -18,7 +18,7 @@ class RayMetrics:
         self._bytes_per_s = _gauge("bytes_per_second", "Bytes acknowledged by the target, each second.")
         self._problems = Gauge("mirror_ray_problems", "Things that are wrong now.")
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: SystemSnapshot) -> None:
         """Set them all; what is not known stays as it was, and Ray forgets it after a while."""
         self._problems.set(len(picture.problems))
         for flow in picture.system.flows:

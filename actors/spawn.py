@@ -1,6 +1,6 @@
 """Every Ray option of every actor, and the way to start a system. The classes themselves know nothing of Ray.
 
-All actors are detached and named (``mirror_ray.coordination.naming``): they outlive the driver that made them, a
+All actors are detached and named (``mirror_ray.state.actor_names``): they outlive the driver that made them, a
 restarted coordinator finds the others, and any shell finds the coordinator. A runtime environment (``ray job submit
 --working-dir``) is inherited from the driver, and kept by Ray for as long as a detached actor needs it.
 """
@@ -13,10 +13,11 @@ import ray
 from ray.actor import ActorHandle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.fingerprint import fingerprint
-from actors.on_ray import Checkpoint, Coordinator, Gateway, Heartbeat, Replicator
+from actors.actor_classes import Checkpoint, Coordinator, Gateway, Heartbeat, Replicator
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordination.naming import (
+from mirror_ray.coordinator.fingerprint import fingerprint
+from mirror_ray.model.starter import Starter
+from mirror_ray.state.actor_names import (
     DEFAULT_NAME,
     NAMESPACE,
     checkpoint_name,
@@ -25,7 +26,6 @@ from mirror_ray.coordination.naming import (
     heartbeat_name,
     replicator_name,
 )
-from mirror_ray.model.starter import Starter
 from mirror_ray.whoami import whoami
 
 #: Only Ray's head node has it. Ray puts an actor that asks for nothing on any node; where nodes come and go, the head
@@ -46,7 +46,7 @@ def start_system(
     """Start the system ``name`` with these flows, or update a running one to them; returns the coordinator.
 
     Ray must have been initialised. The replicators' processes are started beside the coordinator's, not after it.
-    ``onto``: what the caller has agreed to change (``actors.agreeing``); ``starter``: who that is.
+    ``onto``: what the caller has agreed to change (``coordinator.settings_agreement``); ``starter``: who that is.
 
     Raises:
         MirrorError: The coordinator refuses the settings.

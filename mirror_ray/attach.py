@@ -20,10 +20,10 @@ import time
 from typing import Any
 
 from mirror_ray import own_ray
-from mirror_ray.coordination.naming import DEFAULT_NAME, NAMESPACE, coordinator_name, is_actor_of
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NoAnswerError, NotRunningError
 from mirror_ray.own_ray import OwnRay
+from mirror_ray.state.actor_names import DEFAULT_NAME, NAMESPACE, coordinator_name, is_actor_of
 
 __all__ = [
     "Mirror",
@@ -195,7 +195,7 @@ def _ray_of_this_machine() -> str:
 
 
 class _RayLink:
-    """The way to a coordinator through Ray. See ``mirror_ray.mirror.Link``."""
+    """The way to a coordinator through Ray. See ``mirror_ray.mirror.CoordinatorLink``."""
 
     def __init__(self, name: str, coordinator: Any, *, own: OwnRay | None, connected: bool) -> None:
         """``own``: the system's own Ray, if it has one; ``connected``: Ray was initialised for this link."""

@@ -22,12 +22,12 @@ from typing import Final, NamedTuple, Self, TypeVar, overload
 from mirror_ray.config.one_cluster import client_settings
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader, latest
+from mirror_ray.kafka.internal_topics import CommittedInternalRecord, InternalTopicReader, latest
 from mirror_ray.model import topology
 from mirror_ray.model.errors import CorruptRecordError, NoAnswerError, TopicMissingError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import DefaultReplicationPolicy, ReplicationPolicy
-from mirror_ray.records.internal import Checkpoint, Heartbeat, checkpoint_group
+from mirror_ray.records.internal import CheckpointRecord, HeartbeatRecord, checkpoint_group
 
 __all__ = ["LastHeartbeat", "MirrorClient", "OffsetAndMetadata"]
 
@@ -169,7 +169,7 @@ class MirrorClient:
         deadline = time.monotonic() + timeout_s
         found: dict[FlowName, LastHeartbeat] = {}
         for topic in sorted(topology.heartbeat_topics(self._policy, self._topics(timeout_s))):
-            beats = _decoded(topic, self._read(topic, deadline), Heartbeat.decode)
+            beats = _decoded(topic, self._read(topic, deadline), HeartbeatRecord.decode)
             now_ms = int(time.time() * 1000)
             for beat in beats:
                 flow = FlowName(beat.source_alias, beat.target_alias)
@@ -182,10 +182,12 @@ class MirrorClient:
         admin = self._admin = self._admin or ClusterAdmin(self.cluster, "mirror-ray-client")
         return admin.list_topics(timeout_s)
 
-    def _read(self, topic: str, deadline: float) -> Collection[InternalRecord]:
+    def _read(self, topic: str, deadline: float) -> Collection[CommittedInternalRecord]:
         """The newest record of every key."""
 
-        def in_time(batches: Iterable[Sequence[InternalRecord]]) -> Iterator[Sequence[InternalRecord]]:
+        def in_time(
+            batches: Iterable[Sequence[CommittedInternalRecord]],
+        ) -> Iterator[Sequence[CommittedInternalRecord]]:
             for batch in batches:
                 if time.monotonic() > deadline:
                     raise NoAnswerError(
@@ -199,12 +201,12 @@ class MirrorClient:
 
 
 def _positions(
-    topic: str, records: Iterable[InternalRecord], wanted: Callable[[str], bool]
+    topic: str, records: Iterable[CommittedInternalRecord], wanted: Callable[[str], bool]
 ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
     """Every wanted group's positions."""
 
-    def decode(key: bytes | None, value: bytes | None) -> Checkpoint | None:
-        return Checkpoint.decode(key, value) if wanted(checkpoint_group(key)) else None
+    def decode(key: bytes | None, value: bytes | None) -> CheckpointRecord | None:
+        return CheckpointRecord.decode(key, value) if wanted(checkpoint_group(key)) else None
 
     found: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
     for each in _decoded(topic, records, decode):
@@ -215,7 +217,7 @@ def _positions(
 
 
 def _decoded(
-    topic: str, records: Iterable[InternalRecord], decode: Callable[[bytes | None, bytes | None], _T]
+    topic: str, records: Iterable[CommittedInternalRecord], decode: Callable[[bytes | None, bytes | None], _T]
 ) -> list[_T]:
     """What the records say. Others that somebody wrote there are left out, and logged, as MM2's client does it."""
     found: list[_T] = []

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from mirror_ray.model.errors import MirrorError, NoAnswerError
+from mirror_ray.model.fault import FaultPolicy
 from mirror_ray.model.starter import Starter
-from mirror_ray.model.trouble import TroublePolicy
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import (
@@ -25,8 +25,8 @@ from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
     # Pydantic takes half a second, and most questions need no settings.
+    from mirror_ray.config.difference import SettingsDifference
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.coordination.change import Changed
     from mirror_ray.model.backfill import BackfillRequest
 
 _T = TypeVar("_T")
@@ -36,7 +36,7 @@ _ANSWER_TIMEOUT_S = 30.0
 _ENDING_S = 10.0
 
 
-class Link(Protocol):
+class CoordinatorLink(Protocol):
     """The way to a coordinator."""
 
     def ask(self, method: str, *args: object, timeout_s: float) -> Any:
@@ -74,7 +74,7 @@ class Mirror:
     the coordinator itself raises.
     """
 
-    def __init__(self, name: str, link: Link) -> None:
+    def __init__(self, name: str, link: CoordinatorLink) -> None:
         """Use ``mirror_ray.attach``."""
         self.name = name
         self._link = link
@@ -138,17 +138,17 @@ class Mirror:
         found: Starter | None = self._ask("starter")
         return found
 
-    def preview(self, settings: MirrorSettings, replicators: int | None = None) -> Changed:
+    def preview(self, settings: MirrorSettings, replicators: int | None = None) -> SettingsDifference:
         """What `up` with these settings, and so many replicators, would touch; nothing is changed.
 
         Raises:
             ConfigError: It would turn a flow that has begun to another cluster.
             ClusterUnreachableError: Whether it would can't be told: a cluster that has other settings does not answer.
         """
-        found: Changed = self._act("apply", settings, replicators, True)
+        found: SettingsDifference = self._act("apply", settings, replicators, True)
         return found
 
-    def set(self, flow: str | None, changes: Mapping[str, str | None], *, dry_run: bool = False) -> Changed:
+    def set(self, flow: str | None, changes: Mapping[str, str | None], *, dry_run: bool = False) -> SettingsDifference:
         """Change keys of a flow (``A->B``), or of the system where it is None, until the next ``up``.
 
         Args:
@@ -159,7 +159,7 @@ class Mirror:
         Raises:
             ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
         """
-        found: Changed = self._act("set", flow, dict(changes), dry_run)
+        found: SettingsDifference = self._act("set", flow, dict(changes), dry_run)
         return found
 
     def settle_groups(self, deadline_s: float = 20.0) -> bool:
@@ -195,7 +195,7 @@ class Mirror:
         ended: BackfillStatus = self._act("cancel_backfill", flow, topic, into)
         return ended
 
-    def resolve(self, flow: str, topic: str, partition: int | None = None, *, by: TroublePolicy) -> tuple[str, ...]:
+    def resolve(self, flow: str, topic: str, partition: int | None = None, *, by: FaultPolicy) -> tuple[str, ...]:
         """Answer the trouble of a topic or of one partition, once; ``docs/operations.md`` says what each answer does.
 
         Returns:

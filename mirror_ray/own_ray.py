@@ -212,7 +212,7 @@ def _token_path() -> Path:
 
 
 def _directory() -> Path:
-    from mirror_ray.devcluster.jars import cache_dir
+    from mirror_ray.jars.maven import cache_dir
 
     return cache_dir() / "systems"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supply.parts import Part
+from supply.parts import SupplyPart
 from supply.versions import is_before
 
 LIST = Path(__file__).with_name("advisories.json")
@@ -26,7 +26,7 @@ class Advisory:
     ids: tuple[str, ...]
     ranges: tuple[tuple[str, str | None], ...]
 
-    def is_about(self, part: Part) -> bool:
+    def is_about(self, part: SupplyPart) -> bool:
         """Whether the part has it. A jar that does not say its group is judged by its name."""
         ecosystem, _, name = self.package.partition("/")
         group, _, artifact = name.rpartition(":")
@@ -40,7 +40,7 @@ class Advisory:
 
 
 @dataclass(frozen=True)
-class Known:
+class AdvisoryList:
     """The list: its sources, each with its date; the advisories; and the findings that are argued away.
 
     ``accepted``: by the package that brings a part, the reason why findings in what it brings are not acted upon.
@@ -51,17 +51,17 @@ class Known:
     accepted: dict[str, str]
 
 
-def load(path: Path = LIST) -> Known:
+def load(path: Path = LIST) -> AdvisoryList:
     """The list that is kept in the project."""
     document: dict[str, Any] = json.loads(path.read_text())
     advisories = (
         Advisory(each["package"], tuple(each["ids"]), tuple((first, fixed) for first, fixed in each["ranges"]))
         for each in document["advisories"]
     )
-    return Known(tuple(document["sources"]), tuple(advisories), document["accepted"])
+    return AdvisoryList(tuple(document["sources"]), tuple(advisories), document["accepted"])
 
 
-def findings(parts: Iterable[Part], advisories: Iterable[Advisory]) -> list[tuple[Part, Advisory]]:
+def findings(parts: Iterable[SupplyPart], advisories: Iterable[Advisory]) -> list[tuple[SupplyPart, Advisory]]:
     """Each part with each advisory that is about it."""
     known = list(advisories)
     return [(part, advisory) for part in parts for advisory in known if advisory.is_about(part)]

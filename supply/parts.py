@@ -13,8 +13,8 @@ from typing import Literal
 
 from packaging.markers import Marker
 
-from mirror_ray.devcluster.checksums import known
-from mirror_ray.devcluster.jars import KAFKA, SPARK
+from mirror_ray.jars.checksums import known
+from mirror_ray.jars.maven import KAFKA, SPARK
 
 ROOT = Path(__file__).parents[1]
 #: Of the image: a lock is for every platform.
@@ -26,7 +26,7 @@ _JAR = re.compile(r"(.+)-(\d+\.[\w.]*(?:-\w+)*|\d\w*)\.jar")
 
 
 @dataclass(frozen=True)
-class Part:
+class SupplyPart:
     """A package of PyPI or a jar of Maven's.
 
     ``group`` is empty for PyPI, and where a jar does not say it. ``sha256``, in hexadecimal, is that of a jar that
@@ -50,7 +50,7 @@ class Part:
 
 
 @cache
-def all_parts() -> tuple[Part, ...]:
+def all_parts() -> tuple[SupplyPart, ...]:
     """Of the image: without what tests and linters need, and without Debian's packages."""
     lock = (ROOT / "requirements-runtime.lock").read_text()
     return (
@@ -61,33 +61,33 @@ def all_parts() -> tuple[Part, ...]:
     )
 
 
-def of_lock(lock: str) -> list[Part]:
+def of_lock(lock: str) -> list[SupplyPart]:
     """The packages that a lock puts into the image."""
     return [
-        Part("pypi", "", name, version)
+        SupplyPart("pypi", "", name, version)
         for name, version, marker in _PINNED.findall(lock)
         if not marker or Marker(marker).evaluate(_IMAGE)
     ]
 
 
-def of_bundle(bundle: str) -> list[Part]:
+def of_bundle(bundle: str) -> list[SupplyPart]:
     """The jars that Maven fetches for one of our poms."""
     return [
-        Part("maven", jar.group, *_name_and_version(jar.file), sha256=jar.sha256, brought_by=bundle)
+        SupplyPart("maven", jar.group, *_name_and_version(jar.file), sha256=jar.sha256, brought_by=bundle)
         for jar in known(bundle) or ()
     ]
 
 
-def within(package: str) -> list[Part]:
+def within(package: str) -> list[SupplyPart]:
     """The jars in an installed package of Python."""
     directory = Path(str(resources.files(package).joinpath("jars")))
     return sorted(_within(package, directory), key=lambda part: part.name)
 
 
-def _within(package: str, directory: Path) -> Iterator[Part]:
+def _within(package: str, directory: Path) -> Iterator[SupplyPart]:
     for jar in directory.glob("*.jar"):
         name, version = _name_and_version(jar.name)
-        yield Part("maven", _group(jar, name), name, version, brought_by=package)
+        yield SupplyPart("maven", _group(jar, name), name, version, brought_by=package)
 
 
 def _name_and_version(file: str) -> tuple[str, str]:

@@ -15,10 +15,10 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 import mirror_ray
-from supply.parts import Part, all_parts
+from supply.parts import SupplyPart, all_parts
 
 
-def bill(parts: Iterable[Part], moment: datetime) -> str:
+def bill(parts: Iterable[SupplyPart], moment: datetime) -> str:
     """The document, as JSON: mirror-ray, and each part with its package URL, for a jar with its SHA-256."""
     product = Component(
         name="mirror-ray",
@@ -36,11 +36,11 @@ def bill(parts: Iterable[Part], moment: datetime) -> str:
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
-def _reference(part: Part) -> str:
+def _reference(part: SupplyPart) -> str:
     return f"{part.brought_by}:{part.purl}" if part.brought_by else part.purl
 
 
-def _component(part: Part) -> Component:
+def _component(part: SupplyPart) -> Component:
     return Component(
         group=part.group or None,
         name=part.name,

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 
 from supply.advisories import Advisory, findings, load
-from supply.parts import Part, all_parts
+from supply.parts import SupplyPart, all_parts
 
 
 def report(
-    parts: Sequence[Part], found: list[tuple[Part, Advisory]], accepted: dict[str, str]
+    parts: Sequence[SupplyPart], found: list[tuple[SupplyPart, Advisory]], accepted: dict[str, str]
 ) -> tuple[list[str], int]:
     """The lines to print, and how many findings nobody has argued away."""
     lines: list[str] = []

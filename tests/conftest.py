@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from mirror_ray.devcluster import QUICK_START, DevCluster
-from mirror_ray.devcluster.clusters import start_all
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster.clusters import start_all
 from tests.support.class_archive import share_classes
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic

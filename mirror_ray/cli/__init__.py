@@ -8,10 +8,9 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-__all__ = ["INTERRUPTED_CODE", "main"]
+from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
 
-#: What a shell shows for a process that SIGINT has ended.
-INTERRUPTED_CODE = 130
+__all__ = ["main"]
 
 
 def main() -> None:

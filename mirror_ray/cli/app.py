@@ -12,27 +12,27 @@ import typer
 from typer.core import TyperGroup
 
 from mirror_ray.cli import (
-    INTERRUPTED_CODE,
-    acting,
-    auditing,
+    audit,
     backfill,
     bench,
-    changing,
     chaos,
     compare,
+    config,
+    control,
     demo,
     drift,
     failover,
     groups,
-    looking,
-    machine,
-    planning,
+    local,
+    plan,
     report,
+    status,
     takeover,
-    translating,
+    translate,
     up,
     verify,
 )
+from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
 from mirror_ray.cli.output import say
 from mirror_ray.cli.printable import PrintableFormatter, printable
 from mirror_ray.cli.streams import open_streams
@@ -95,15 +95,15 @@ def _root(
 
 
 app.command("demo")(demo.demo)
-app.command("validate")(planning.validate)
-app.command("plan")(planning.plan)
+app.command("validate")(plan.validate)
+app.command("plan")(plan.plan)
 app.command("up")(up.up)
-app.command("down")(acting.down)
-app.command("status")(looking.status)
-app.command("lag")(looking.lag)
-app.command("topics")(looking.topics)
+app.command("down")(control.down)
+app.command("status")(status.status)
+app.command("lag")(status.lag)
+app.command("topics")(status.topics)
 app.command("groups")(groups.groups)
-app.command("translate")(translating.translate)
+app.command("translate")(translate.translate)
 app.command("compare")(compare.compare)
 app.command("drift")(drift.drift)
 app.command("failover")(failover.failover)
@@ -112,22 +112,22 @@ app.command("takeover")(takeover.takeover)
 app.command("handback")(takeover.handback)
 app.command("verify")(verify.verify)
 app.command("report")(report.report)
-app.command("replicators")(looking.replicators)
-app.command("events")(looking.events)
-app.command("audit")(auditing.audit)
-app.command("gaps")(looking.gaps)
+app.command("replicators")(status.replicators)
+app.command("events")(status.events)
+app.command("audit")(audit.audit)
+app.command("gaps")(status.gaps)
 app.command("backfill")(backfill.backfill)
-app.command("resolve")(acting.resolve)
-app.command("scale")(acting.scale)
-app.command("set")(changing.set_keys)
-app.command("config")(changing.config)
-app.command("pause")(acting.pause)
-app.command("resume")(acting.resume)
-app.add_typer(machine.clusters, name="clusters")
-app.command("jars")(machine.jars)
+app.command("resolve")(control.resolve)
+app.command("scale")(control.scale)
+app.command("set")(config.set_keys)
+app.command("config")(config.config)
+app.command("pause")(control.pause)
+app.command("resume")(control.resume)
+app.add_typer(local.clusters, name="clusters")
+app.command("jars")(local.jars)
 app.command("bench")(bench.bench)
 app.command("chaos")(chaos.chaos)
-app.command("version")(machine.show_version)
+app.command("version")(local.show_version)
 
 
 def run() -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirror_ray.attach import attach
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import Columns, count, duration, emit, err, out, say, size, table
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -17,7 +17,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 if TYPE_CHECKING:
     from mirror_ray.mirror import Mirror
     from mirror_ray.model.backfill import BackfillRequest
-    from mirror_ray.model.start import Start
+    from mirror_ray.model.start import StartPosition
     from mirror_ray.observe.backfills import BackfillStatus
 
 _LOOK_EVERY_S = 1.0
@@ -82,7 +82,7 @@ def backfill(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Stop it. What is copied stays; the same command goes on with it.")
     ] = False,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -137,13 +137,13 @@ def read_request(
     )
 
 
-def read_point(text: str, now_ms: int) -> Start:
+def read_point(text: str, now_ms: int) -> StartPosition:
     """A place in a topic: a word, offsets, or a point in time.
 
     Raises:
         ConfigError: It is none of these.
     """
-    from mirror_ray.model.start import Start, parse_start
+    from mirror_ray.model.start import StartPosition, parse_start
 
     said = text.strip()
     if said in ("earliest", "latest"):
@@ -153,7 +153,7 @@ def read_point(text: str, now_ms: int) -> Start:
             return parse_start(said.replace(",", " "))
         except ValueError as error:
             raise ConfigError(str(error)) from None
-    return Start("timestamp", parse_time(said, now_ms))
+    return StartPosition("timestamp", parse_time(said, now_ms))
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:
@@ -199,7 +199,7 @@ def _line(found: BackfillStatus) -> str:
     return f"{found}" if found.state != "copying" else f"{found}  {rate}"
 
 
-def _end(found: BackfillStatus, output: Format, *, detach: bool) -> None:
+def _end(found: BackfillStatus, output: OutputFormat, *, detach: bool) -> None:
     emit(plain(found), output, lambda: out().print(str(found), soft_wrap=True))
     if detach and found.state not in ("done", "cancelled"):
         say("`mirror-ray backfill` shows how far it is")
@@ -207,13 +207,13 @@ def _end(found: BackfillStatus, output: Format, *, detach: bool) -> None:
         raise typer.Exit(1)
 
 
-def show(found: list[BackfillStatus], output: Format) -> None:
+def show(found: list[BackfillStatus], output: OutputFormat) -> None:
     """List backfills."""
     rows = [plain(each) for each in found]
     emit(rows, output, lambda: out().print(table(rows, _COLUMNS) if rows else "no backfills"))
 
 
-def show_plan(found: BackfillStatus, output: Format) -> None:
+def show_plan(found: BackfillStatus, output: OutputFormat) -> None:
     """What a backfill would copy, partition by partition."""
 
     def tell() -> None:

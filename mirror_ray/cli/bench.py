@@ -22,15 +22,15 @@ import typer
 
 from mirror_ray import own_ray
 from mirror_ray.cli import foreground, launch, small_ray
-from mirror_ray.cli.options import Format, FormatOption
+from mirror_ray.cli.options import FormatOption, OutputFormat
 from mirror_ray.cli.output import emit, out, say
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.writing import writing
 
 if TYPE_CHECKING:
-    from mirror_ray.bench.catalogue import Workload
-    from mirror_ray.bench.measure import Row
-    from mirror_ray.bench.report import Results
+    from mirror_ray.lab.bench.report import Results
+    from mirror_ray.lab.bench.results import ResultRow
+    from mirror_ray.lab.bench.workloads import Workload
 
 
 class Rival(StrEnum):
@@ -61,16 +61,16 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
 ) -> None:
     """Race mirror-ray against the real MirrorMaker 2: same data, same machine, one run.
 
     Two real Kafka clusters are started here and ended at the end. Without --quick it takes up to an hour and a half.
     Exit 1: a copy of mirror-ray was not equal to its source.
     """
-    from mirror_ray.bench.catalogue import workloads
-    from mirror_ray.bench.report import Results, document
-    from mirror_ray.bench.systems import NAME
+    from mirror_ray.lab.bench.report import Results, document
+    from mirror_ray.lab.bench.systems import NAME
+    from mirror_ray.lab.bench.workloads import workloads
 
     chosen = _choose(workloads(quick=quick, size=size), workload or [], alone=against is None)
     if own_ray.find(NAME) is not None:
@@ -97,9 +97,9 @@ def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> 
     return [each.without("mm2") for each in chosen] if alone else chosen
 
 
-def _run(chosen: Sequence[Workload], size: float) -> list[Row]:
-    from mirror_ray.bench.measure import rows
-    from mirror_ray.bench.race import race
+def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
+    from mirror_ray.lab.bench.results import rows
+    from mirror_ray.lab.bench.run import race
 
     began_s = time.monotonic()
 
@@ -107,7 +107,7 @@ def _run(chosen: Sequence[Workload], size: float) -> list[Row]:
         say(f"{time.monotonic() - began_s:6.0f} s  {text}")
 
     directory = Path(tempfile.mkdtemp(prefix="mirror-ray-bench-"))
-    found: list[Row] = []
+    found: list[ResultRow] = []
     try:
         found = rows(race(chosen, directory, _running_ray, tell, size=size))
     finally:
@@ -120,7 +120,7 @@ def _run(chosen: Sequence[Workload], size: float) -> list[Row]:
 
 @contextmanager
 def _running_ray() -> Iterator[str]:
-    from mirror_ray.bench.systems import RAY_NAME
+    from mirror_ray.lab.bench.systems import RAY_NAME
 
     with launch.keeping_sigterm():
         own = small_ray.start_ray(RAY_NAME, detached=False)
@@ -131,7 +131,7 @@ def _running_ray() -> Iterator[str]:
 
 
 def _write(directory: Path, results: Results) -> None:
-    from mirror_ray.bench.report import document, picture
+    from mirror_ray.lab.bench.report import document, picture
 
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ def _versions() -> str:
     from importlib.metadata import version
 
     import mirror_ray
-    from mirror_ray.devcluster.jars import KAFKA
+    from mirror_ray.jars.maven import KAFKA
 
     ray = version("ray")
     return (

@@ -20,8 +20,8 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.writing import writing
 
 if TYPE_CHECKING:
-    from mirror_ray.chaos.outcome import Outcome, RunSettings
     from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.lab.chaos.outcome import ChaosOutcome, RunSettings
 
 _FAULT_OF_THE_RUN = 4
 
@@ -58,7 +58,7 @@ def chaos(
     All on this machine: two real Kafka clusters, flows both ways, plain, transactional and compacted topics. 100 faults
     take about half an hour. Exit 0: the copies are what they should be; 1: they are not, or something did not recover.
     """
-    from mirror_ray.chaos.outcome import RunSettings, report
+    from mirror_ray.lab.chaos.outcome import RunSettings, report
 
     if own_ray.find(name) is not None:
         raise MirrorError(f"{name} runs already on this machine: `mirror-ray down --name {name}` ends it")
@@ -75,9 +75,9 @@ def chaos(
         raise typer.Exit(1)
 
 
-def _run(name: str, kept: Path | None, settings: RunSettings) -> Outcome:
+def _run(name: str, kept: Path | None, settings: RunSettings) -> ChaosOutcome:
     """Run it in the directory that is kept, or in one that is kept unless all is well."""
-    from mirror_ray.chaos.run import run
+    from mirror_ray.lab.chaos.run import run
 
     if kept is not None and kept.exists():
         raise ConfigError(f"--dir {kept} exists: name a new directory")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.comparison_table import plain_comparison, print_comparison
+from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import emit, say
-from mirror_ray.cli.side_by_side import plain_comparison, print_comparison
-from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
 from mirror_ray.cli.verify import asking
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from mirror_ray.mirror import Mirror
     from mirror_ray.model.names import FlowName
     from mirror_ray.observe.status import TopicStatus
-    from mirror_ray.topics.acl_comparing import AclFacts, AclPair
-    from mirror_ray.topics.comparing import FlowComparison
-    from mirror_ray.topics.survey import NoAuthorizer, Survey
-    from mirror_ray.verification.account import Halt, Headers
-    from mirror_ray.verification.ends import Ask
+    from mirror_ray.topics.acl_comparison import AclFacts, AclPair
+    from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer
+    from mirror_ray.topics.comparison import FlowComparison
+    from mirror_ray.verification.log_ends import Ask
+    from mirror_ray.verification.uncompared import BatchHeaders, ComparisonEnd
 
 
 def compare(
@@ -40,7 +40,7 @@ def compare(
         bool, typer.Option("--differences", help="Show only what differs and should not, or can't be told.")
     ] = False,
     config: ConfigOption = None,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -108,11 +108,11 @@ def compare_flow(
         ConfigError: The flow does not copy one of ``topics``.
         ClusterUnreachableError: A cluster does not answer.
     """
-    from mirror_ray.topics.acl_comparing import AclFacts, compare_acls, compare_other_acls
-    from mirror_ray.topics.comparing import FlowComparison, compare_topic, with_headers
-    from mirror_ray.topics.selection import config_filter
-    from mirror_ray.topics.survey import survey, survey_acls
-    from mirror_ray.verification.account import Halt
+    from mirror_ray.config.flow_rules import config_filter
+    from mirror_ray.topics.acl_comparison import AclFacts, compare_acls, compare_other_acls
+    from mirror_ray.topics.cluster_snapshot import survey, survey_acls
+    from mirror_ray.topics.comparison import FlowComparison, compare_topic, with_headers
+    from mirror_ray.verification.uncompared import ComparisonEnd
 
     seen = asyncio.run(survey(settings, flow, topics, reasons))
     facts: AclFacts | NoAuthorizer | MirrorError
@@ -131,7 +131,7 @@ def compare_flow(
         }
         others = () if topics else compare_other_acls(facts, set(seen.remotes.values()), synced=synced)
     notes = [f"names before are not known: {seen.memory_problem}"] if seen.memory_problem is not None else []
-    stopped = {topic: Halt("stopped", reasons.get(topic, "the flow refuses to copy it")) for topic in refused}
+    stopped = {topic: ComparisonEnd("stopped", reasons.get(topic, "the flow refuses to copy it")) for topic in refused}
     headers = _headers(settings, flow, seen, running, stopped)
     every = [each for some in headers.values() for each in some]
     notes += _not_known(every)
@@ -154,16 +154,20 @@ def compare_flow(
 
 
 def _headers(
-    settings: MirrorSettings, flow: FlowSettings, seen: Survey, running: Ask, stopped: Mapping[str, Halt]
-) -> dict[str, list[Headers]]:
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    seen: ClusterSnapshot,
+    running: Ask,
+    stopped: Mapping[str, ComparisonEnd],
+) -> dict[str, list[BatchHeaders]]:
     """By topic, of those that have a remote topic; none where the flow has not begun: what is there is not its own."""
-    from mirror_ray.verification.headers import read_headers, unread_headers
+    from mirror_ray.verification.batch_headers import read_headers, unread_headers
 
     if not (_has_begun(seen) or stopped):
         return {}
     sides = {pair.topic: pair.source for pair in seen.pairs if pair.topic is not None and pair.remote is not None}
     there = {topic: side for topic, side in sides.items() if side is not None}
-    found: dict[str, list[Headers]] = {}
+    found: dict[str, list[BatchHeaders]] = {}
     if not there:
         return found
     try:
@@ -177,15 +181,15 @@ def _headers(
     return found
 
 
-def _has_begun(seen: Survey) -> bool:
-    from mirror_ray.coordination.state import FlowMemory
+def _has_begun(seen: ClusterSnapshot) -> bool:
+    from mirror_ray.state.schema import FlowStateRecords
 
-    return seen.memory_problem is not None or seen.memory != FlowMemory()
+    return seen.memory_problem is not None or seen.memory != FlowStateRecords()
 
 
-def _not_known(headers: Iterable[Headers]) -> list[str]:
+def _not_known(headers: Iterable[BatchHeaders]) -> list[str]:
     """A sentence for each reason why it is not known whose records remote partitions hold, and which these are."""
-    by_reason: dict[str, list[Headers]] = {}
+    by_reason: dict[str, list[BatchHeaders]] = {}
     notes = []
     for each in headers:
         if each.reason is not None:

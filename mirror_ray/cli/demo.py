@@ -15,8 +15,8 @@ from rich.console import Group, RenderableType
 
 from mirror_ray import own_ray
 from mirror_ray.cli import columns, foreground, launch
-from mirror_ray.cli.demo_claim import Claim, claim, taken
-from mirror_ray.cli.live import LiveView
+from mirror_ray.cli.demo_summary import DemoSummary, claim, taken
+from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption, name_option
 from mirror_ray.cli.output import count, out, say, table, text
 from mirror_ray.mirror import Mirror
@@ -25,8 +25,8 @@ from mirror_ray.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.devcluster import DevCluster
-    from mirror_ray.kafka.traffic import Traffic
+    from mirror_ray.lab.devcluster import DevCluster
+    from mirror_ray.lab.traffic import Traffic
 
 _TOPICS = {"A": ("orders", "payments"), "B": ("clicks",)}
 _GROUPS = {"A": "billing", "B": "analytics"}
@@ -48,7 +48,7 @@ def demo(
     At the end the traffic stops first, and the flows catch up: what was produced is then on both sides. That is
     checked by the ends of the clusters' logs; exit 1, and what is missing, where it is not so.
     """
-    claims: list[Claim] = []
+    claims: list[DemoSummary] = []
     with foreground.interruptible(), ExitStack() as stack:
         with suppress(KeyboardInterrupt):
             _run(stack, name, rate, for_s, claims.append)
@@ -57,7 +57,7 @@ def demo(
         raise typer.Exit(1)
 
 
-def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Callable[[Claim], None]) -> None:
+def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Callable[[DemoSummary], None]) -> None:
     _refuse_second(name)
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-ray-demo-")))
     say("starting clusters A and B (the first time, Maven fetches the brokers' jars) ...")
@@ -88,8 +88,8 @@ def _refuse_second(name: str) -> None:
 
 @contextmanager
 def _clusters(directory: Path) -> Iterator[Sequence[DevCluster]]:
-    from mirror_ray.devcluster import QUICK_START, DevCluster
-    from mirror_ray.devcluster.clusters import start_all
+    from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+    from mirror_ray.lab.devcluster.clusters import start_all
 
     with ExitStack() as stack:
         clusters = [DevCluster(alias, data_dir=directory / alias, jvm_options=QUICK_START) for alias in _TOPICS]
@@ -101,7 +101,7 @@ def _clusters(directory: Path) -> Iterator[Sequence[DevCluster]]:
 
 def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
     from mirror_ray.config.load import load_settings
-    from mirror_ray.devcluster.clusters import mm2_properties
+    from mirror_ray.lab.devcluster.clusters import mm2_properties
 
     # Whoever has it may pause, resume and scale from the page.
     config.write_text(f"{mm2_properties(clusters)}gateway.token = {secrets.token_urlsafe(12)}\n")
@@ -111,13 +111,13 @@ def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
 @contextmanager
 def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]:
     """Topics, traffic to them, and a group that reads them, on each cluster."""
-    from mirror_ray.kafka.editing import ClusterEditor
-    from mirror_ray.kafka.traffic import Reader, Traffic
-    from mirror_ray.kafka.trail import UNRECORDED
+    from mirror_ray.kafka.audit_log import UNRECORDED
+    from mirror_ray.kafka.topic_editor import ClusterEditor
+    from mirror_ray.lab.traffic import Traffic, TrafficReader
     from mirror_ray.model.topics import NewRemoteTopic
 
     traffic: list[Traffic] = []
-    readers: list[Reader] = []
+    readers: list[TrafficReader] = []
     for alias, topics in _TOPICS.items():
         admin = ClusterEditor(settings.clusters[alias], "mirror-ray-demo", UNRECORDED)
         wanted = [NewRemoteTopic(name=topic, partitions=_PARTITIONS, replication_factor=1) for topic in topics]
@@ -126,7 +126,7 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
                 raise error
         admin.close()
         traffic.append(Traffic(settings.clusters[alias], topics, rate))
-        readers.append(Reader(settings.clusters[alias], _GROUPS[alias], topics))
+        readers.append(TrafficReader(settings.clusters[alias], _GROUPS[alias], topics))
     for each in traffic:
         each.start()
     for reader in readers:
@@ -140,13 +140,15 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
             each.stop()
 
 
-def _end(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic], tell: Callable[[Claim], None]) -> None:
+def _end(
+    system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic], tell: Callable[[DemoSummary], None]
+) -> None:
     """Let the flows catch up with what was produced, then stop them; Ctrl-C: stop them as they are."""
     try:
         with suppress(KeyboardInterrupt):
             tell(_catch_up(system, settings, traffic))
     except MirrorError as error:
-        tell(Claim(holds=False, final=True, lines=[str(error)]))
+        tell(DemoSummary(holds=False, final=True, lines=[str(error)]))
         say(f"what was copied could not be checked: {error}", "red")
     try:
         system.status()
@@ -157,7 +159,7 @@ def _end(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic], t
         say(str(error), "yellow")
 
 
-def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic]) -> Claim:
+def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic]) -> DemoSummary:
     from mirror_ray.cli.demo_clusters import DemoClusters
 
     say("stopping the traffic; the flows catch up (Ctrl-C: at once)")

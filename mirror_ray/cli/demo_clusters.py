@@ -7,10 +7,10 @@ from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from mirror_ray.cli.demo_claim import DemoPartition, of_topics
+from mirror_ray.cli.demo_summary import DemoPartition, of_topics
+from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.topics.selection import replication_rules
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import FlowSettings, MirrorSettings

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray.cli.acting import confirm
-from mirror_ray.cli.auditing import audited
+from mirror_ray.cli.audit import audited
 from mirror_ray.cli.compare import reasons
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.control import confirm
+from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import Columns, emit, out, say, table
-from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import FlowSettings, MirrorSettings
     from mirror_ray.topics.drift import Drift, Remedies
 
 
-class Kind(StrEnum):
+class DriftKind(StrEnum):
     """What may have drifted."""
 
     missing = "missing"
@@ -59,11 +59,12 @@ def drift(
         bool, typer.Option("--all", help="Count configs and ACLs although the flow does not keep them in step.")
     ] = False,
     ignore: Annotated[
-        list[Kind] | None, typer.Option("--ignore", metavar="KIND", help="Leave this kind out; may be given again.")
+        list[DriftKind] | None,
+        typer.Option("--ignore", metavar="KIND", help="Leave this kind out; may be given again."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     config: ConfigOption = None,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -77,14 +78,14 @@ def drift(
         told = reasons(mirror, flow_name)
 
     def look() -> Drift:
-        from mirror_ray.topics.reconciling import find
+        from mirror_ray.topics.reconciliation import find
 
         found = asyncio.run(find(settings, chosen, topics or (), told, every=every))
         return found.without({str(kind) for kind in ignore or ()})
 
     found, failed = look(), list[str]()
     if reconcile and not dry_run and found.remedies:
-        if output is Format.table:
+        if output is OutputFormat.table:
             _print(found)
         confirm(f"{flow}: do what RECONCILE says. Go on?", yes=yes)
         failed = _reconcile(settings, chosen, found.remedies, name)
@@ -98,7 +99,7 @@ def drift(
 
 
 def _reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies, name: str) -> list[str]:
-    from mirror_ray.topics.reconciling import reconcile
+    from mirror_ray.topics.reconciliation import reconcile
 
     with audited(settings, flow.name, name, "drift_reconcile"):
         return asyncio.run(reconcile(settings, flow, remedies))

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirror_ray.cli import foreground
-from mirror_ray.cli.acting import confirm
-from mirror_ray.cli.auditing import audited
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.audit import audited
+from mirror_ray.cli.control import confirm
+from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
-from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.failover.plan import Kind, Plan, StepResult
-    from mirror_ray.failover.run import Order, Report
+    from mirror_ray.failover.plan import FailoverPlan, Kind, StepResult
+    from mirror_ray.failover.run import FailoverOrder, FailoverReport
     from mirror_ray.model.names import FlowName
 
 _STEPS: Columns = (
@@ -89,7 +89,7 @@ def failover(
     ] = False,
     groups: Annotated[int, typer.Option("--groups", min=1, help="Of a simulation: how many groups.")] = 6,
     seed: Annotated[int, typer.Option("--seed", help="Of a simulation.")] = 1,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -97,14 +97,14 @@ def failover(
 
     Exit 0: all is moved; 1: something must be done first, and the last step says what; 3: a cluster does not answer.
     """
-    from mirror_ray.failover.plan import Options
+    from mirror_ray.failover.plan import FailoverOptions
 
     if simulate:
         _simulate(parse_flow(flow), _rehearsed_as(name), groups, seed, planned=planned, kills=kills)
         return
     if kills:
         raise ConfigError("--kills is for a simulation, on clusters of its own: say --simulate, too")
-    options = Options(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
+    options = FailoverOptions(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
     order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
     _run(order, config, name, address, output, status=status, yes=yes)
 
@@ -120,7 +120,7 @@ def failback(
     yes: YesOption = False,
     quiet_s: QuietOption = 3.0,
     catch_up_s: CatchUpOption = 600.0,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -128,31 +128,33 @@ def failback(
 
     Nothing that both sides have is copied again. Exit codes as of `failover`.
     """
-    from mirror_ray.failover.plan import Options
+    from mirror_ray.failover.plan import FailoverOptions
 
-    options = Options(force=force, skip_active=skip_active)
+    options = FailoverOptions(force=force, skip_active=skip_active)
     order = _order("failback", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
     _run(order, config, name, address, output, status=status, yes=yes)
 
 
-def _order(kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *, dry: bool, restart: bool) -> Order:
-    from mirror_ray.failover.run import Order
-    from mirror_ray.failover.steps import Timing
+def _order(
+    kind: Kind, flow: str, options: Any, waits_s: tuple[float, float], *, dry: bool, restart: bool
+) -> FailoverOrder:
+    from mirror_ray.failover.run import FailoverOrder
+    from mirror_ray.failover.steps import StepTiming
 
-    timing = Timing(quiet_s=waits_s[0], catch_up_s=waits_s[1])
+    timing = StepTiming(quiet_s=waits_s[0], catch_up_s=waits_s[1])
     asked = parse_flow(flow)
-    return Order(kind=kind, flow=asked, options=options, timing=timing, dry=dry, restart=restart, by=whoami())
+    return FailoverOrder(kind=kind, flow=asked, options=options, timing=timing, dry=dry, restart=restart, by=whoami())
 
 
 def _simulate(flow: FlowName, name: str, groups: int, seed: int, *, planned: bool, kills: bool) -> None:
-    from mirror_ray.chaos.rehearsal_kills_outcome import KillSettings
-    from mirror_ray.chaos.rehearsal_outcome import RehearsalSettings
-    from mirror_ray.cli import simulating
+    from mirror_ray.cli import failover_drill
+    from mirror_ray.lab.failover_drill.kills_outcome import KillSettings
+    from mirror_ray.lab.failover_drill.outcome import DrillSettings
 
     if kills:
-        simulating.simulate_kills(flow, KillSettings(groups=groups, seed=seed), name)
+        failover_drill.simulate_kills(flow, KillSettings(groups=groups, seed=seed), name)
     else:
-        simulating.simulate(flow, RehearsalSettings(groups=groups, seed=seed, planned=planned), name)
+        failover_drill.simulate(flow, DrillSettings(groups=groups, seed=seed, planned=planned), name)
 
 
 def _rehearsed_as(name: str) -> str:
@@ -161,17 +163,17 @@ def _rehearsed_as(name: str) -> str:
 
 
 def _run(
-    order: Order,
+    order: FailoverOrder,
     config: Path | None,
     name: str,
     address: str | None,
-    output: Format,
+    output: OutputFormat,
     *,
     status: bool,
     yes: bool,
 ) -> None:
     from mirror_ray.failover.run import carry_out
-    from mirror_ray.failover.running import AttachedSystem
+    from mirror_ray.failover.running_system import AttachedSystem
 
     with find_system(config, name, address, order.flow) as (settings, mirror):
         if status:
@@ -192,30 +194,30 @@ def _run(
         raise typer.Exit(1)
 
 
-def _tell(plan: Plan, result: StepResult) -> None:
+def _tell(plan: FailoverPlan, result: StepResult) -> None:
     style = "red" if result.outcome == "blocked" else None
     say(f"{plan.id}  {result.step}: {result.outcome}: {result.summary}", style)
 
 
-def _show_status(settings: MirrorSettings, order: Order, output: Format) -> None:
-    from mirror_ray.failover.run import Report, look
+def _show_status(settings: MirrorSettings, order: FailoverOrder, output: OutputFormat) -> None:
+    from mirror_ray.failover.run import FailoverReport, look
 
     book = asyncio.run(look(settings, order.flow))
     plans = [plan for plan in book.plans() if plan.kind == order.kind]
     rows = [plan.head() | {"state": plan.state} for plan in plans]
-    reports = [_plain(Report(plan=plan, places=book.places(plan.id))) for plan in plans[-1:]]
+    reports = [_plain(FailoverReport(plan=plan, places=book.places(plan.id))) for plan in plans[-1:]]
     value = {"plans": rows, "last": next(iter(reports), None)}
 
     def show() -> None:
         out().print(table(rows, _PLANS))
         if plans:
             out().print()
-            _print(Report(plan=plans[-1], places=book.places(plans[-1].id)))
+            _print(FailoverReport(plan=plans[-1], places=book.places(plans[-1].id)))
 
     emit(value, output, show)
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: FailoverReport) -> dict[str, Any]:
     plan = report.plan
     return plan.head() | {
         "state": plan.state,
@@ -225,7 +227,7 @@ def _plain(report: Report) -> dict[str, Any]:
     }
 
 
-def _groups(report: Report) -> list[Row]:
+def _groups(report: FailoverReport) -> list[Row]:
     return [
         {
             "group": group,
@@ -246,7 +248,7 @@ def _groups(report: Report) -> list[Row]:
     ]
 
 
-def _print(report: Report) -> None:
+def _print(report: FailoverReport) -> None:
     plan = report.plan
     console = out()
     state = "dry run, nothing was changed" if report.dry else plan.state

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from mirror_ray.cli.live import LiveView
+from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.output import say, stopped_text
-from mirror_ray.cli.progress import CatchUp, Verdict
+from mirror_ray.cli.progress import CatchUp, CatchUpVerdict
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import NotRunningError
 
@@ -24,7 +24,7 @@ def follow(
     for_s: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Verdict | None:
+) -> CatchUpVerdict | None:
     """Show progress until it ends.
 
     Returns:

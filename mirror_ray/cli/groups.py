@@ -14,9 +14,9 @@ from mirror_ray.cli.options import (
     DEFAULT_NAME,
     AddressOption,
     FlowArgument,
-    Format,
     FormatOption,
     NameOption,
+    OutputFormat,
     WatchOption,
 )
 from mirror_ray.cli.output import Columns, Row, emit, out, table, watching
@@ -51,7 +51,7 @@ def groups(
     group: Annotated[
         str | None, typer.Option("--group", metavar="GROUP", help="One group only, by partition.", show_default=False)
     ] = None,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     watch: WatchOption = False,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,

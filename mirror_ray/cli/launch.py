@@ -32,8 +32,8 @@ from mirror_ray.model.starter import Starter, ends_with
 from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
+    from mirror_ray.config.difference import SettingsDifference
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.coordination.change import Changed
 
 _PROBE_EVERY_S = 2.0
 _GONE_AFTER_PROBES = 5
@@ -42,21 +42,21 @@ _GONE_AFTER_PROBES = 5
 _START_SYSTEM = "actors.spawn:start_system"
 
 
-class Agreed(NamedTuple):
+class AgreedChanges(NamedTuple):
     """How a system that runs is to be changed."""
 
-    changes: Changed
-    #: See ``Changed.onto``; None: whatever runs by then.
+    changes: SettingsDifference
+    #: See ``SettingsDifference.onto``; None: whatever runs by then.
     onto: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class StartedSystem:
     """A system that was started, or joined; the latter also where somebody else has started it meanwhile."""
 
     system: Mirror
     #: What was changed of it; None: it did not run before.
-    changes: Changed | None
+    changes: SettingsDifference | None
     #: The process of somebody else with which it ends, in words; None: there is none.
     ends_with: str | None
 
@@ -69,8 +69,8 @@ def start(
     *,
     replicators: int | None,
     detach: bool,
-    agree: Callable[[Mirror], Agreed] | None = None,
-) -> Iterator[Started]:
+    agree: Callable[[Mirror], AgreedChanges] | None = None,
+) -> Iterator[StartedSystem]:
     """Start the flows under that name, or update the running system of that name to them.
 
     Without an address, and where none runs, a Ray of its own is started on loopback; it ends when the context is left,
@@ -106,12 +106,12 @@ def start(
             of_ray = own.ends_with if own is not None else None
         stays = detach
         changes = agreed.changes if agreed is not None else None
-        yield Started(system=mirror, changes=changes, ends_with=of_ray or ends_with(mirror.starter(), me))
+        yield StartedSystem(system=mirror, changes=changes, ends_with=of_ray or ends_with(mirror.starter(), me))
     finally:
         _leave(None if stays else fresh)
 
 
-def _agree(agree: Callable[[Mirror], Agreed] | None, name: str, address: str | None) -> Agreed | None:
+def _agree(agree: Callable[[Mirror], AgreedChanges] | None, name: str, address: str | None) -> AgreedChanges | None:
     """What is agreed to; None: nothing runs."""
     if find_coordinator(name) is None:
         return None

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """How data is printed."""
 
     table = "table"
@@ -39,7 +39,7 @@ ConfigArgument = Annotated[
     Path,
     typer.Argument(metavar="CONFIG", parser=config_file, help="An mm2.properties or a YAML file.", show_default=False),
 ]
-FormatOption = Annotated[Format, typer.Option("-o", "--output", help="How to print it.")]
+FormatOption = Annotated[OutputFormat, typer.Option("-o", "--output", help="How to print it.")]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the running system.")]
 AddressOption = Annotated[
     str | None,

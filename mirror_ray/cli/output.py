@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mirror_ray.cli.options import Format
+from mirror_ray.cli.options import OutputFormat
 from mirror_ray.cli.printable import is_unsafe, one_line, printable, quoted
 from mirror_ray.cli.streams import BROKEN_PIPE_CODE
 
@@ -73,14 +73,14 @@ def table(rows: Sequence[Row], columns: Columns) -> Table:
     return result
 
 
-def emit(value: Any, output: Format, show: Callable[[], None]) -> None:
+def emit(value: Any, output: OutputFormat, show: Callable[[], None]) -> None:
     """Print plain ``value`` as JSON or YAML, or let ``show`` print it for people.
 
     JSON and YAML read back as the same value, whatever is in it, and whatever stdout can encode.
     """
-    if output is Format.json:
+    if output is OutputFormat.json:
         sys.stdout.write(quoted(json.dumps(value, indent=2, ensure_ascii=not _is_unicode())) + "\n")
-    elif output is Format.yaml:
+    elif output is OutputFormat.yaml:
         sys.stdout.write(_yaml(value))
     else:
         show()

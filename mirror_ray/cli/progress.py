@@ -19,7 +19,7 @@ _ETA_WINDOW_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CatchUpVerdict:
     """``caught_up``: nothing is left. ``blocked``: what is left does not move; ``blockers`` says what and why."""
 
     state: Literal["moving", "caught_up", "blocked"]
@@ -40,7 +40,7 @@ class CatchUp:
         status: SystemStatus,
         partitions: Iterable[PartitionStatus],
         topics: Iterable[TopicStatus],
-    ) -> Verdict:
+    ) -> CatchUpVerdict:
         """Judge one snapshot, taken at ``now_s`` of any clock that only grows."""
         enabled = [flow for flow in status.flows if flow.state != "idle"]
         left = [each for each in partitions if not _is_caught_up(each)]
@@ -49,20 +49,20 @@ class CatchUp:
             if not left and not refused:
                 self._blocked_since_s = None
                 self._looks += 1
-                return Verdict(state="caught_up" if self._looks >= _LOOKS_UNTIL_CAUGHT_UP else "moving")
+                return CatchUpVerdict(state="caught_up" if self._looks >= _LOOKS_UNTIL_CAUGHT_UP else "moving")
             if all(each.state in _AT_REST for each in left):
                 return self._blocked(now_s, left, refused)
         self._looks = 0
         self._blocked_since_s = None
-        return Verdict(state="moving")
+        return CatchUpVerdict(state="moving")
 
-    def _blocked(self, now_s: float, left: list[PartitionStatus], refused: list[TopicStatus]) -> Verdict:
+    def _blocked(self, now_s: float, left: list[PartitionStatus], refused: list[TopicStatus]) -> CatchUpVerdict:
         self._looks = 0
         if self._blocked_since_s is None:
             self._blocked_since_s = now_s
         if now_s - self._blocked_since_s < self._grace_s:
-            return Verdict(state="moving")
-        return Verdict(state="blocked", blockers=_blockers(left, refused))
+            return CatchUpVerdict(state="moving")
+        return CatchUpVerdict(state="blocked", blockers=_blockers(left, refused))
 
 
 def _is_caught_up(partition: PartitionStatus) -> bool:

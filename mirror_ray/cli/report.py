@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow, ray_for_spark
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import emit, out, say
-from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import FlowSettings, MirrorSettings
     from mirror_ray.mirror import Mirror
-    from mirror_ray.report.document import Asked
+    from mirror_ray.report.json_document import ReportRequest
 
 #: About what clouds take for a GB between regions.
 DEFAULT_PRICE_PER_GB = 0.02
@@ -43,7 +43,7 @@ def report(
     ] = DEFAULT_PRICE_PER_GB,
     currency: Annotated[str, typer.Option("--currency", help="Of that price; any text.")] = "USD",
     config: ConfigOption = None,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -52,11 +52,11 @@ def report(
     Reads from the flow's statistics topic what is new since the last run to the same directory. Exit 1: nothing is
     known of that time.
     """
-    from mirror_ray.report.document import Asked
+    from mirror_ray.report.json_document import ReportRequest
 
     wanted = parse_flow(flow)
     now_ms = time.time_ns() // 1_000_000
-    asked = Asked(
+    asked = ReportRequest(
         since_ms=None if since is None else parse_time(since, now_ms),
         until_ms=None if until is None else parse_time(until, now_ms),
         price_per_gb=price_per_gb,
@@ -74,14 +74,14 @@ def report(
 
 
 def _write(
-    settings: MirrorSettings, flow: FlowSettings, mirror: Mirror | None, to: Path, asked: Asked, place: Any
+    settings: MirrorSettings, flow: FlowSettings, mirror: Mirror | None, to: Path, asked: ReportRequest, place: Any
 ) -> dict[str, Any]:
     """Read what is new, and write the report of all that was asked for; the figures."""
     from mirror_ray.model.internal_topics import statistics_topic
     from mirror_ray.report.cluster import find_statistics, read_ends, read_gaps
-    from mirror_ray.report.document import Found, make_document
+    from mirror_ray.report.directory import open_directory
+    from mirror_ray.report.json_document import ReportResult, make_document
     from mirror_ray.report.page import make_page
-    from mirror_ray.report.store import open_directory
 
     name, address = place
     cluster = settings.clusters[flow.name.target]
@@ -95,7 +95,7 @@ def _write(
             with spark_session(f"report {flow.name}", settings.spark, say) as spark:
                 read_new(spark, cluster, log.topic_id, log.bounds, directory)
                 selection = select(spark, directory, asked.since_ms, asked.until_ms)
-        found = Found(
+        found = ReportResult(
             progress=directory.progress,
             partitions=selection.partitions,
             steps=selection.steps,
@@ -123,7 +123,7 @@ def _summary(document: dict[str, Any], to: Path) -> dict[str, Any]:
 
 
 def _print(document: dict[str, Any], summary: dict[str, Any]) -> None:
-    from mirror_ray.report.explained import headline
+    from mirror_ray.report.explanations import headline
 
     for sentence in headline(document):
         out().print(sentence, soft_wrap=True)

@@ -13,7 +13,7 @@ from typing import Any
 from mirror_ray import own_ray
 from mirror_ray.attach import prepare
 from mirror_ray.cli.output import say
-from mirror_ray.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.ports import free_port
 from mirror_ray.model.errors import MirrorError
 
 _LOOPBACK = "127.0.0.1"

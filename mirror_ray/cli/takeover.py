@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from mirror_ray.cli import foreground
-from mirror_ray.cli.auditing import audited
+from mirror_ray.cli.audit import audited
+from mirror_ray.cli.flow_access import find_system, parse_flow
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
     AddressOption,
     ConfigArgument,
-    Format,
     FormatOption,
     NameOption,
+    OutputFormat,
     name_option,
 )
 from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
-from mirror_ray.cli.systems import find_system, parse_flow
 from mirror_ray.model.errors import ConfigError, NotReadyError
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.model.names import FlowName
-    from mirror_ray.takeover.handing_back import HandedBack
-    from mirror_ray.takeover.taking import Taken
-    from mirror_ray.takeover.traces import Mm2
+    from mirror_ray.takeover.handback import HandbackResult
+    from mirror_ray.takeover.mm2_activity import Mm2Topics
+    from mirror_ray.takeover.takeover import TakeoverResult
 
 _T = TypeVar("_T")
 
@@ -104,7 +104,7 @@ def takeover(
     connector: _ConnectorOption = None,
     connect_group: _GroupOption = None,
     quiet_s: _QuietOption = 3.0,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -112,7 +112,7 @@ def takeover(
 
     Exit 0: all is taken over; 1: a topic is refused, or MM2 or mirror-ray still runs, and the text says what to do.
     """
-    from mirror_ray.takeover.taking import take_over
+    from mirror_ray.takeover.takeover import take_over
 
     mm2 = offsets_topic, connector, connect_group
     act = partial(take_over, quiet_s=quiet_s, dry=dry_run, force=force)
@@ -132,7 +132,7 @@ def handback(
     connector: _ConnectorOption = None,
     connect_group: _GroupOption = None,
     quiet_s: _QuietOption = 3.0,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -140,7 +140,7 @@ def handback(
 
     From then on `up` refuses these flows, until `takeover` has taken them over again. Exit codes as of `takeover`.
     """
-    from mirror_ray.takeover.handing_back import hand_back
+    from mirror_ray.takeover.handback import hand_back
 
     mm2 = offsets_topic, connector, connect_group
     act = partial(hand_back, quiet_s=quiet_s, dry=dry_run)
@@ -180,7 +180,7 @@ def _nothing(_: MirrorSettings, __: FlowName) -> AbstractContextManager[None]:
 
 
 def _of_each(
-    act: Callable[[MirrorSettings, FlowName, Mm2], Coroutine[Any, Any, _T]],
+    act: Callable[[MirrorSettings, FlowName, Mm2Topics], Coroutine[Any, Any, _T]],
     flows: Iterable[tuple[MirrorSettings, FlowName]],
     mm2: tuple[str | None, str | None, str | None],
     kept: Callable[[MirrorSettings, FlowName], AbstractContextManager[None]],
@@ -189,7 +189,7 @@ def _of_each(
 
     ``mm2``: its offsets topic, connector and group, where given. ``kept``: keeps what is done to a flow.
     """
-    from mirror_ray.takeover.traces import which_mm2
+    from mirror_ray.takeover.mm2_activity import which_mm2
 
     with foreground.interruptible():
         done = []
@@ -199,7 +199,7 @@ def _of_each(
         return done
 
 
-def _plain_taken(taken: Taken) -> dict[str, Any]:
+def _plain_taken(taken: TakeoverResult) -> dict[str, Any]:
     return {
         "flow": str(taken.flow),
         "dry_run": taken.dry,
@@ -224,7 +224,7 @@ def _plain_taken(taken: Taken) -> dict[str, Any]:
     }
 
 
-def _plain_handed(handed: HandedBack) -> dict[str, Any]:
+def _plain_handed(handed: HandbackResult) -> dict[str, Any]:
     return {
         "flow": str(handed.flow),
         "dry_run": handed.dry,
@@ -243,7 +243,7 @@ def _plain_handed(handed: HandedBack) -> dict[str, Any]:
     }
 
 
-def _print_taken(done: list[Taken]) -> None:
+def _print_taken(done: list[TakeoverResult]) -> None:
     for taken in done:
         plain = _plain_taken(taken)
         _print(plain, plain["partitions"], _TAKEN)
@@ -261,7 +261,7 @@ def _print_taken(done: list[Taken]) -> None:
             say(f"refused, and left as they are: {', '.join(refused)}", "red")
 
 
-def _print_handed(done: list[HandedBack]) -> None:
+def _print_handed(done: list[HandbackResult]) -> None:
     for handed in done:
         plain = _plain_handed(handed)
         _print(plain, plain["partitions"], _HANDED)

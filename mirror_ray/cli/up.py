@@ -10,9 +10,9 @@ import typer
 
 from mirror_ray.attach import attach
 from mirror_ray.cli import foreground, launch
-from mirror_ray.cli.acting import confirm
-from mirror_ray.cli.changing import say_changed
-from mirror_ray.cli.live import LiveView
+from mirror_ray.cli.config import say_changed
+from mirror_ray.cli.control import confirm
+from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
     AddressOption,
@@ -23,7 +23,7 @@ from mirror_ray.cli.options import (
     possible_replicators,
 )
 from mirror_ray.cli.output import err, say
-from mirror_ray.cli.progress import Verdict
+from mirror_ray.cli.progress import CatchUpVerdict
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError, NotRunningError
 
@@ -114,15 +114,17 @@ def check_clusters(settings: MirrorSettings) -> None:
         raise ClusterUnreachableError("\n".join(problems))
 
 
-def _agree(name: str, settings: MirrorSettings, replicators: int | None, system: Mirror, *, yes: bool) -> launch.Agreed:
+def _agree(
+    name: str, settings: MirrorSettings, replicators: int | None, system: Mirror, *, yes: bool
+) -> launch.AgreedChanges:
     found = system.preview(settings, replicators)
     if not (found.nothing or yes):
         say_changed(f"{name} runs already, and would be", found)
         confirm(f"Change {name} so?", yes=False)
-    return launch.Agreed(changes=found, onto=None if yes else found.onto)
+    return launch.AgreedChanges(changes=found, onto=None if yes else found.onto)
 
 
-def _announce(settings: MirrorSettings, name: str, started: launch.Started) -> None:
+def _announce(settings: MirrorSettings, name: str, started: launch.StartedSystem) -> None:
     if started.changes is None:
         flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
         say(f"{name}: started {flows}")
@@ -137,7 +139,7 @@ def _announce(settings: MirrorSettings, name: str, started: launch.Started) -> N
 
 
 def _show_difference(settings: MirrorSettings, name: str, address: str | None, replicators: int | None) -> None:
-    from mirror_ray.coordination.change import changed
+    from mirror_ray.config.difference import changed
 
     try:
         with attach(name, address) as system:
@@ -147,7 +149,7 @@ def _show_difference(settings: MirrorSettings, name: str, address: str | None, r
     say_changed(f"{name} would be", found)
 
 
-def _run(started: launch.Started, *, until_caught_up: bool, for_s: float | None) -> None:
+def _run(started: launch.StartedSystem, *, until_caught_up: bool, for_s: float | None) -> None:
     system = started.system
     try:
         verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
@@ -166,11 +168,11 @@ def _run(started: launch.Started, *, until_caught_up: bool, for_s: float | None)
     _judge(verdict)
 
 
-def _until(started: launch.Started) -> str:
+def _until(started: launch.StartedSystem) -> str:
     return f" until {started.ends_with} ends" if started.ends_with is not None else ""
 
 
-def _judge(verdict: Verdict | None) -> None:
+def _judge(verdict: CatchUpVerdict | None) -> None:
     if verdict is None:
         return
     if verdict.state == "blocked":

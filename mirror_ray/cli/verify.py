@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray.cli import foreground
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, Format, FormatOption, NameOption
+from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow, ray_for_spark
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
-from mirror_ray.cli.systems import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.mirror import Mirror
     from mirror_ray.observe.status import PartitionStatus
-    from mirror_ray.verification.ends import Ask
-    from mirror_ray.verification.planning import Wanted
-    from mirror_ray.verification.run import MakeLooker, Progress
-    from mirror_ray.verification.verdict import PartitionVerdict, Report
+    from mirror_ray.verification.log_ends import Ask
+    from mirror_ray.verification.planner import VerifyRequest
+    from mirror_ray.verification.report import PartitionVerdict, VerifyReport
+    from mirror_ray.verification.run import MakeLooker, VerifyProgress
 
 _TOPICS: Columns = (
     ("TOPIC", lambda row: row["topic"]),
@@ -65,7 +65,7 @@ def verify(
         bool, typer.Option("--spark", help="Let Spark read and hash, in the system's Ray: for very large topics.")
     ] = False,
     config: ConfigOption = None,
-    output: FormatOption = Format.table,
+    output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -74,12 +74,12 @@ def verify(
     Up to what was copied when it begins; flows, traffic and cleaning may go on. Exit 0: all that was copied is equal;
     1: something differs, could not be checked, or a partition is stopped or paused; 3: a cluster does not answer.
     """
-    from mirror_ray.verification.planning import Wanted
+    from mirror_ray.verification.planner import VerifyRequest
 
     if not 0 < sample <= 1:
         raise ConfigError(f"--sample {sample:g}: a fraction above 0, up to 1")
     since_ms = parse_time(since, round(time.time() * 1000)) if since is not None else None
-    wanted = Wanted(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
+    wanted = VerifyRequest(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
     name_of_flow = parse_flow(flow)
     with find_system(config, name, address, name_of_flow) as (settings, mirror), foreground.interruptible():
         settings.flow(name_of_flow)
@@ -99,7 +99,7 @@ def _looker(
 ) -> Iterator[MakeLooker]:
     """Who takes the first look by Spark, in the system's Ray or in one of its own."""
     from mirror_ray.spark.session import spark_session
-    from mirror_ray.spark.verification import SparkLooker
+    from mirror_ray.spark.verification import SparkFirstPass
 
     say("verify: starting Spark in Ray")
     clusters = settings.clusters[flow.source], settings.clusters[flow.target]
@@ -107,20 +107,20 @@ def _looker(
         ray_for_spark(name, address, mirror),
         spark_session(f"verify {flow}", settings.spark, say) as spark,
     ):
-        yield lambda logs, plain: SparkLooker(spark, clusters, logs, plain)
+        yield lambda logs, plain: SparkFirstPass(spark, clusters, logs, plain)
 
 
 def _report(
     settings: MirrorSettings,
     flow: FlowName,
-    wanted: Wanted,
+    wanted: VerifyRequest,
     mirror: Mirror | None,
     make_looker: MakeLooker | None,
-) -> Report:
-    from mirror_ray.verification.run import Progress, verify_family
+) -> VerifyReport:
+    from mirror_ray.verification.run import VerifyProgress, verify_family
 
     running = asking(mirror, flow)
-    with _telling(Progress()) as progress:
+    with _telling(VerifyProgress()) as progress:
         return asyncio.run(
             verify_family(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
         )
@@ -140,7 +140,7 @@ def asking(mirror: Mirror | None, flow: FlowName) -> Ask:
 
 
 @contextmanager
-def _telling(progress: Progress) -> Iterator[Progress]:
+def _telling(progress: VerifyProgress) -> Iterator[VerifyProgress]:
     """Say on stderr how far it has come, while it takes long."""
     over = threading.Event()
 
@@ -157,7 +157,7 @@ def _telling(progress: Progress) -> Iterator[Progress]:
         telling.join()
 
 
-def _print(report: Report) -> None:
+def _print(report: VerifyReport) -> None:
     console = out()
     by_topic: dict[tuple[str, str], list[PartitionVerdict]] = {}
     for each in report.partitions:
@@ -171,7 +171,7 @@ def _print(report: Report) -> None:
 
 
 def _row(partitions: Sequence[PartitionVerdict]) -> Row:
-    from mirror_ray.verification.verdict import worst
+    from mirror_ray.verification.report import worst
 
     outcomes = [each.outcome for each in partitions]
     gravest = worst(partitions)

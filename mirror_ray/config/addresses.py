@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator
 
 from mirror_ray.model.internal_topics import dead_letters_topic
-from mirror_ray.model.naming import MAX_NAME_LENGTH, illegal_name
+from mirror_ray.model.topic_names import MAX_NAME_LENGTH, illegal_name
 
 #: Each pair of clusters may be a flow, and one coordinator looks after all of them.
 MOST_CLUSTERS: Final = 50

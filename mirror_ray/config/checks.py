@@ -9,21 +9,21 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from mirror_ray.config.addresses import illegal_separator
-from mirror_ray.config.loaded import Note
-from mirror_ray.config.names import check_long_ring, check_named_flows, check_names
+from mirror_ray.config.flow_rules import replication_rules
+from mirror_ray.config.loaded import ConfigNote
 from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_names
 from mirror_ray.config.token_endpoint import token_endpoint_problem
+from mirror_ray.config.topic_name_checks import check_long_ring, check_named_flows, check_names
 from mirror_ray.config.transforms import check_transforms
 from mirror_ray.model.config_policy import NUMBERS
 from mirror_ray.model.filters import literal_topic
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.paths import doubled
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.policy import load_policy
+from mirror_ray.model.replication_paths import doubled
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.start import start_rules
-from mirror_ray.topics.selection import replication_rules
 
 _IN_CLEAR_TEXT: Final = (
     "lies in clear text in this file and in Ray's storage; write ${file:PATH:KEY}, ${dir:PATH:FILE} or ${env:NAME}, "
@@ -113,11 +113,11 @@ def check_security(security: SecuritySettings, field_name: FieldName) -> Iterato
         yield f"{field_name('security.sasl')}: {sasl.mechanism} needs a username and a password"
 
 
-def secret_notes(section: BaseModel, field_name: FieldName) -> Iterator[Note]:
+def secret_notes(section: BaseModel, field_name: FieldName) -> Iterator[ConfigNote]:
     """Yield a note for each secret below a section that is written down in clear text."""
     for path, secret in secrets_in(section):
         if secret.is_literal:
-            yield Note(kind="secret", key=field_name(path), text=_IN_CLEAR_TEXT)
+            yield ConfigNote(kind="secret", key=field_name(path), text=_IN_CLEAR_TEXT)
 
 
 def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from mirror_ray.config.fields import Given
+from mirror_ray.config.fields import RawValue
 from mirror_ray.config.properties import iterate_properties
 from mirror_ray.config.provider_specs import build_providers, declared_providers
 from mirror_ray.config.providers import resolve
@@ -31,23 +31,25 @@ def read_entries(text: str) -> dict[str, str]:
     return entries
 
 
-def resolve_references(entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
+def resolve_references(
+    entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]
+) -> dict[str, RawValue]:
     """The values of all keys, with what config providers hold in place of references to it."""
     specs = declared_providers(entries, problems)
     providers = build_providers(specs, environ)
-    resolved: dict[str, Given] = {}
+    resolved: dict[str, RawValue] = {}
     for key, value in entries.items():
         try:
             found = resolve(value, providers)
             referred = Secret(value, specs, trimmed=True)
         except LookupError as error:
             problems.append(f"{key}: {error.args[0]}")
-            resolved[key] = Given("", key)
+            resolved[key] = RawValue("", key)
         else:
-            resolved[key] = Given(found, key, None if referred.is_literal else referred)
+            resolved[key] = RawValue(found, key, None if referred.is_literal else referred)
     return resolved
 
 
-def referred_texts(properties: Mapping[str, Given]) -> Iterator[str]:
+def referred_texts(properties: Mapping[str, RawValue]) -> Iterator[str]:
     """What references have led to."""
     return (given.text for given in properties.values() if given.referred is not None)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.jaas import parse_jaas
-from mirror_ray.config.keys import Key, Kind, Use
+from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind
 from mirror_ray.config.secrets import Secret
 
 #: ASCII's digits alone, and no more of them than 64 bits hold.
@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RawValue:
     """A value, with the key that the user wrote it under. Values may be secret: the repr leaves them out."""
 
     text: str = field(repr=False)
@@ -53,19 +53,19 @@ class FieldValues:
             section = section.setdefault(parent, {})
         section[name] = value
 
-    def take(self, keys: Iterable[Key], given: Mapping[str, Given], problems: list[str]) -> None:
+    def take(self, keys: Iterable[ConfigKey], given: Mapping[str, RawValue], problems: list[str]) -> None:
         """Parse the used ones of ``keys`` that are given, and set their fields."""
         for key in keys:
             value = given.get(key.name)
-            if value is None or key.use is not Use.USED:
+            if value is None or key.use is not KeyUse.USED:
                 continue
             path = key.field.removeprefix("cluster.")
             try:
-                parsed = value.secret() if key.kind is Kind.SECRET else parse_value(key.kind, value.text)
+                parsed = value.secret() if key.kind is ValueKind.SECRET else parse_value(key.kind, value.text)
             except ValueError as error:
                 problems.append(f"{value.key}: {error}")
                 continue
-            if key.kind is Kind.INTERVAL and isinstance(parsed, int) and parsed < 0:
+            if key.kind is ValueKind.INTERVAL and isinstance(parsed, int) and parsed < 0:
                 # MM2 never schedules what has a negative interval.
                 self.put(path.replace("interval_s", "enabled"), False, value.key)
             else:
@@ -96,7 +96,7 @@ def message(text: str) -> str:
     return "missing" if text == "Field required" else text
 
 
-def parse_value(kind: Kind, text: str) -> object:
+def parse_value(kind: ValueKind, text: str) -> object:
     """Read a value as Kafka's ConfigDef does.
 
     Raises:
@@ -104,17 +104,17 @@ def parse_value(kind: Kind, text: str) -> object:
     """
     text = text.strip()
     match kind:
-        case Kind.LIST:
+        case ValueKind.LIST:
             return tuple(_items(text))
-        case Kind.MAP | Kind.NAMES | Kind.RENAMES:
+        case ValueKind.MAP | ValueKind.NAMES | ValueKind.RENAMES:
             return _parse_pairs(kind, text)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             if text.lower() not in ("true", "false"):
                 raise ValueError(f"{text!r} is not true or false")
             return text.lower() == "true"
-        case Kind.INTEGER | Kind.SECONDS | Kind.INTERVAL:
+        case ValueKind.INTEGER | ValueKind.SECONDS | ValueKind.INTERVAL:
             return _parse_integer(kind, text)
-        case Kind.NUMBER:
+        case ValueKind.NUMBER:
             return _parse_number(text)
         case _:
             return text
@@ -131,10 +131,10 @@ def _pair(item: str) -> tuple[str, str]:
     return name, value
 
 
-def _parse_pairs(kind: Kind, text: str) -> object:
-    if kind is Kind.MAP:
+def _parse_pairs(kind: ValueKind, text: str) -> object:
+    if kind is ValueKind.MAP:
         return dict(_pair(item) for item in _items(text))
-    if kind is Kind.NAMES:
+    if kind is ValueKind.NAMES:
         return _parse_names(text)
     return tuple({"match": match, "to": to} for match, to in _pairs(text))
 
@@ -156,13 +156,13 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         yield before, behind
 
 
-def _parse_integer(kind: Kind, text: str) -> int:
+def _parse_integer(kind: ValueKind, text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise ValueError(f"{_shown(text)} is not a whole number")
     number = int(text)
-    if kind is Kind.SECONDS and number <= 0:
+    if kind is ValueKind.SECONDS and number <= 0:
         raise ValueError(f"{number} is not above 0")
-    if kind is Kind.INTERVAL and number == 0:
+    if kind is ValueKind.INTERVAL and number == 0:
         raise ValueError("0 is no interval; write a number above 0, or turn the feature off by its enabled key")
     return number
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror_ray.config.fields import FieldValues, Given, parse_value
-from mirror_ray.config.keys import Kind, nearest
+from mirror_ray.config.fields import FieldValues, RawValue, parse_value
+from mirror_ray.config.keys import ValueKind, nearest
 from mirror_ray.config.secrets import Secret
 
 _LIST = "gateway.tokens"
@@ -13,10 +13,10 @@ _PREFIX = f"{_LIST}."
 _OPTIONS = ("token", "may")
 
 
-def take_tokens(fields: FieldValues, properties: Mapping[str, Given], problems: list[str]) -> None:
+def take_tokens(fields: FieldValues, properties: Mapping[str, RawValue], problems: list[str]) -> None:
     """Set ``tokens`` of the gateway by its keys; a sentence for each key that means nothing goes to ``problems``."""
     listed = properties.get(_LIST)
-    parsed = parse_value(Kind.LIST, listed.text) if listed is not None else ()
+    parsed = parse_value(ValueKind.LIST, listed.text) if listed is not None else ()
     tokens: dict[str, dict[str, str | Secret]] = (
         {user: {"user": user} for user in parsed} if isinstance(parsed, tuple) else {}
     )

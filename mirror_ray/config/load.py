@@ -10,7 +10,7 @@ from typing import Final
 
 from mirror_ray.config.document import read_document
 from mirror_ray.config.files import read_regular
-from mirror_ray.config.loaded import Loaded, Note
+from mirror_ray.config.loaded import ConfigNote, LoadedConfig
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
 from mirror_ray.model.errors import ConfigError
@@ -20,7 +20,7 @@ _YAML_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _LARGEST_BYTES: Final = 1 << 20
 
 
-def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> Loaded:
+def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> LoadedConfig:
     """Load ``mm2.properties`` or a native YAML file, told apart by suffix, else by content.
 
     Args:
@@ -56,11 +56,13 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _noted(loaded: Loaded) -> Loaded:
+def _noted(loaded: LoadedConfig) -> LoadedConfig:
     """With a note where there is nothing to do."""
     if any(flow.enabled for flow in loaded.settings.flows):
         return loaded
-    idle = Note(kind="off", key="flows", text="none is enabled, so nothing is copied; enable one, for example A->B")
+    idle = ConfigNote(
+        kind="off", key="flows", text="none is enabled, so nothing is copied; enable one, for example A->B"
+    )
     return replace(loaded, notes=(*loaded.notes, idle))
 
 

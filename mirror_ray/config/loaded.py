@@ -17,7 +17,7 @@ MOST_TOLD: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ConfigNote:
     """One thing to know about a configuration that was accepted."""
 
     kind: NoteKind
@@ -29,8 +29,8 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedConfig:
     """A configuration that can be used."""
 
     settings: MirrorSettings
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ConfigNote, ...] = ()

@@ -15,11 +15,12 @@ from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_c
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.entries import read_entries, referred_texts, resolve_references
-from mirror_ray.config.fields import FieldValues, Given
+from mirror_ray.config.error_texts import told
+from mirror_ray.config.fields import FieldValues, RawValue
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.gateway_keys import take_tokens
-from mirror_ray.config.keys import Key, Kind, Use, find_key
-from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
+from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind, find_key
+from mirror_ray.config.loaded import MOST_TOLD, ConfigNote, LoadedConfig
 from mirror_ray.config.mm2_grammar import place_key
 from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, SparkSettings
 from mirror_ray.config.reference import our_default
@@ -29,11 +30,10 @@ from mirror_ray.config.settings import (
     FlowSettings,
     MirrorSettings,
 )
-from mirror_ray.config.told import told
 from mirror_ray.config.transforms import take_steps, transform_notes, unlisted, with_routes
 from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.fault import TROUBLE_KINDS
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.trouble import TROUBLE_KINDS
 
 #: Sections of the system's settings that the top of the file may set.
 _SECTIONS: Final[Mapping[str, type[Settings]]] = {
@@ -58,7 +58,7 @@ _LOWER_CASE = (
 )
 
 
-def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
+def load_mm2(text: str, environ: Mapping[str, str]) -> LoadedConfig:
     """Resolve the text of an ``mm2.properties`` file.
 
     Raises:
@@ -72,7 +72,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> Loaded:
         raise told(error.problems, referred_texts(properties)) from None
 
 
-def _checked(properties: Mapping[str, Given], environ: Mapping[str, str], problems: list[str]) -> Loaded:
+def _checked(properties: Mapping[str, RawValue], environ: Mapping[str, str], problems: list[str]) -> LoadedConfig:
     aliases = _aliases(properties, problems)
     notes = list(_judge_keys(properties, aliases, problems))
     problems.extend(unlisted(properties))
@@ -90,10 +90,10 @@ def _checked(properties: Mapping[str, Given], environ: Mapping[str, str], proble
     settings = MirrorSettings(clusters=clusters, flows=tuple(flows), **sections)
     notes += secret_notes(settings.gateway, lambda field: f"gateway.{field}")
     notes += transform_notes(flows)
-    return Loaded(settings=settings, notes=(*dict.fromkeys(notes), *_default_notes(properties, aliases)))
+    return LoadedConfig(settings=settings, notes=(*dict.fromkeys(notes), *_default_notes(properties, aliases)))
 
 
-def _aliases(properties: Mapping[str, Given], problems: list[str]) -> tuple[str, ...]:
+def _aliases(properties: Mapping[str, RawValue], problems: list[str]) -> tuple[str, ...]:
     listed = properties.get("clusters")
     found = tuple(dict.fromkeys(filter(None, (item.strip() for item in listed.text.split(","))))) if listed else ()
     if not found:
@@ -104,7 +104,9 @@ def _aliases(properties: Mapping[str, Given], problems: list[str]) -> tuple[str,
     return found
 
 
-def _judge_keys(properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str]) -> Iterator[Note]:
+def _judge_keys(
+    properties: Mapping[str, RawValue], aliases: Sequence[str], problems: list[str]
+) -> Iterator[ConfigNote]:
     """Say of each key whether it is refused, unknown or ignored."""
     for full in properties:
         if len(problems) > MOST_TOLD:
@@ -113,17 +115,17 @@ def _judge_keys(properties: Mapping[str, Given], aliases: Sequence[str], problem
         row = place_key(full, aliases)
         if isinstance(row, str):
             problems.append(f"{full}: {row}")
-        elif row.use is Use.REFUSED and properties[full].text.strip() not in row.accepted:
+        elif row.use is KeyUse.REFUSED and properties[full].text.strip() not in row.accepted:
             problems.append(f"{full}: {row.text}")
-        elif row.use is Use.IGNORED:
-            yield Note(kind="ignored", key=full, text=row.text)
-        elif row.use is Use.USED and row.text:
-            yield Note(kind="differs", key=full, text=row.text)
-        elif row.kind is Kind.INTERVAL and properties[full].text.strip().startswith("-"):
-            yield Note(kind="off", key=full, text="a negative interval turns off what it is for, as in MM2")
+        elif row.use is KeyUse.IGNORED:
+            yield ConfigNote(kind="ignored", key=full, text=row.text)
+        elif row.use is KeyUse.USED and row.text:
+            yield ConfigNote(kind="differs", key=full, text=row.text)
+        elif row.kind is ValueKind.INTERVAL and properties[full].text.strip().startswith("-"):
+            yield ConfigNote(kind="off", key=full, text="a negative interval turns off what it is for, as in MM2")
 
 
-def flow_names(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[FlowName]:
+def flow_names(properties: Mapping[str, RawValue], aliases: Sequence[str]) -> Iterator[FlowName]:
     """Which flows exist: those enabled, and those that heartbeats are emitted for, which is all by default."""
 
     def is_true(key: str, default: str) -> bool:
@@ -138,7 +140,7 @@ def flow_names(properties: Mapping[str, Given], aliases: Sequence[str]) -> Itera
                 yield flow
 
 
-def cluster_config(properties: Mapping[str, Given], alias: str) -> dict[str, Given]:
+def cluster_config(properties: Mapping[str, RawValue], alias: str) -> dict[str, RawValue]:
     """MM2's ``clusterProps``: a cluster's keys, its connection handed on to its clients, the file's top as default."""
     config = _stripped(properties, f"{alias}.")
     for origin in (dict(config), properties):
@@ -150,7 +152,7 @@ def cluster_config(properties: Mapping[str, Given], alias: str) -> dict[str, Giv
     return config
 
 
-def connector_config(properties: Mapping[str, Given], flow: FlowName) -> dict[str, Given]:
+def connector_config(properties: Mapping[str, RawValue], flow: FlowName) -> dict[str, RawValue]:
     """What MM2 gives a flow's connectors; later ones win."""
     config = {key: value for key, value in properties.items() if _is_connector_key(key)}
     for role, alias in (("source", flow.source), ("target", flow.target)):
@@ -162,12 +164,12 @@ def connector_config(properties: Mapping[str, Given], flow: FlowName) -> dict[st
     return config
 
 
-def source_consumer_config(connector: Mapping[str, Given]) -> dict[str, Given]:
+def source_consumer_config(connector: Mapping[str, RawValue]) -> dict[str, RawValue]:
     """The consumer's keys. A flow's own ``consumer.*`` loses against the source cluster's, as in MM2."""
     return {**_stripped(connector, "consumer."), **_stripped(connector, "source.consumer.")}
 
 
-def data_producer_config(properties: Mapping[str, Given], flow: FlowName) -> dict[str, Given]:
+def data_producer_config(properties: Mapping[str, RawValue], flow: FlowName) -> dict[str, RawValue]:
     """The producer's keys: the target's ``producer.*``, then the flow's ``producer.override.*``."""
     worker = cluster_config(properties, flow.target)
     connector = connector_config(properties, flow)
@@ -179,19 +181,21 @@ def _is_connector_key(key: str) -> bool:
     return row is not None and (row.name == key or row.field in ("policy.options", "transforms.steps"))
 
 
-def _stripped(properties: Mapping[str, Given], prefix: str) -> dict[str, Given]:
+def _stripped(properties: Mapping[str, RawValue], prefix: str) -> dict[str, RawValue]:
     return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
 
 
-def _rows(keys: Sequence[Key], field_prefix: str) -> tuple[Key, ...]:
+def _rows(keys: Sequence[ConfigKey], field_prefix: str) -> tuple[ConfigKey, ...]:
     return tuple(key for key in keys if key.field.startswith(field_prefix))
 
 
-def _lowered(config: Mapping[str, Given]) -> dict[str, Given]:
-    return {k: Given(v.text.strip().lower(), v.key) if k in _LOWER_CASE else v for k, v in config.items()}
+def _lowered(config: Mapping[str, RawValue]) -> dict[str, RawValue]:
+    return {k: RawValue(v.text.strip().lower(), v.key) if k in _LOWER_CASE else v for k, v in config.items()}
 
 
-def _flow_settings(properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str]) -> list[FlowSettings]:
+def _flow_settings(
+    properties: Mapping[str, RawValue], aliases: Sequence[str], problems: list[str]
+) -> list[FlowSettings]:
     flows = []
     for name in flow_names(properties, aliases):
         connector = _lowered(connector_config(properties, name))
@@ -216,7 +220,7 @@ def _flow_settings(properties: Mapping[str, Given], aliases: Sequence[str], prob
     return flows
 
 
-def _section(name: str, kind: type[Settings], properties: Mapping[str, Given], problems: list[str]) -> Any:
+def _section(name: str, kind: type[Settings], properties: Mapping[str, RawValue], problems: list[str]) -> Any:
     """One section of the system's settings; None where something is wrong with it."""
     fields, prefix = FieldValues(), f"{name}."
     rows = _rows(table.DRIVER_KEYS, prefix)
@@ -226,7 +230,7 @@ def _section(name: str, kind: type[Settings], properties: Mapping[str, Given], p
     return fields.build(kind, problems, name)
 
 
-def _is_enabled(connector: Mapping[str, Given]) -> bool:
+def _is_enabled(connector: Mapping[str, RawValue]) -> bool:
     return "enabled" in connector and connector["enabled"].text.strip().lower() == "true"
 
 
@@ -236,7 +240,7 @@ def _is_policy_option(key: str) -> bool:
 
 
 def _cluster_settings(
-    properties: Mapping[str, Given], aliases: Sequence[str], problems: list[str], notes: list[Note]
+    properties: Mapping[str, RawValue], aliases: Sequence[str], problems: list[str], notes: list[ConfigNote]
 ) -> dict[str, ClusterSettings]:
     flows = list(flow_names(properties, aliases))
     clusters = {}
@@ -264,7 +268,7 @@ def _cluster_settings(
     return clusters
 
 
-def _shared_connection(config: Mapping[str, Given], alias: str, problems: list[str]) -> dict[str, Given]:
+def _shared_connection(config: Mapping[str, RawValue], alias: str, problems: list[str]) -> dict[str, RawValue]:
     """The connection keys of a cluster, which all of its clients must share."""
     connection = {key: value for key, value in config.items() if find_key(table.CLUSTER_KEYS, key) is not None}
     for prefix in _CLIENT_PREFIXES:
@@ -277,9 +281,9 @@ def _shared_connection(config: Mapping[str, Given], alias: str, problems: list[s
     return connection
 
 
-def _agreed(consumers: Sequence[Mapping[str, Given]], alias: str, problems: list[str]) -> dict[str, Given]:
+def _agreed(consumers: Sequence[Mapping[str, RawValue]], alias: str, problems: list[str]) -> dict[str, RawValue]:
     """Keys that hold for a whole cluster, though MM2 lets flows differ in them."""
-    agreed: dict[str, Given] = {}
+    agreed: dict[str, RawValue] = {}
     for key in (row.name for row in _rows(table.CONSUMER_KEYS, "cluster.")):
         texts = {consumer[key].text if key in consumer else None for consumer in consumers}
         given = [consumer[key] for consumer in consumers if key in consumer]
@@ -290,18 +294,18 @@ def _agreed(consumers: Sequence[Mapping[str, Given]], alias: str, problems: list
     return agreed
 
 
-def _default_notes(properties: Mapping[str, Given], aliases: Sequence[str]) -> Iterator[Note]:
+def _default_notes(properties: Mapping[str, RawValue], aliases: Sequence[str]) -> Iterator[ConfigNote]:
     used: set[str] = set()
     for full in properties:
         row = place_key(full, aliases)
-        if isinstance(row, Key):
+        if isinstance(row, ConfigKey):
             used.add(row.field)
     for rows in (table.FLOW_KEYS, table.CONSUMER_KEYS, table.PRODUCER_KEYS):
         for key in rows:
-            deviates = key.use is Use.USED and key.name in table.DEVIATIONS
+            deviates = key.use is KeyUse.USED and key.name in table.DEVIATIONS
             if deviates and key.field not in used:
-                yield Note(kind="default", key=key.name, text=_deviation(key))
+                yield ConfigNote(kind="default", key=key.name, text=_deviation(key))
 
 
-def _deviation(row: Key) -> str:
+def _deviation(row: ConfigKey) -> str:
     return f"not set: {our_default(row)} instead of MM2's {row.default}: {table.DEVIATIONS[row.name]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirror_ray.config import keys as table
-from mirror_ray.config.keys import Key, Use, find_key, nearest
+from mirror_ray.config.keys import ConfigKey, KeyUse, find_key, nearest
 
 _CLIENT_SCOPES = {
     "consumer.": table.CONSUMER_KEYS,
@@ -18,14 +18,14 @@ _FLOW_CLIENT_SCOPES = {
     "source.consumer.": table.CONSUMER_KEYS,
     "producer.override.": table.PRODUCER_KEYS,
 }
-_CONNECTION_IN_FLOW = Key(
+_CONNECTION_IN_FLOW = ConfigKey(
     "",
-    Use.REFUSED,
+    KeyUse.REFUSED,
     "connections belong to a cluster: write ALIAS.KEY, or give the cluster a second alias",
 )
 
 
-def place_key(full: str, aliases: Sequence[str]) -> Key | str:
+def place_key(full: str, aliases: Sequence[str]) -> ConfigKey | str:
     """Find the row for a key as written in the file.
 
     Returns:
@@ -45,7 +45,7 @@ def place_key(full: str, aliases: Sequence[str]) -> Key | str:
     return _unknown_at_top(full, aliases)
 
 
-def _place_in_flow(full: str, aliases: Sequence[str]) -> Key | str:
+def _place_in_flow(full: str, aliases: Sequence[str]) -> ConfigKey | str:
     flows = [f"{source}->{target}" for source in aliases for target in aliases if source != target]
     flow = max((f for f in flows if full.startswith(f"{f}.")), key=len, default=None)
     if flow is None:
@@ -66,7 +66,7 @@ def _place_in_flow(full: str, aliases: Sequence[str]) -> Key | str:
     return worker if worker is not None else _place(rest, table.FLOW_KEYS, f"{flow}.")
 
 
-def _place_in_cluster(alias: str, rest: str) -> Key | str:
+def _place_in_cluster(alias: str, rest: str) -> ConfigKey | str:
     for prefix, rows in _CLIENT_SCOPES.items():
         if rest.startswith(prefix):
             return _place(rest.removeprefix(prefix), rows, f"{alias}.{prefix}")
@@ -83,7 +83,7 @@ def _place_in_cluster(alias: str, rest: str) -> Key | str:
     return "unknown key" + nearest(f"{alias}.{rest}", (f"{alias}.{name}" for name in names))
 
 
-def _place(name: str, rows: tuple[Key, ...], prefix: str) -> Key | str:
+def _place(name: str, rows: tuple[ConfigKey, ...], prefix: str) -> ConfigKey | str:
     row = find_key(rows, name)
     if row is not None:
         return row

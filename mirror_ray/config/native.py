@@ -12,14 +12,15 @@ from mirror_ray.config.addresses import MOST_CLUSTERS, Server, illegal_alias, to
 from mirror_ray.config.base import Settings
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.document import path_text, read_document
+from mirror_ray.config.error_texts import told
 from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
-from mirror_ray.config.loaded import MOST_TOLD, Loaded, Note
+from mirror_ray.config.loaded import MOST_TOLD, ConfigNote, LoadedConfig
 from mirror_ray.config.numbers import AgeMilliseconds, Milliseconds
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS, build_providers
 from mirror_ray.config.providers import ConfigProvider, resolve
-from mirror_ray.config.secrets import Referring, Secret
+from mirror_ray.config.secrets import Secret, SecretReference
 from mirror_ray.config.settings import (
     ClusterSettings,
     FlowBehaviour,
@@ -28,7 +29,6 @@ from mirror_ray.config.settings import (
     SecuritySettings,
     SystemSettings,
 )
-from mirror_ray.config.told import told
 from mirror_ray.config.transforms import transform_notes, with_routes
 from mirror_ray.model.names import FlowName
 
@@ -74,7 +74,7 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
+def load_native(text: str, environ: Mapping[str, str]) -> LoadedConfig:
     """Resolve the text of a YAML file in the native form.
 
     Raises:
@@ -97,20 +97,20 @@ def load_native(text: str, environ: Mapping[str, str]) -> Loaded:
     if config is not None:
         settings = _settings(config, environ, problems)
         if settings is not None and not problems:
-            return Loaded(settings=settings, notes=(*_secret_notes(settings), *transform_notes(settings.flows)))
+            return LoadedConfig(settings=settings, notes=(*_secret_notes(settings), *transform_notes(settings.flows)))
     raise told(problems, _referred_texts(resolved))
 
 
 def _referred_texts(node: object) -> Iterator[str]:
     """What the references of the document have led to."""
-    if isinstance(node, Referring):
+    if isinstance(node, SecretReference):
         yield str(node)
     elif isinstance(node, dict | list):
         for each in node.values() if isinstance(node, dict) else node:
             yield from _referred_texts(each)
 
 
-def _secret_notes(settings: MirrorSettings) -> Iterator[Note]:
+def _secret_notes(settings: MirrorSettings) -> Iterator[ConfigNote]:
     for alias, cluster in settings.clusters.items():
         yield from secret_notes(cluster, partial(_prefixed, f"clusters.{alias}"))
     yield from secret_notes(settings.gateway, partial(_prefixed, "gateway"))
@@ -215,4 +215,4 @@ def _resolve(
     except LookupError as error:
         problems.append(f"{path_text(location)}: {error.args[0]}")
         return node
-    return node if secret.is_literal else Referring.to(secret, found)
+    return node if secret.is_literal else SecretReference.to(secret, found)

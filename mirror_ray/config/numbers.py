@@ -16,7 +16,7 @@ _INT64: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class NumberBounds:
     """From ``least`` to ``most``, both included; ``why`` there is an upper bound, as the end of a sentence.
 
     For pydantic, behind the type of a number. ``also``: one more number, that has a meaning of its own.
@@ -61,30 +61,30 @@ _OF_REQUESTS: Final = "the largest number that Kafka's requests hold"
 _A_YEAR: Final = "a year: what is to happen later never does"
 
 #: -1: as the target's brokers have it by default.
-ReplicationFactor = Annotated[int, Within(1, _INT16, _OF_REQUESTS, also=-1)]
-Milliseconds = Annotated[int, Within(1, _INT32, "the largest that clients of Kafka take")]
-AgeMilliseconds = Annotated[int, Within(1, 86_400_000, "a day, the largest that librdkafka takes")]
+ReplicationFactor = Annotated[int, NumberBounds(1, _INT16, _OF_REQUESTS, also=-1)]
+Milliseconds = Annotated[int, NumberBounds(1, _INT32, "the largest that clients of Kafka take")]
+AgeMilliseconds = Annotated[int, NumberBounds(1, 86_400_000, "a day, the largest that librdkafka takes")]
 #: 0: at once.
-Patience = Annotated[int, Within(0, _INT32, _OF_REQUESTS)]
-RequestBytes = Annotated[int, Within(1, _INT32, _OF_REQUESTS)]
+Patience = Annotated[int, NumberBounds(0, _INT32, _OF_REQUESTS)]
+RequestBytes = Annotated[int, NumberBounds(1, _INT32, _OF_REQUESTS)]
 #: -1: as the operating system has it.
-SocketBytes = Annotated[int, Within(1, _INT32, "the largest that operating systems take", also=-1)]
-IntervalSeconds = Annotated[float, Within(0.001, _YEAR_S, _A_YEAR)]
-RetentionSeconds = Annotated[float, Within(0.001, _INT64 // 1000, "the largest retention.ms that Kafka holds")]
-RetentionMilliseconds = Annotated[int, Within(3_600_000, _INT64, "the largest retention.ms that Kafka holds")]
-REPLICATORS: Final = Within(
+SocketBytes = Annotated[int, NumberBounds(1, _INT32, "the largest that operating systems take", also=-1)]
+IntervalSeconds = Annotated[float, NumberBounds(0.001, _YEAR_S, _A_YEAR)]
+RetentionSeconds = Annotated[float, NumberBounds(0.001, _INT64 // 1000, "the largest retention.ms that Kafka holds")]
+RetentionMilliseconds = Annotated[int, NumberBounds(3_600_000, _INT64, "the largest retention.ms that Kafka holds")]
+REPLICATORS: Final = NumberBounds(
     1, 1000, "all of which one coordinator looks after: one replicator copies thousands of partitions"
 )
 Replicators = Annotated[int, REPLICATORS]
-Processes = Annotated[int, Within(1, 1000, "more than any system needs of them")]
-Cores = Annotated[int, Within(1, 1024, "more than a machine has")]
-CpuShare = Annotated[float, Within(0, 1024, "more than a machine has")]
-BufferBytes = Annotated[int, Within(1 << 20, 1 << 40, "more than a process can hold")]
+Processes = Annotated[int, NumberBounds(1, 1000, "more than any system needs of them")]
+Cores = Annotated[int, NumberBounds(1, 1024, "more than a machine has")]
+CpuShare = Annotated[float, NumberBounds(0, 1024, "more than a machine has")]
+BufferBytes = Annotated[int, NumberBounds(1 << 20, 1 << 40, "more than a process can hold")]
 LeaseMilliseconds = Annotated[
-    int, Within(1000, 3_600_000, "an hour: so long nobody copies what a replicator had that nobody can see dead")
+    int, NumberBounds(1000, 3_600_000, "an hour: so long nobody copies what a replicator had that nobody can see dead")
 ]
-StartSeconds = Annotated[float, Within(0.001, 86_400, "a day: a command that waits longer is forgotten")]
-BytesPerSecond = Annotated[int, Within(1, 10**15, "more than any network carries; leave it out for no limit")]
-Price = Annotated[float, Within(0, 10**9, "more than any network costs")]
-Deaths = Annotated[int, Within(2, 1000, "more than can be told from a loop")]
-Hops = Annotated[int, Within(1, 1000, "more than there are clusters; leave it out for no bound")]
+StartSeconds = Annotated[float, NumberBounds(0.001, 86_400, "a day: a command that waits longer is forgotten")]
+BytesPerSecond = Annotated[int, NumberBounds(1, 10**15, "more than any network carries; leave it out for no limit")]
+Price = Annotated[float, NumberBounds(0, 10**9, "more than any network costs")]
+Deaths = Annotated[int, NumberBounds(2, 1000, "more than can be told from a loop")]
+Hops = Annotated[int, NumberBounds(1, 1000, "more than there are clusters; leave it out for no bound")]

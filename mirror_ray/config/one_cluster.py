@@ -13,14 +13,14 @@ from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import illegal_separator
 from mirror_ray.config.checks import check_security
 from mirror_ray.config.entries import referred_texts, resolve_references
-from mirror_ray.config.fields import FieldValues, Given
-from mirror_ray.config.keys import Key, Use, find_key, nearest
+from mirror_ray.config.error_texts import told
+from mirror_ray.config.fields import FieldValues, RawValue
+from mirror_ray.config.flow_rules import topic_names
+from mirror_ray.config.keys import ConfigKey, KeyUse, find_key, nearest
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import ClusterSettings, FlowBehaviour
-from mirror_ray.config.told import told
-from mirror_ray.model.naming import NamedPolicy
 from mirror_ray.model.policy import SOURCE_ALIAS_CONFIG, ReplicationPolicy, load_policy
-from mirror_ray.topics.selection import topic_names
+from mirror_ray.model.topic_names import NamedPolicy
 
 _ALIAS_KEY: Final = "target.cluster.alias"
 #: MM2's default for it.
@@ -71,7 +71,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _unknown(given: Mapping[str, Given]) -> Iterator[str]:
+def _unknown(given: Mapping[str, RawValue]) -> Iterator[str]:
     for key in given:
         bare = next((key.removeprefix(prefix) for prefix in _CLIENT_PREFIXES if key.startswith(prefix)), key)
         row = find_key(_ALL_ROWS, bare)
@@ -79,7 +79,7 @@ def _unknown(given: Mapping[str, Given]) -> Iterator[str]:
             yield f"{key}: unknown key" + nearest(bare, (row.name for row in (*_CONNECTION_ROWS, *_POLICY_ROWS)))
 
 
-def _connection(given: Mapping[str, Given], problems: list[str]) -> dict[str, Given]:
+def _connection(given: Mapping[str, RawValue], problems: list[str]) -> dict[str, RawValue]:
     """What holds for all of our clients, which share one connection setup."""
     found = {key: value for key, value in given.items() if find_key(_CONNECTION_ROWS, key) is not None}
     for prefix in ("admin.", "consumer."):
@@ -90,14 +90,14 @@ def _connection(given: Mapping[str, Given], problems: list[str]) -> dict[str, Gi
     return found
 
 
-def _cluster(alias: str, connection: Mapping[str, Given], problems: list[str]) -> ClusterSettings | None:
+def _cluster(alias: str, connection: Mapping[str, RawValue], problems: list[str]) -> ClusterSettings | None:
     servers = connection.get("bootstrap.servers")
     if servers is None or not servers.text.strip():
         problems.append("bootstrap.servers: missing; write host:port, more of them separated by commas")
         return None
     for key, value in connection.items():
         row = find_key(_CONNECTION_ROWS, key)
-        if row is not None and row.use is Use.REFUSED and value.text.strip() not in row.accepted:
+        if row is not None and row.use is KeyUse.REFUSED and value.text.strip() not in row.accepted:
             problems.append(f"{value.key}: {row.text}")
     fields = FieldValues()
     fields.put("alias", alias, _ALIAS_KEY)
@@ -110,7 +110,7 @@ def _cluster(alias: str, connection: Mapping[str, Given], problems: list[str]) -
     return cluster
 
 
-def _policy(given: Mapping[str, Given], problems: list[str]) -> ReplicationPolicy | None:
+def _policy(given: Mapping[str, RawValue], problems: list[str]) -> ReplicationPolicy | None:
     fields = FieldValues()
     fields.take(_POLICY_ROWS, given, problems)
     options = {key: value.text for key, value in given.items() if _is_option(find_key(_POLICY_ROWS, key))}
@@ -149,5 +149,5 @@ def _named(
         return None
 
 
-def _is_option(row: Key | None) -> bool:
+def _is_option(row: ConfigKey | None) -> bool:
     return row is not None and row.field == "policy.options"

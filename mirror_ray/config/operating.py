@@ -20,7 +20,7 @@ from mirror_ray.config.numbers import (
     RetentionMilliseconds,
     StartSeconds,
 )
-from mirror_ray.model.lease import DEFAULT_LEASE_MS
+from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS
 
 #: A size of memory as Spark and RayDP both read it.
 SPARK_SIZE: Final = r"^[1-9][0-9]{0,8}[kKmMgGtT]$"

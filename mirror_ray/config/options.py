@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, PlainSerializer, SerializationInfo, ValidationInfo
 
-from mirror_ray.config.secrets import KEPT, Referring, Secret
+from mirror_ray.config.secrets import KEPT, Secret, SecretReference
 
 _MARK: Final = "$secret"
 
@@ -30,7 +30,7 @@ def revealed(value: Any) -> Any:
 
 def _read(value: Any, info: ValidationInfo) -> Any:
     match value:
-        case Referring():
+        case SecretReference():
             return value.secret
         case {"$secret": kept} if info.context == KEPT:
             return Secret.read(kept, info)

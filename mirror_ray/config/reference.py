@@ -10,11 +10,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from mirror_ray.config import keys as table
-from mirror_ray.config.keys import Key, Use
+from mirror_ray.config.keys import ConfigKey, KeyUse
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 
 #: Where a key of each group is written in the file.
-SCOPES: tuple[tuple[str, Sequence[Key]], ...] = (
+SCOPES: tuple[tuple[str, Sequence[ConfigKey]], ...] = (
     ("`KEY`, top of the file", table.DRIVER_KEYS),
     ("`KEY` for all flows, `A->B.KEY` for one", table.FLOW_KEYS),
     ("`KEY` for all clusters, `A.KEY` for one", table.CLUSTER_KEYS),
@@ -56,7 +56,7 @@ _OWN_SECTIONS = (
 )
 
 
-def our_default(key: Key) -> str:
+def our_default(key: ConfigKey) -> str:
     """The default of the field that a key sets, written as in the file."""
     if key.field in _SILENT:
         return _SILENT[key.field]
@@ -94,14 +94,14 @@ def keys_table() -> str:
         own = [row for row in rows if rows is table.CLUSTER_KEYS or row not in table.CLUSTER_KEYS]
         parts += [f"### {scope}", ""]
         parts += _table(("key", "native field", "default", ""), _used_rows(own))
-        parts += _table(("ignored", "why"), _grouped(own, Use.IGNORED))
-        parts += _table(("refused", "instead"), _grouped(own, Use.REFUSED))
+        parts += _table(("ignored", "why"), _grouped(own, KeyUse.IGNORED))
+        parts += _table(("refused", "instead"), _grouped(own, KeyUse.REFUSED))
     return "\n".join(parts).rstrip()
 
 
 def deviations_table() -> str:
     """Every default that differs from MM2's, as Markdown."""
-    rows = [row for _, scope in SCOPES for row in scope if row.name in table.DEVIATIONS and row.use is Use.USED]
+    rows = [row for _, scope in SCOPES for row in scope if row.name in table.DEVIATIONS and row.use is KeyUse.USED]
     unique = {(row.name, row.field): row for row in rows}.values()
     lines = [
         (
@@ -115,16 +115,16 @@ def deviations_table() -> str:
     return "\n".join(_table(("key", "MM2", "here", "why"), lines)).rstrip()
 
 
-def _used_rows(rows: Iterable[Key]) -> list[tuple[str, ...]]:
-    used = [row for row in rows if row.use is Use.USED]
+def _used_rows(rows: Iterable[ConfigKey]) -> list[tuple[str, ...]]:
+    used = [row for row in rows if row.use is KeyUse.USED]
     return [(f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row)), row.text) for row in used]
 
 
-def _default_of(row: Key) -> str:
+def _default_of(row: ConfigKey) -> str:
     return our_default(row) if row.field.startswith(_OWN_SECTIONS) else row.default
 
 
-def _grouped(rows: Iterable[Key], use: Use) -> list[tuple[str, ...]]:
+def _grouped(rows: Iterable[ConfigKey], use: KeyUse) -> list[tuple[str, ...]]:
     by_text: dict[str, list[str]] = {}
     for row in rows:
         if row.use is use:

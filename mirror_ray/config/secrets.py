@@ -138,7 +138,7 @@ class Secret:
         match value:
             case Secret():
                 return value
-            case Referring():
+            case SecretReference():
                 return value.secret
             case str():
                 return cls(value)
@@ -158,7 +158,7 @@ class Secret:
         return {"text": self.text, "providers": providers, "option": self.option, "trimmed": self.trimmed}
 
 
-class Referring(str):
+class SecretReference(str):
     """What a reference in a file leads to, for a key that takes it as it is; ``secret`` for one that takes a secret."""
 
     __slots__ = ("secret",)
@@ -166,7 +166,7 @@ class Referring(str):
     secret: Secret
 
     @classmethod
-    def to(cls, secret: Secret, value: str) -> Referring:
+    def to(cls, secret: Secret, value: str) -> SecretReference:
         """``value``: what the references of ``secret`` lead to."""
         found = cls(value)
         found.secret = secret

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror_ray.config.fields import FieldValues, Given
+from mirror_ray.config.fields import FieldValues, RawValue
 from mirror_ray.config.jaas import parse_jaas
-from mirror_ray.config.keys import SECURITY_KEYS, Key
+from mirror_ray.config.keys import SECURITY_KEYS, ConfigKey
 
 _COMMON = "org.apache.kafka.common.security."
 _PLAIN = f"{_COMMON}plain.PlainLoginModule"
@@ -31,18 +31,18 @@ _OPTIONS = {
 }
 _SECRET = ("password", "client_secret")
 _UPPER_CASE = ("security.protocol", "ssl.truststore.type", "ssl.keystore.type", "sasl.mechanism")
-_PLAIN_KEYS: tuple[Key, ...] = tuple(key for key in SECURITY_KEYS if key.name != "sasl.jaas.config")
+_PLAIN_KEYS: tuple[ConfigKey, ...] = tuple(key for key in SECURITY_KEYS if key.name != "sasl.jaas.config")
 
 
-def take_security(fields: FieldValues, given: Mapping[str, Given], problems: list[str]) -> None:
+def take_security(fields: FieldValues, given: Mapping[str, RawValue], problems: list[str]) -> None:
     """Put what the keys say under ``security`` of a ClusterSettings; mistakes go to ``problems``."""
     # Java reads these without regard to case.
     upper = {
-        key: Given(value.text.strip().upper(), value.key) if key in _UPPER_CASE else value
+        key: RawValue(value.text.strip().upper(), value.key) if key in _UPPER_CASE else value
         for key, value in given.items()
     }
     if (check := upper.get("ssl.endpoint.identification.algorithm")) is not None:
-        upper["ssl.endpoint.identification.algorithm"] = Given(check.text.strip().lower(), check.key)
+        upper["ssl.endpoint.identification.algorithm"] = RawValue(check.text.strip().lower(), check.key)
     protocol = upper.get("security.protocol")
     uses_sasl = protocol is not None and protocol.text.startswith("SASL_")
     # MM2 files often carry SASL keys that the protocol leaves unused; Kafka does not look at them either.
@@ -59,7 +59,7 @@ def take_security(fields: FieldValues, given: Mapping[str, Given], problems: lis
         _take_jaas(fields, given["sasl.jaas.config"], mechanism, problems)
 
 
-def _take_jaas(fields: FieldValues, line: Given, mechanism: Given | None, problems: list[str]) -> None:
+def _take_jaas(fields: FieldValues, line: RawValue, mechanism: RawValue | None, problems: list[str]) -> None:
     try:
         module, options = parse_jaas(line.text)
     except ValueError as error:

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from mirror_ray.config.addresses import Server
 from mirror_ray.config.base import Settings
 from mirror_ray.config.gateway import GatewaySettings
-from mirror_ray.config.limiting import LimitSettings
+from mirror_ray.config.limits import LimitSettings
 from mirror_ray.config.numbers import (
     AgeMilliseconds,
     Hops,
@@ -35,13 +35,13 @@ from mirror_ray.config.operating import (
     SparkSettings,
 )
 from mirror_ray.config.secrets import Secret
-from mirror_ray.config.steps import TransformSettings
+from mirror_ray.config.transform_settings import TransformSettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.fault import FaultKind, FaultPolicy
 from mirror_ray.model.filters import literal_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.pattern_syntax import escaped
-from mirror_ray.model.trouble import TroubleKind, TroublePolicy
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -238,25 +238,25 @@ class ProduceSettings(Settings):
     send_buffer_bytes: SocketBytes = -1
 
 
-class TroubleSettings(Settings):
+class FaultSettings(Settings):
     """What becomes of a partition when source or target are not what the flow left; kinds as in `status`."""
 
-    policy: TroublePolicy = "stop"
+    policy: FaultPolicy = "stop"
     #: One kind's own; None: as ``policy`` says.
-    source_removed: TroublePolicy | None = None
-    source_truncated: TroublePolicy | None = None
-    source_recreated: TroublePolicy | None = None
-    target_missing: TroublePolicy | None = None
-    target_recreated: TroublePolicy | None = None
-    target_truncated: TroublePolicy | None = None
-    target_foreign: TroublePolicy | None = None
-    copy_lost: TroublePolicy | None = None
-    record_refused: TroublePolicy | None = None
-    transform_failed: TroublePolicy | None = None
+    source_removed: FaultPolicy | None = None
+    source_truncated: FaultPolicy | None = None
+    source_recreated: FaultPolicy | None = None
+    target_missing: FaultPolicy | None = None
+    target_recreated: FaultPolicy | None = None
+    target_truncated: FaultPolicy | None = None
+    target_foreign: FaultPolicy | None = None
+    copy_lost: FaultPolicy | None = None
+    record_refused: FaultPolicy | None = None
+    transform_failed: FaultPolicy | None = None
 
-    def policy_for(self, kind: TroubleKind) -> TroublePolicy:
+    def policy_for(self, kind: FaultKind) -> FaultPolicy:
         """What holds for a kind."""
-        own: TroublePolicy | None = getattr(self, kind)
+        own: FaultPolicy | None = getattr(self, kind)
         return own or self.policy
 
 
@@ -280,7 +280,7 @@ class FlowBehaviour(Settings):
     statistics: StatisticsSettings = StatisticsSettings()
     fetch: FetchSettings = FetchSettings()
     produce: ProduceSettings = ProduceSettings()
-    trouble: TroubleSettings = TroubleSettings()
+    trouble: FaultSettings = FaultSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     transforms: TransformSettings = TransformSettings()
 
@@ -357,7 +357,7 @@ class FlowSettings(FlowBehaviour):
             "name": FlowName(self.name.source, self.name.target, identity),
             "backfill": backfill,
             "statistics": StatisticsSettings(emit_enabled=False),
-            "trouble": TroubleSettings(),
+            "trouble": FaultSettings(),
         }
         if backfill is not None:
             starts = " ".join(f"{partition}@{start}" for partition, start, _ in backfill.ranges)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mirror_ray.config.fields import FieldValues, Given, parse_value
-from mirror_ray.config.keys import Kind
-from mirror_ray.config.loaded import Note
+from mirror_ray.config.fields import FieldValues, RawValue, parse_value
+from mirror_ray.config.keys import ValueKind
+from mirror_ray.config.loaded import ConfigNote
 from mirror_ray.config.settings import FlowSettings, RouteSettings
 from mirror_ray.model.internal_topics import dead_letters_topic, segments_topic
 from mirror_ray.model.names import BACKFILL_ID
-from mirror_ray.model.naming import illegal_name
 from mirror_ray.model.policy import load_policy
-from mirror_ray.transforms.chain import Step
-from mirror_ray.transforms.loading import Chains, load_step
+from mirror_ray.model.topic_names import illegal_name
+from mirror_ray.transforms.chain import NamedTransform
+from mirror_ray.transforms.loading import TransformChains, load_step
 
 _LIST = "transforms"
 _PREFIX = "transforms."
 
 
-def unlisted(properties: Mapping[str, Given]) -> Iterator[str]:
+def unlisted(properties: Mapping[str, RawValue]) -> Iterator[str]:
     """Yield a sentence for each key of a transform that no list names, so that it would do nothing."""
     listed = {
         name.strip() for key, given in properties.items() if _own_key(key) == _LIST for name in given.text.split(",")
@@ -40,7 +40,7 @@ def _own_key(key: str) -> str:
     return f"{_LIST}{option}" if found else ""
 
 
-def take_steps(fields: FieldValues, flow: Mapping[str, Given]) -> None:
+def take_steps(fields: FieldValues, flow: Mapping[str, RawValue]) -> None:
     """Set ``transforms.steps`` by a flow's ``transforms = NAME, …`` and ``transforms.NAME.…``."""
     listed = flow.get(_LIST)
     names = listed.text.split(",") if listed is not None else []
@@ -55,7 +55,7 @@ def take_steps(fields: FieldValues, flow: Mapping[str, Given]) -> None:
         if option == "type":
             steps[name]["type"], keys[name] = given.text.strip(), given.key
         elif option == "topics":
-            steps[name]["topics"] = parse_value(Kind.LIST, given.text)
+            steps[name]["topics"] = parse_value(ValueKind.LIST, given.text)
         else:
             options = steps[name].setdefault("options", {})
             assert isinstance(options, dict)  # noqa: S101 - set in the line before
@@ -68,11 +68,11 @@ def take_steps(fields: FieldValues, flow: Mapping[str, Given]) -> None:
 def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
     """Yield the field, and what is wrong with it, for each transform that can't be used."""
     transforms = flow.transforms
-    loaded: list[tuple[int, Step]] = []
+    loaded: list[tuple[int, NamedTransform]] = []
     for number, step in enumerate(transforms.steps):
         try:
             loaded.append((number, load_step(step)))
-            Chains([step])
+            TransformChains([step])
         except ValueError as error:
             yield _step(number), str(error)
     routing = [each for _, each in loaded if each.transform.destinations]
@@ -131,7 +131,7 @@ def with_routes(flows: Iterable[FlowSettings]) -> Iterator[FlowSettings]:
             yield flow.along(RouteSettings(to=destination, topics=tuple(patterns)))
 
 
-def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[Note]:
+def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[ConfigNote]:
     """Yield what a flow promises less for its transforms, and which of them is to blame."""
     for flow in flows:
         for step in flow.transforms.steps if flow.enabled and flow.route is None else ():
@@ -140,7 +140,7 @@ def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[Note]:
                     f"{step.type} is not declared pure: the topics that it is for ({', '.join(step.topics)}) are "
                     "copied at least once, records may be there twice after a failure (docs/transforms.md)"
                 )
-                yield Note(kind="guarantee", key=f"{flow.name}: transforms", text=text)
+                yield ConfigNote(kind="guarantee", key=f"{flow.name}: transforms", text=text)
 
 
 def _step(number: int) -> str:

@@ -12,7 +12,7 @@ Kind = Literal["failover", "failback"]
 Outcome = Literal["done", "skipped", "blocked"]
 
 
-class Step(StrEnum):
+class FailoverStep(StrEnum):
     """The steps, in their order."""
 
     DETECT = "detect"
@@ -26,11 +26,11 @@ class Step(StrEnum):
     REDIRECT = "redirect"
 
 
-STEPS: Final = tuple(Step)
+STEPS: Final = tuple(FailoverStep)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class FailoverOptions:
     """How a plan is to be carried out."""
 
     #: The side that the groups leave does not answer, or is not to be asked.
@@ -40,7 +40,7 @@ class Options:
     #: Groups that have members are left where they are.
     skip_active: bool = False
 
-    def joined(self, now: Options) -> Options:
+    def joined(self, now: FailoverOptions) -> FailoverOptions:
         """What holds when a plan is taken up again: a source that was gone stays gone, the rest is as told now."""
         return replace(now, source_is_gone=self.source_is_gone or now.source_is_gone)
 
@@ -49,7 +49,7 @@ class Options:
 class StepResult:
     """What came of one step."""
 
-    step: Step
+    step: FailoverStep
     outcome: Outcome
     #: One or more sentences for people.
     summary: str
@@ -67,7 +67,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class FailoverPlan:
     """One plan; immutable, each result makes the next one."""
 
     id: str
@@ -76,13 +76,13 @@ class Plan:
     began_ms: int
     #: Who began it, ``user@host``.
     by: str = ""
-    options: Options
+    options: FailoverOptions
     #: Somebody began anew.
     abandoned: bool = False
-    results: Mapping[Step, StepResult] = field(default_factory=dict)
+    results: Mapping[FailoverStep, StepResult] = field(default_factory=dict)
 
     @property
-    def next_step(self) -> Step | None:
+    def next_step(self) -> FailoverStep | None:
         """The first step that is not over; None: the plan is finished."""
         return next((step for step in STEPS if not self.is_over(step)), None)
 
@@ -96,7 +96,7 @@ class Plan:
         """How often it has gone back to an earlier step."""
         return max((result.repeats for result in self.results.values()), default=0)
 
-    def is_over(self, step: Step) -> bool:
+    def is_over(self, step: FailoverStep) -> bool:
         """Whether a step is over, and need not be done again."""
         return step in self.results and self.results[step].over
 
@@ -116,7 +116,7 @@ class Plan:
         blocked = step in self.results
         return f"blocked in {step}" if blocked else f"broke off before the end of {step}"
 
-    def after(self, result: StepResult) -> Plan:
+    def after(self, result: StepResult) -> FailoverPlan:
         """The plan with the result of its next step, or of an earlier one that it goes back to.
 
         From there on all is done again.
@@ -143,9 +143,9 @@ class Plan:
         }
 
 
-def counted(newest: Mapping[Step, StepResult]) -> dict[Step, StepResult]:
+def counted(newest: Mapping[FailoverStep, StepResult]) -> dict[FailoverStep, StepResult]:
     """Of the newest result of each step those that count: without what is to be done again since the plan went back."""
-    found: dict[Step, StepResult] = {}
+    found: dict[FailoverStep, StepResult] = {}
     repeats = 0
     for step in STEPS:
         result = newest.get(step)
@@ -154,19 +154,19 @@ def counted(newest: Mapping[Step, StepResult]) -> dict[Step, StepResult]:
     return found
 
 
-def plan_of(head: Mapping[str, Any]) -> Plan:
+def plan_of(head: Mapping[str, Any]) -> FailoverPlan:
     """A plan from its ``head``, without results.
 
     Raises:
         KeyError, TypeError: It is no head.
     """
-    return Plan(
+    return FailoverPlan(
         id=head["id"],
         kind=head["kind"],
         flow=head["flow"],
         began_ms=head["began_ms"],
         by=head["by"],
-        options=Options(**head["options"]),
+        options=FailoverOptions(**head["options"]),
         abandoned=head["abandoned"],
     )
 
@@ -177,4 +177,4 @@ def result_of(value: Mapping[str, Any]) -> StepResult:
     Raises:
         KeyError, TypeError, ValueError: It is none.
     """
-    return StepResult(**{**value, "step": Step(value["step"])})
+    return StepResult(**{**value, "step": FailoverStep(value["step"])})

@@ -7,16 +7,16 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from mirror_ray.copying.select import CommittedOnly
-from mirror_ray.failover.sides import answered
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.failover.clusters import answered
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.kafka.fetch import FetchParameters
-from mirror_ray.kafka.reading import fetch_at
+from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.batch import Batch, iter_batches
+from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.records.batch import verify as verify_checksum
 from mirror_ray.records.decode import records_of
+from mirror_ray.records.read_committed import CommittedOnly
 
 #: A broker answers at least one batch whole, and little more; as much more as the offsets are close to one another.
 _LEAST_BYTES: Final = 16 << 10
@@ -42,7 +42,7 @@ class Fingerprint(NamedTuple):
 
 
 async def records_at(
-    cluster: Cluster, partition: TopicPartition, offsets: Sequence[int], end: int, *, committed: bool
+    cluster: ClusterConnections, partition: TopicPartition, offsets: Sequence[int], end: int, *, committed: bool
 ) -> dict[int, Fingerprint]:
     """The first record that a consumer sees from each offset on, where there is one before ``end``.
 
@@ -73,7 +73,7 @@ async def records_at(
 
 
 def _first_from(
-    batches: Sequence[Batch], select: CommittedOnly, offsets: Sequence[int]
+    batches: Sequence[RecordBatch], select: CommittedOnly, offsets: Sequence[int]
 ) -> Iterator[tuple[int, Fingerprint]]:
     """Yield offsets, from the first on, with the records that they lead to, as far as these are in the batches."""
     waiting = iter(offsets)

@@ -9,15 +9,15 @@ from functools import partial
 from typing import Final
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.failover.audit import Audit, AuditBook
-from mirror_ray.failover.done import Done
-from mirror_ray.failover.places import Place
-from mirror_ray.failover.plan import STEPS, Kind, Options, Plan, Step, StepResult
-from mirror_ray.failover.running import Running
-from mirror_ray.failover.sides import Sides
-from mirror_ray.failover.steps import Steps, Timing
-from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.trail import UNRECORDED
+from mirror_ray.failover.audit_topic import AuditBook, FailoverAudit
+from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
+from mirror_ray.failover.running_system import RunningSystem
+from mirror_ray.failover.step_outcome import StepOutcome
+from mirror_ray.failover.steps import FailoverSteps, StepTiming
+from mirror_ray.failover.translated_offsets import GroupPlacement
+from mirror_ray.kafka.audit_log import UNRECORDED
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import IdentityReplicationPolicy, load_policy
@@ -34,13 +34,13 @@ _IDENTITY: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class FailoverOrder:
     """What is asked for."""
 
     kind: Kind
     flow: FlowName
-    options: Options = field(default_factory=Options)
-    timing: Timing = field(default_factory=Timing)
+    options: FailoverOptions = field(default_factory=FailoverOptions)
+    timing: StepTiming = field(default_factory=StepTiming)
     #: Change nothing, say what would be done.
     dry: bool = False
     #: Begin anew where a plan broke off.
@@ -50,20 +50,20 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class FailoverReport:
     """A plan, and where it has moved each group."""
 
-    plan: Plan
-    places: Mapping[str, list[Place]]
+    plan: FailoverPlan
+    places: Mapping[str, list[GroupPlacement]]
     dry: bool = False
 
 
-OnResult = Callable[[Plan, StepResult], None]
+OnResult = Callable[[FailoverPlan, StepResult], None]
 
 
 async def carry_out(
-    settings: MirrorSettings, order: Order, running: Running | None, on_result: OnResult = lambda *_: None
-) -> Report:
+    settings: MirrorSettings, order: FailoverOrder, running: RunningSystem | None, on_result: OnResult = lambda *_: None
+) -> FailoverReport:
     """Carry a plan out as far as it goes; a dry one to its end, whatever stands in the way.
 
     Args:
@@ -79,13 +79,13 @@ async def carry_out(
     """
     flow = settings.flow(order.flow)
     _refuse(flow, order)
-    sides = Sides(settings, order.flow, order.kind)
+    sides = FailoverClusters(settings, order.flow, order.kind)
     async with sides:
-        audit = Audit(settings.clusters[order.flow.target], sides.target, order.flow.source, sides.trail)
+        audit = FailoverAudit(settings.clusters[order.flow.target], sides.target, order.flow.source, sides.trail)
         book = await audit.read()
         plan, fresh = _plan(book, order)
         moved = _moved(book, order) if order.kind == "failback" else {}
-        steps = Steps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
+        steps = FailoverSteps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
         steps.places = dict(book.places(plan.id))
         steps.lifts_pause = is_paused_before(book, plan)
         if order.dry:
@@ -108,9 +108,9 @@ async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
     """
     settings.flow(flow)
     target = settings.clusters[flow.target]
-    cluster = Cluster(target, f"{flow}|mirror-ray|audit")
+    cluster = ClusterConnections(target, f"{flow}|mirror-ray|audit")
     try:
-        return await Audit(target, cluster, flow.source, UNRECORDED).read()
+        return await FailoverAudit(target, cluster, flow.source, UNRECORDED).read()
     finally:
         await cluster.close()
 
@@ -118,17 +118,19 @@ async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
 class _Run:
     """A plan on its way."""
 
-    def __init__(self, plan: Plan, steps: Steps, audit: Audit, book: AuditBook, on_result: OnResult) -> None:
+    def __init__(
+        self, plan: FailoverPlan, steps: FailoverSteps, audit: FailoverAudit, book: AuditBook, on_result: OnResult
+    ) -> None:
         self._plan, self._steps, self._audit, self._on_result = plan, steps, audit, on_result
-        self._since, self._committed = book.since(plan.id), book.last_try(plan.id, Step.COMMIT)
+        self._since, self._committed = book.since(plan.id), book.last_try(plan.id, FailoverStep.COMMIT)
         #: Groups whose places the audit topic knows.
         self._placed = steps.places.keys()
 
-    async def go_on(self) -> Report:
+    async def go_on(self) -> FailoverReport:
         """Do what is left of it, until it is finished or blocked."""
-        if self._plan.is_over(Step.STOP) and (step := self._plan.next_step) is not None:
+        if self._plan.is_over(FailoverStep.STOP) and (step := self._plan.next_step) is not None:
             # Long after the flow was paused, it may be: what was true then is looked at again.
-            looked_up = self._plan.is_over(Step.OFFSETS)
+            looked_up = self._plan.is_over(FailoverStep.OFFSETS)
             await self._do(step, partial(self._steps.look_again, groups=looked_up))
         while (step := self._plan.next_step) is not None:
             self._steps.lifts_pause |= self._plan.repeats > 0
@@ -136,19 +138,19 @@ class _Run:
             result = await self._do(step, partial(self._steps.do, step))
             if result is not None and not result.over:
                 break
-        return Report(plan=self._plan, places=self._steps.places)
+        return FailoverReport(plan=self._plan, places=self._steps.places)
 
-    async def _do(self, step: Step, act: Callable[[], Awaitable[Done | None]]) -> StepResult | None:
+    async def _do(self, step: FailoverStep, act: Callable[[], Awaitable[StepOutcome | None]]) -> StepResult | None:
         """Do it and keep what came of it; None: there is nothing to keep."""
         began_ms = _now_ms()
         failure: Exception | None = None
         try:
             done = await act()
         except (OSError, MirrorError) as error:
-            done, failure = Done("blocked", str(error) or type(error).__name__, {}), error
+            done, failure = StepOutcome("blocked", str(error) or type(error).__name__, {}), error
         if done is None:
             return None
-        if step == Step.OFFSETS and done.outcome == "done":
+        if step == FailoverStep.OFFSETS and done.outcome == "done":
             placed, repeats = self._steps.places.keys(), self._plan.repeats
             left_out = dict.fromkeys(self._placed - placed, ())
             self._since = {group: self._since.get(group, 0) if group in self._placed else repeats for group in placed}
@@ -179,16 +181,16 @@ def still_due(committed: StepResult | None, since: Mapping[str, int]) -> Collect
     return {*left, *(group for group, repeats in since.items() if repeats > committed.repeats)}
 
 
-async def _rehearse(plan: Plan, steps: Steps, on_result: OnResult) -> Report:
+async def _rehearse(plan: FailoverPlan, steps: FailoverSteps, on_result: OnResult) -> FailoverReport:
     for step in STEPS:
         began_ms = _now_ms()
         result = _result(step, await steps.do(step), began_ms)
         plan = replace(plan, results={**plan.results, step: result})
         on_result(plan, result)
-    return Report(plan=plan, places=steps.places, dry=True)
+    return FailoverReport(plan=plan, places=steps.places, dry=True)
 
 
-def _result(step: Step, done: Done, began_ms: int, repeats: int = 0) -> StepResult:
+def _result(step: FailoverStep, done: StepOutcome, began_ms: int, repeats: int = 0) -> StepResult:
     return StepResult(
         step=step,
         outcome=done.outcome,
@@ -200,11 +202,11 @@ def _result(step: Step, done: Done, began_ms: int, repeats: int = 0) -> StepResu
     )
 
 
-def _open(book: AuditBook) -> list[Plan]:
+def _open(book: AuditBook) -> list[FailoverPlan]:
     return [plan for plan in book.plans() if not plan.finished and not plan.abandoned]
 
 
-def _plan(book: AuditBook, order: Order) -> tuple[Plan, bool]:
+def _plan(book: AuditBook, order: FailoverOrder) -> tuple[FailoverPlan, bool]:
     """The plan to go on with, and whether it is a new one."""
     now_ms = _now_ms()
     unfinished = [] if order.restart or order.dry else _open(book)
@@ -222,7 +224,7 @@ def _plan(book: AuditBook, order: Order) -> tuple[Plan, bool]:
             )
         return replace(old, options=old.options.joined(order.options)), False
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ms / 1000))
-    plan = Plan(
+    plan = FailoverPlan(
         id=f"{order.kind}-{stamp}-{now_ms % 1000:03}",
         kind=order.kind,
         flow=str(order.flow),
@@ -233,7 +235,7 @@ def _plan(book: AuditBook, order: Order) -> tuple[Plan, bool]:
     return plan, True
 
 
-def is_paused_before(book: AuditBook, plan: Plan) -> bool:
+def is_paused_before(book: AuditBook, plan: FailoverPlan) -> bool:
     """Whether a plan before this one may have paused the flow, finished, given up or sent back; and none resumed it."""
     for other in reversed(book.plans()):
         if other.id == plan.id:
@@ -241,13 +243,17 @@ def is_paused_before(book: AuditBook, plan: Plan) -> bool:
         if other.kind == "failback" and other.finished:
             return False
         # The pause comes behind the catch-up, and before the result that tells of it.
-        tried = book.last_try(other.id, Step.CATCH_UP)
-        if other.repeats or (tried is not None and tried.over) or book.last_try(other.id, Step.STOP) is not None:
+        tried = book.last_try(other.id, FailoverStep.CATCH_UP)
+        if (
+            other.repeats
+            or (tried is not None and tried.over)
+            or book.last_try(other.id, FailoverStep.STOP) is not None
+        ):
             return True
     return False
 
 
-def _moved(book: AuditBook, order: Order) -> dict[str, list[Place]]:
+def _moved(book: AuditBook, order: FailoverOrder) -> dict[str, list[GroupPlacement]]:
     """What the failover has moved that is to be undone."""
     finished = [plan for plan in book.plans() if plan.finished]
     if finished and finished[-1].kind == "failover":
@@ -262,7 +268,7 @@ def _moved(book: AuditBook, order: Order) -> dict[str, list[Place]]:
     )
 
 
-def _refuse(flow: FlowSettings, order: Order) -> None:
+def _refuse(flow: FlowSettings, order: FailoverOrder) -> None:
     if flow.route is not None:
         raise ConfigError(f"{flow.name} is a route: its groups go with those of its flow, {flow.name.live}")
     if order.kind == "failback" and order.options.source_is_gone:

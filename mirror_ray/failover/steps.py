@@ -8,22 +8,22 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from mirror_ray.failover import assessing, committing, last_look, locating, verifying
+from mirror_ray.failover import assessment, commit_offsets, left_behind, record_comparison, translate_offsets
+from mirror_ray.failover.active_groups import groups_at_work, groups_that_went_on, with_members
 from mirror_ray.failover.advice import redirect
-from mirror_ray.failover.at_work import groups_at_work, groups_that_went_on, with_members
-from mirror_ray.failover.done import NAMED, Done, by_topic, names, told
-from mirror_ray.failover.last_look import LeftBehind
-from mirror_ray.failover.looking import (
+from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.failover.copy_progress import (
     LOOK_S,
     TOLD_WITHIN_S,
     lags,
     marks,
     records_left_behind,
 )
-from mirror_ray.failover.places import Place, group_totals
-from mirror_ray.failover.plan import Options, Step
-from mirror_ray.failover.running import Running
-from mirror_ray.failover.sides import Sides
+from mirror_ray.failover.left_behind import LeftBehind
+from mirror_ray.failover.plan import FailoverOptions, FailoverStep
+from mirror_ray.failover.running_system import RunningSystem
+from mirror_ray.failover.step_outcome import NAMED, StepOutcome, by_topic, names, told
+from mirror_ray.failover.translated_offsets import GroupPlacement, group_totals
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
@@ -31,7 +31,7 @@ from mirror_ray.observe.status import PartitionStatus
 _PAUSED_WITHIN_S: Final = 30.0
 
 
-class Timing(NamedTuple):
+class StepTiming(NamedTuple):
     """How long a plan waits."""
 
     #: For ends to stand still.
@@ -40,7 +40,7 @@ class Timing(NamedTuple):
     catch_up_s: float = 600.0
 
 
-class Steps:
+class FailoverSteps:
     """The steps of one plan. Whoever takes a plan up again sets its public attributes as it left them.
 
     Records that were written, and groups that went on, on the side that is left send the plan back to the step that
@@ -49,16 +49,16 @@ class Steps:
 
     def __init__(
         self,
-        sides: Sides,
-        running: Running | None,
-        options: Options,
-        timing: Timing,
+        sides: FailoverClusters,
+        running: RunningSystem | None,
+        options: FailoverOptions,
+        timing: StepTiming,
         *,
         dry: bool,
-        moved_before: Mapping[str, list[Place]],
+        moved_before: Mapping[str, list[GroupPlacement]],
     ) -> None:
         """``moved_before``: for a failback, what the failover before it has moved."""
-        self.places: dict[str, list[Place]] = {}
+        self.places: dict[str, list[GroupPlacement]] = {}
         #: Groups that an earlier try of ``commit`` has left, or did not know of; None: there was none.
         self.left: Collection[str] | None = None
         #: The flow may be paused by this plan, which went back, or by one before: it is resumed to catch up.
@@ -66,19 +66,19 @@ class Steps:
         self._sides, self._running, self._options, self._timing = sides, running, options, timing
         self._dry, self._moved_before = dry, moved_before
         sides.without_silent = options.force
-        self._steps: Mapping[Step, Callable[[], Awaitable[Done]]] = {
-            Step.DETECT: partial(assessing.detect, sides, options),
-            Step.CHECK: partial(assessing.check, sides, options, moved_before),
-            Step.PRODUCERS: self._producers,
-            Step.CATCH_UP: self._catch_up,
-            Step.STOP: self._stop,
-            Step.OFFSETS: self._offsets,
-            Step.COMMIT: self._commit,
-            Step.VERIFY: self._verify,
-            Step.REDIRECT: self._redirect,
+        self._steps: Mapping[FailoverStep, Callable[[], Awaitable[StepOutcome]]] = {
+            FailoverStep.DETECT: partial(assessment.detect, sides, options),
+            FailoverStep.CHECK: partial(assessment.check, sides, options, moved_before),
+            FailoverStep.PRODUCERS: self._producers,
+            FailoverStep.CATCH_UP: self._catch_up,
+            FailoverStep.STOP: self._stop,
+            FailoverStep.OFFSETS: self._offsets,
+            FailoverStep.COMMIT: self._commit,
+            FailoverStep.VERIFY: self._verify,
+            FailoverStep.REDIRECT: self._redirect,
         }
 
-    async def do(self, step: Step) -> Done:
+    async def do(self, step: FailoverStep) -> StepOutcome:
         """Do one step.
 
         Raises:
@@ -86,7 +86,7 @@ class Steps:
         """
         return await self._steps[step]()
 
-    async def look_again(self, *, groups: bool) -> Done | None:
+    async def look_again(self, *, groups: bool) -> StepOutcome | None:
         """Whether a plan whose flow was paused must go back before it goes on; None: it need not. Raises as ``do``.
 
         ``groups``: their places have been looked up.
@@ -94,7 +94,9 @@ class Steps:
         flow = str(self._sides.flow.name)
         # The last step of a failback resumes the flow itself.
         if self._sides.kind == "failover" and await self._held(flow):
-            return Done("blocked", f"{flow} was resumed meanwhile, and is to be paused again", {}, Step.STOP)
+            return StepOutcome(
+                "blocked", f"{flow} was resumed meanwhile, and is to be paused again", {}, FailoverStep.STOP
+            )
         return await self._left_behind(groups=groups)
 
     async def _held(self, flow: str) -> list[PartitionStatus]:
@@ -102,7 +104,7 @@ class Steps:
         found = await self._running.partitions(flow) if self._running is not None else ()
         return [partition for partition in found if partition.replicator or partition.state == "copying"]
 
-    async def _left_behind(self, *, groups: bool) -> Done | None:
+    async def _left_behind(self, *, groups: bool) -> StepOutcome | None:
         """``groups``: also whether groups have gone on. What was written is looked for last."""
         if self._dry or self._options.source_is_gone:
             return None
@@ -117,11 +119,11 @@ class Steps:
         again = f"{sides.carrying.name} catches up"
         if sides.kind == "failover":
             again = f"{sides.flow.name} is resumed, catches up, and is paused again"
-        return last_look.told(found, sides.origin.settings.alias, again, or_gone=self._or_gone())
+        return left_behind.told(found, sides.origin.settings.alias, again, or_gone=self._or_gone())
 
-    async def _producers(self) -> Done:
+    async def _producers(self) -> StepOutcome:
         if self._options.source_is_gone:
-            return Done("skipped", "the source is gone", {})
+            return StepOutcome("skipped", "the source is gone", {})
         partitions = await self._sides.topics()
         before, _ = await marks(self._sides, partitions)
         await asyncio.sleep(self._timing.quiet_s)
@@ -132,16 +134,16 @@ class Steps:
         origin = self._sides.origin.settings.alias
         if written:
             text = f"still written on {origin}: {names(written)}. Stop the producers, then run this again"
-            return Done("blocked", text + self._or_gone(), figures)
+            return StepOutcome("blocked", text + self._or_gone(), figures)
         if open_now:
             text = f"transactions are open on {origin} in {names(open_now)}: end their producers, or wait for"
             text += f" transaction.timeout.ms, then run this again{self._or_gone()}"
-            return Done("blocked", text, figures)
-        return Done("done", f"nothing was written on {origin} for {self._timing.quiet_s:g} s", figures)
+            return StepOutcome("blocked", text, figures)
+        return StepOutcome("done", f"nothing was written on {origin} for {self._timing.quiet_s:g} s", figures)
 
-    async def _catch_up(self) -> Done:
+    async def _catch_up(self) -> StepOutcome:
         if self._options.source_is_gone:
-            return Done("skipped", "the source is gone", {})
+            return StepOutcome("skipped", "the source is gone", {})
         began_s = time.monotonic()
         deadline_s = began_s + (TOLD_WITHIN_S if self._dry else self._timing.catch_up_s)
         while True:
@@ -151,73 +153,73 @@ class Steps:
             figures = {"lag": sum(lag or 0 for lag in behind.values()), "behind": topics}
             if not behind:
                 text = f"{self._sides.carrying.name} has copied all {len(found)} partitions to their ends"
-                return Done("done", text, figures | {"waited_s": round(time.monotonic() - began_s, 1)})
+                return StepOutcome("done", text, figures | {"waited_s": round(time.monotonic() - began_s, 1)})
             await self._lift_own_pause()
             why = await self._why_behind(behind)
             if why or time.monotonic() > deadline_s:
                 break
             await asyncio.sleep(LOOK_S)
         text = f"{figures['lag']} offsets in {names(topics)} are not copied yet{why}"
-        return Done("blocked", f"{text}. Run this again when they are{self._or_gone()}", figures)
+        return StepOutcome("blocked", f"{text}. Run this again when they are{self._or_gone()}", figures)
 
     async def _lift_own_pause(self) -> None:
         """So that the flow copies what was written since it was paused."""
         if self.lifts_pause and self._running is not None and self._sides.kind == "failover" and not self._dry:
             await self._running.resume(str(self._sides.flow.name))
 
-    async def _stop(self) -> Done:
+    async def _stop(self) -> StepOutcome:
         flow = str(self._sides.flow.name)
         if self._running is None:
             text = f"no running system was found, so nothing copies {flow}, as far as is known"
-            return await self._left_behind(groups=False) or Done("skipped", text, {})
+            return await self._left_behind(groups=False) or StepOutcome("skipped", text, {})
         if self._dry:
-            return Done("done", f"would pause {flow}", {})
+            return StepOutcome("done", f"would pause {flow}", {})
         await self._running.pause(flow)
         deadline_s = time.monotonic() + _PAUSED_WITHIN_S
         while held := await self._held(flow):
             if time.monotonic() > deadline_s:
-                return Done("blocked", f"{flow}: {len(held)} partitions go on copying: see `replicators`", {})
+                return StepOutcome("blocked", f"{flow}: {len(held)} partitions go on copying: see `replicators`", {})
             await asyncio.sleep(LOOK_S)
         text = f"{flow} is paused; a pause outlives restarts"
-        return await self._left_behind(groups=False) or Done("done", text, {})
+        return await self._left_behind(groups=False) or StepOutcome("done", text, {})
 
-    async def _offsets(self) -> Done:
+    async def _offsets(self) -> StepOutcome:
         sides = self._sides
         if self._options.source_is_gone:
-            self.places = await locating.without_source(sides)
+            self.places = await translate_offsets.without_source(sides)
         else:
             groups = await sides.groups(sides.origin)
             force, moved = self._options.force, self._moved_before
-            places = await locating.with_source(sides, groups, moved, every=force)
+            places = await translate_offsets.with_source(sides, groups, moved, every=force)
             busy = with_members({name: groups[name] for name in places})
             if not self._options.skip_active and not self._dry:
-                others = with_members(locating.to_move(sides, groups, moved, every=force))
+                others = with_members(translate_offsets.to_move(sides, groups, moved, every=force))
                 others = {name: each for name, each in others.items() if name not in busy}
                 if names_at_work := sorted(busy.keys() | await groups_at_work(sides, others, every=force)):
                     return self._at_work(names_at_work)
             if not self._dry:
                 idle = {name: groups[name] for name in places.keys() - busy.keys()}
-                places = await locating.with_source(sides, idle, moved, every=force, final=True)
+                places = await translate_offsets.with_source(sides, idle, moved, every=force, final=True)
             self.places = places
         figures = group_totals(self.places)
         unsure = [place for each in self.places.values() for place in each if place.reason]
         figures |= {"unsure": [told(place) for place in unsure[:NAMED]]}  # type: ignore[dict-item]
         text = f"{figures['groups']} groups, {figures['partitions']} partitions: {figures['exact']} exact,"
         text += f" {figures['before_the_place']} before the place, {figures['without_offset']} without an offset"
-        return Done("done", text, dict(figures))
+        return StepOutcome("done", text, dict(figures))
 
-    def _at_work(self, busy: Sequence[str]) -> Done:
+    def _at_work(self, busy: Sequence[str]) -> StepOutcome:
         text = f"still at work on {self._sides.origin.settings.alias}: {names(busy)}. Stop them, then run this again;"
-        return Done("blocked", f"{text} --skip-active leaves them where they are", {"active": busy[:NAMED]})
+        return StepOutcome("blocked", f"{text} --skip-active leaves them where they are", {"active": busy[:NAMED]})
 
-    async def _commit(self) -> Done:
+    async def _commit(self) -> StepOutcome:
         alias = self._sides.destination.settings.alias
-        result = await committing.commit(
+        result = await commit_offsets.commit(
             self._sides, self.places, self._moved_before, self._options, dry=self._dry, still_due=self.left
         )
         if result.refused:
             refused = [(group, error.name) for (group, _), error in result.refused.items()]
-            raise MirrorError(committing.refusal(alias, refused))
+            raise MirrorError(commit_offsets.refusal(alias, refused))
         figures = {
             "committed": result.committed,
             "there_already": result.there_already,
@@ -234,21 +236,21 @@ class Steps:
         if result.active:
             text += f"; at work there, and left alone: {names(result.active)}"
             if not self._options.skip_active:
-                return Done("blocked", text + ". Stop them and run this again, or say --skip-active", figures)
-        return Done("done", text, figures)
+                return StepOutcome("blocked", text + ". Stop them and run this again, or say --skip-active", figures)
+        return StepOutcome("done", text, figures)
 
-    async def _verify(self) -> Done:
-        result = await verifying.verify(self._sides, self.places, with_source=not self._options.source_is_gone)
+    async def _verify(self) -> StepOutcome:
+        result = await record_comparison.verify(self._sides, self.places, with_source=not self._options.source_is_gone)
         if result["different"]:
             text = f"{len(result['different'])} places hold another record than on the other side, the first"
-            return Done("blocked", f"{text} {result['different'][0]}: no consumer may start there", result)
+            return StepOutcome("blocked", f"{text} {result['different'][0]}: no consumer may start there", result)
         if self._options.source_is_gone:
-            return Done("done", f"{result['compared']} places lie within their logs", result)
+            return StepOutcome("done", f"{result['compared']} places lie within their logs", result)
         text = f"the record at each of {result['compared']} places is the same on both sides"
         text += f"; {result['not_comparable']} can't be compared" if result["not_comparable"] else ""
-        return Done("done", text, result)
+        return StepOutcome("done", text, result)
 
-    async def _redirect(self) -> Done:
+    async def _redirect(self) -> StepOutcome:
         pairs = {(p.origin.topic, p.destination.topic) for e in self.places.values() for p in e if p.destination}
         topics = {
             origin: ", ".join(topic for of, topic in sorted(pairs) if of == origin) for origin in dict(sorted(pairs))
@@ -259,7 +261,7 @@ class Steps:
         if self._sides.kind == "failback":
             lines.append(await self._resume())
         figures = {"topics": dict(sorted(topics.items())[:NAMED]), "groups": len(self.places)}
-        return Done("done", "\n".join(lines), figures)
+        return StepOutcome("done", "\n".join(lines), figures)
 
     async def _resume(self) -> str:
         flow = str(self._sides.flow.name)

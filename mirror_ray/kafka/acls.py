@@ -19,11 +19,11 @@ from kio.static.constants import EntityType
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin_connection import AdminConnection, chunks
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.audit_log import AuditLog, recorded
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import protocol_error
-from mirror_ray.kafka.trail import Trail, recorded
 from mirror_ray.model.acls import Acl, AclPattern, AclPermission, AclResource
-from mirror_ray.model.change import Change
+from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 
 _T = TypeVar("_T")
@@ -33,7 +33,7 @@ _RESOURCES: Final[tuple[AclResource, ...]] = get_args(AclResource)
 _PATTERNS: Final = {"LITERAL": ResourcePatternType.LITERAL, "PREFIXED": ResourcePatternType.PREFIXED}
 
 
-async def describe_acls(cluster: Cluster) -> frozenset[Acl] | None:
+async def describe_acls(cluster: ClusterConnections) -> frozenset[Acl] | None:
     """Every ACL on topics and groups; None where the cluster has no authorizer.
 
     By a request of our own: librdkafka's answer has no ACLs both where they are refused and where there are none.
@@ -71,7 +71,7 @@ async def describe_acls(cluster: Cluster) -> frozenset[Acl] | None:
 class AclAdmin(AdminConnection):
     """Changes ACLs; needs ALTER on the cluster."""
 
-    def __init__(self, cluster: ClusterSettings, client_id: str, trail: Trail) -> None:
+    def __init__(self, cluster: ClusterSettings, client_id: str, trail: AuditLog) -> None:
         """``trail``: keeps what is changed."""
         super().__init__(cluster, client_id)
         self._trail = trail
@@ -109,9 +109,13 @@ class AclAdmin(AdminConnection):
         told = {acl: self._change("delete_acl", acl, before=str(acl), why=why) for acl in acls}
         return recorded(self._trail, told, act)
 
-    def _change(self, kind: str, acl: Acl, *, before: str | None = None, after: str | None = None, why: str) -> Change:
+    def _change(
+        self, kind: str, acl: Acl, *, before: str | None = None, after: str | None = None, why: str
+    ) -> ClusterChange:
         subject = f"{acl.resource.lower()} {acl.name}"
-        return Change(kind=kind, cluster=self.cluster.alias, subject=subject, before=before, after=after, why=why)
+        return ClusterChange(
+            kind=kind, cluster=self.cluster.alias, subject=subject, before=before, after=after, why=why
+        )
 
 
 def _acls_of(resource: AclResource, found: Any) -> Iterator[Acl]:

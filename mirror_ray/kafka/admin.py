@@ -1,6 +1,6 @@
 """Administrative questions to one cluster. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
 
-What changes a cluster is in ``mirror_ray.kafka.editing``.
+What changes a cluster is in ``mirror_ray.kafka.topic_editor``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported th
 from confluent_kafka.admin import ConfigSource as ClientConfigSource  # type: ignore[attr-defined]
 
 from mirror_ray.kafka.admin_connection import AdminConnection, chunks, error_code
-from mirror_ray.kafka.authorized import AuthorizedOperations, authorized_operations
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.authorized_operations import AuthorizedOperations, authorized_operations
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.model.topics import (
@@ -157,7 +157,7 @@ class ClusterAdmin(AdminConnection):
         """What our principal may do on the cluster and on these topics; see ``authorized``. Not on an event loop."""
 
         async def ask() -> AuthorizedOperations:
-            cluster = Cluster(self.cluster, self._client_id)
+            cluster = ClusterConnections(self.cluster, self._client_id)
             try:
                 return await authorized_operations(cluster, topics)
             finally:

@@ -24,9 +24,9 @@ from mirror_ray.kafka.clients import (
     no_broker_in_service,
     told,
 )
+from mirror_ray.kafka.credential_renewal import CredentialRenewal
 from mirror_ray.kafka.probe import begin_probe
-from mirror_ray.kafka.renewal import Renewal
-from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError, NotLetInError
+from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, KafkaProtocolError, MirrorError
 
 _T = TypeVar("_T")
 
@@ -53,7 +53,7 @@ class AdminConnection:
         self._last_error: KafkaError | None = None
         self._log_error = ErrorLog(cluster.alias, client_id)
         self._opened: AdminClient | None = None
-        self._renewal = Renewal(cluster)
+        self._renewal = CredentialRenewal(cluster)
         self._opening = Lock()
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class AdminConnection:
         """Made when it is first asked: there may be no way to get in yet; and anew where TLS files have changed."""
         with self._opening:
             if self._opened is None or not self._renewal.renew(self._opened):
-                renewal = Renewal(self.cluster)
+                renewal = CredentialRenewal(self.cluster)
                 config = client_config(self.cluster, self._client_id) | {"error_cb": self._on_error}
                 self._opened, self._renewal = AdminClient(config), renewal
             return self._opened
@@ -98,7 +98,11 @@ class AdminConnection:
                     raise failure from error
                 # What raw connections meet says more than this client does.
                 probe = probe or begin_probe(self.cluster)
-                if left <= _TRY_S or self._refused() or (probe.done() and isinstance(probe.result(), NotLetInError)):
+                if (
+                    left <= _TRY_S
+                    or self._refused()
+                    or (probe.done() and isinstance(probe.result(), AccessDeniedError))
+                ):
                     raise _seen(probe) or ClusterUnreachableError(str(failure)) from error
                 continue
             if metadata is not None:

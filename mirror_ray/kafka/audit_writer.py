@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.audit import ensure_audit_log
+from mirror_ray.kafka.audit_topics import ensure_audit_log
 from mirror_ray.kafka.clients import client_config, mirror_error
-from mirror_ray.kafka.renewal import Renewal
-from mirror_ray.model.audit import Entry, encode_entry
+from mirror_ray.kafka.credential_renewal import CredentialRenewal
+from mirror_ray.model.audit import AuditEntry, encode_entry
 from mirror_ray.model.internal_topics import audit_log_topic
 
 _CLIENT_ID: Final = "mirror-ray-audit"
@@ -29,9 +29,9 @@ class AuditWriter:
         #: Within which a write is done or has failed, the first one on a cluster that is slow to answer, too.
         self.timeout_s = (_DELIVERY_TIMEOUT_MS + target.request_timeout_ms) / 1000
         self._producer: Producer | None = None
-        self._renewal = Renewal(target)
+        self._renewal = CredentialRenewal(target)
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[AuditEntry]) -> None:
         """Append all; the topic is made where it is missing.
 
         Raises:
@@ -72,6 +72,6 @@ class AuditWriter:
             "linger.ms": 0,
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
         }
-        self._renewal = Renewal(self._target)
+        self._renewal = CredentialRenewal(self._target)
         self._producer = Producer(client_config(self._target, _CLIENT_ID) | told)
         return self._producer

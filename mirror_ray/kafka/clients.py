@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError, NotLetInError
+from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, KafkaProtocolError, MirrorError
 
 if TYPE_CHECKING:
     from mirror_ray.kafka.security import ClientSecurity
@@ -156,7 +156,7 @@ def _prove_brokers(cluster: ClusterSettings, security: ClientSecurity) -> None:
         from mirror_ray.kafka.probe import begin_probe
 
         problem = begin_probe(cluster).result()
-        if isinstance(problem, NotLetInError):
+        if isinstance(problem, AccessDeniedError):
             raise problem
 
 
@@ -230,7 +230,7 @@ def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, caus
         return MirrorError(f"cluster {cluster.alias}: {what}: {error}")
     cause = cause or told(known)
     if known.code() in REFUSED_CREDENTIALS:
-        return NotLetInError(
+        return AccessDeniedError(
             f"cluster {cluster.alias} ({', '.join(cluster.bootstrap_servers)}) refused our credentials or certificates "
             f"({cause}): check {cluster.alias}.security.protocol, sasl.* and ssl.*"
         )

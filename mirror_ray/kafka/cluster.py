@@ -20,6 +20,8 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.credential_renewal import CurrentSecurity
+from mirror_ray.kafka.dialling import TCP_USER_TIMEOUT_MS
 from mirror_ray.kafka.errors import (
     LEADER_NOT_AVAILABLE,
     NETWORK_EXCEPTION,
@@ -38,8 +40,6 @@ from mirror_ray.kafka.offsets import (
     list_offsets,
     log_ends,
 )
-from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS
-from mirror_ray.kafka.renewal import CurrentSecurity
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
 
@@ -57,7 +57,7 @@ _Answer = TypeVar("_Answer", OffsetAnswer, LogEnd, SizeAnswer)
 _AskLeader = Callable[[Connection, Partitions], Awaitable[Mapping[TopicPartition, _Answer]]]
 
 
-class Cluster:
+class ClusterConnections:
     """One cluster, for asyncio code of one event loop."""
 
     def __init__(

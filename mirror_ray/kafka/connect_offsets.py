@@ -12,9 +12,9 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.clients import client_config, mirror_error
-from mirror_ray.kafka.editing import ClusterEditor
-from mirror_ray.kafka.trail import Trail
+from mirror_ray.kafka.topic_editor import ClusterEditor
 
 #: Connect's ``offset.storage.partitions``.
 _PARTITIONS: Final = 25
@@ -22,7 +22,7 @@ _DELIVERY_TIMEOUT_MS: Final = 30_000
 
 
 def write_connect_offsets(
-    cluster: ClusterSettings, topic: str, records: Sequence[tuple[bytes, bytes | None]], trail: Trail
+    cluster: ClusterSettings, topic: str, records: Sequence[tuple[bytes, bytes | None]], trail: AuditLog
 ) -> None:
     """Append keys and values, and wait until all are acknowledged; the topic is made where it is missing.
 

@@ -22,9 +22,9 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.kafka import sasl
 from mirror_ray.kafka.answer_limits import most_bytes
-from mirror_ray.kafka.entities import decode, encode
+from mirror_ray.kafka.dialling import TCP_USER_TIMEOUT_MS, SetupStep, connected_socket, raise_setup_error
 from mirror_ray.kafka.framing import BadFrameError, FrameReader
-from mirror_ray.kafka.opening import TCP_USER_TIMEOUT_MS, SetupStep, connected_socket, raise_setup_error
+from mirror_ray.kafka.messages import decode, encode
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.kafka.wire_control import (
     API_VERSIONS_KEY,

@@ -16,7 +16,7 @@ from kio.index import load_entity_module
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import NETWORK_EXCEPTION, UNKNOWN_SERVER_ERROR, ErrorInfo, error_info
 
@@ -61,7 +61,7 @@ class Coordinators:
     ``patience_s``: how long a question waits for a coordinator that moves or loads; then the group has an error.
     """
 
-    def __init__(self, cluster: Cluster, *, patience_s: float = 2.0) -> None:
+    def __init__(self, cluster: ClusterConnections, *, patience_s: float = 2.0) -> None:
         self.cluster = cluster
         self._patience_s = patience_s
         self._brokers: dict[str, int] = {}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mirror_ray.kafka.errors import ErrorInfo, error_info
 from mirror_ray.kafka.varint import compact_text, read_uvarint, skip_tags, uvarint
-from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 
 OFFSET_FETCH_KEY = 9

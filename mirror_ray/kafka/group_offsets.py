@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from mirror_ray.kafka.audit_log import AuditLog, recorded_async
 from mirror_ray.kafka.connection import Answer, Connection
 from mirror_ray.kafka.coordinators import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -31,15 +32,14 @@ from mirror_ray.kafka.group_codec import (
     encode_offset_commit,
     encode_offset_fetch,
 )
-from mirror_ray.kafka.trail import Trail, recorded_async
-from mirror_ray.model.change import committed, many_committed
+from mirror_ray.model.cluster_change import committed, many_committed
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import TopicPartition
 
 #: What a commit is answered with while the group has members, classic or of KIP-848 or a streams group.
 ACTIVE = error_info(25)
 
-#: benchmarks/groups.py: 5,000 groups one by one take eight times as long, and twenty times our CPU.
+#: mirror_ray.lab.benchmarks/groups.py: 5,000 groups one by one take eight times as long, and twenty times our CPU.
 _GROUPS_PER_REQUEST = 100
 #: So many are asked about before the first answer is there, so that a long link is filled.
 _GROUPS_UNDER_WAY = 2000
@@ -155,7 +155,7 @@ class OffsetReader:
 async def commit_offsets(
     coordinators: Coordinators,
     commits: Mapping[str, ToCommit],
-    trail: Trail,
+    trail: AuditLog,
     before: Mapping[str, Mapping[TopicPartition, int]],
 ) -> dict[str, Committed]:
     """``send_commits``, kept by ``trail``: an entry for each group, and one for all above twenty.

@@ -10,7 +10,7 @@ from typing import Any
 from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
-from mirror_ray.kafka.cluster import CONTROL, Cluster
+from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import error_info
 
@@ -88,7 +88,7 @@ async def list_groups(coordinators: Coordinators, before: GroupListing | None = 
     return GroupListing(groups=groups, unknown=unknown, silent=silent)
 
 
-async def _ask_broker(cluster: Cluster, broker: int) -> dict[str, ListedGroup] | str:
+async def _ask_broker(cluster: ClusterConnections, broker: int) -> dict[str, ListedGroup] | str:
     """Its groups, or why it does not tell them."""
     try:
         async with asyncio.timeout(_PATIENCE_S):

@@ -12,12 +12,12 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.clients import client_config, mirror_error
-from mirror_ray.kafka.editing import ClusterEditor
-from mirror_ray.kafka.renewal import Renewal
-from mirror_ray.kafka.trail import Trail
+from mirror_ray.kafka.credential_renewal import CredentialRenewal
+from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.names import FlowName
-from mirror_ray.records.internal import Heartbeat
+from mirror_ray.records.internal import HeartbeatRecord
 
 #: A heartbeat that did not get through by then is worth nothing: the next one says more.
 _DELIVERY_TIMEOUT_MS: Final = 10_000
@@ -30,7 +30,7 @@ class HeartbeatEmitter:
         self,
         target: ClusterSettings,
         flows: Sequence[FlowName],
-        trail: Trail,
+        trail: AuditLog,
         *,
         replication_factor: int | None = None,
         topic: str = "heartbeats",
@@ -43,7 +43,7 @@ class HeartbeatEmitter:
         self._client_id = client_id
         self._trail = trail
         self._producer: Producer | None = None
-        self._renewal = Renewal(target)
+        self._renewal = CredentialRenewal(target)
         self._acknowledged: dict[FlowName, int] = {}
 
     @property
@@ -80,7 +80,7 @@ class HeartbeatEmitter:
     def _open(self) -> Producer:
         admin = ClusterEditor(self.target, self._client_id, self._trail)
         admin.ensure_compacted_topic(self.topic, 1, self._replication_factor)
-        self._renewal = Renewal(self.target)
+        self._renewal = CredentialRenewal(self.target)
         self._producer = Producer(
             client_config(self.target, self._client_id)
             | {"acks": "all", "linger.ms": 0, "message.timeout.ms": _DELIVERY_TIMEOUT_MS}
@@ -88,7 +88,7 @@ class HeartbeatEmitter:
         return self._producer
 
     def _send(self, producer: Producer, flow: FlowName, now_ms: int, failures: list[KafkaError]) -> None:
-        beat = Heartbeat(source_alias=flow.source, target_alias=flow.target, timestamp_ms=now_ms)
+        beat = HeartbeatRecord(source_alias=flow.source, target_alias=flow.target, timestamp_ms=now_ms)
         key, value = beat.encode()
 
         def delivered(error: KafkaError | None, _: Message) -> None:

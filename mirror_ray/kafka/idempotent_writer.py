@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
-from mirror_ray.model.anchor import SEQUENCE_MODULUS
+from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
 from mirror_ray.model.errors import KafkaProtocolError
+from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.records.batch import rewrite
-from mirror_ray.records.decode import Record, record_tail
+from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.records.repack import encode
 
 #: The broker does not know our producer, or not as we do: the next one begins at sequence 0.
@@ -31,7 +31,7 @@ class IdempotentWriter(InternalWriter):
     _producer: tuple[int, int] | None = None
     _sequence: int = 0
 
-    async def append_once(self, records: Sequence[InternalRecord]) -> None:
+    async def append_once(self, records: Sequence[KeyedRecord]) -> None:
         """Append all records as one batch: no more than fit into the topic's ``max.message.bytes``.
 
         Raises:
@@ -41,7 +41,7 @@ class IdempotentWriter(InternalWriter):
             self._producer, self._sequence = await self._new_producer(), 0
         now_ms = time.time_ns() // 1_000_000
         tails = [record_tail(each.key, each.value, each.headers) for each in records]
-        batch = encode([Record(number, now_ms, tail) for number, tail in enumerate(tails)], "zstd")
+        batch = encode([DecodedRecord(number, now_ms, tail) for number, tail in enumerate(tails)], "zstd")
         rewrite(batch, *self._producer, self._sequence if self._producer != _NO_PRODUCER else -1)
         try:
             await self._produce(batch.view)

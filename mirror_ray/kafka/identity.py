@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError
 
 _PATIENCE_S = 15.0
@@ -18,7 +18,7 @@ async def cluster_id(settings: ClusterSettings) -> str:
         ClusterUnreachableError: No broker answers, or none lets us in.
         ConfigError: Security settings can't be used.
     """
-    cluster = Cluster(settings, "mirror-ray-identity")
+    cluster = ClusterConnections(settings, "mirror-ray-identity")
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return (await cluster.refresh(())).cluster_id

@@ -9,20 +9,20 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.log_follower import LogFollower
 from mirror_ray.kafka.offsets import LATEST
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.batch import Batch
-from mirror_ray.records.decode import Record, records_of
+from mirror_ray.records.batch import RecordBatch
+from mirror_ray.records.decode import DecodedRecord, records_of
 
 
-class Piece(NamedTuple):
+class TopicChunk(NamedTuple):
     """What was read at once."""
 
     #: The topic is another one, or lost its end: all that was read before is void.
     anew: bool
-    records: list[Record]
+    records: list[DecodedRecord]
     #: Whether this is all that there was at the time.
     complete: bool
 
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
 class InternalReader:
     """Reads on with each call. Control batches are passed over; transactions are not looked at."""
 
-    def __init__(self, cluster: Cluster, topic: str, *, from_ms: int | None = None) -> None:
+    def __init__(self, cluster: ClusterConnections, topic: str, *, from_ms: int | None = None) -> None:
         """``from_ms``: records written before that are passed over."""
         self._from_ms = from_ms
         self._log = LogFollower(cluster, TopicPartition(topic, 0), f"read {topic}", self._start, _records)
@@ -40,7 +40,7 @@ class InternalReader:
         """Its topic."""
         return self._log.partition.topic
 
-    async def read(self, max_wait_ms: int = 0) -> Piece:
+    async def read(self, max_wait_ms: int = 0) -> TopicChunk:
         """Read on, waiting up to ``max_wait_ms`` for something to come. A topic that is missing is an empty one.
 
         Raises:
@@ -49,7 +49,7 @@ class InternalReader:
         piece = await self._log.look(max_wait_ms)
         if piece.missing:
             await asyncio.sleep(max_wait_ms / 1000)
-        return Piece(piece.anew, piece.found, piece.complete)
+        return TopicChunk(piece.anew, piece.found, piece.complete)
 
     async def _start(self) -> int | None:
         if self._from_ms is None:
@@ -58,5 +58,5 @@ class InternalReader:
         return offset if offset >= 0 else await self._log.offset_at(LATEST)
 
 
-def _records(batch: Batch, first_offset: int) -> Iterable[Record]:
+def _records(batch: RecordBatch, first_offset: int) -> Iterable[DecodedRecord]:
     return [] if batch.is_control else [record for record in records_of(batch) if record.offset >= first_offset]

@@ -38,7 +38,7 @@ _PROPAGATION_S: Final = 10.0
 _HOPELESS: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 
-class InternalRecord(NamedTuple):
+class CommittedInternalRecord(NamedTuple):
     """A committed record; ``value`` None is a tombstone, which deletes the key."""
 
     offset: int
@@ -84,7 +84,7 @@ class InternalTopicReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def to_end(self) -> Iterator[Sequence[InternalRecord]]:
+    def to_end(self) -> Iterator[Sequence[CommittedInternalRecord]]:
         """Yield what was not read yet, up to the end that the log has at this call, some thousands at a time.
 
         Raises:
@@ -100,7 +100,7 @@ class InternalTopicReader:
         except KafkaException as failure:
             raise mirror_error(self.cluster, f"read topic {self.topic}", failure) from failure
 
-    def follow(self, timeout_s: float) -> Sequence[InternalRecord]:
+    def follow(self, timeout_s: float) -> Sequence[CommittedInternalRecord]:
         """What was written since, at once where there is something; else what comes within ``timeout_s``, or nothing.
 
         To be called after ``to_end``. Brokers that don't answer are waited for: ask ``to_end`` where that matters.
@@ -162,7 +162,7 @@ class InternalTopicReader:
                 raise no_broker_in_service(self.cluster)
             time.sleep(FENCED_PAUSE_S)
 
-    def _next(self) -> Sequence[InternalRecord]:
+    def _next(self) -> Sequence[CommittedInternalRecord]:
         """The next records; none at an end of the log, which may lie behind markers of transactions."""
         deadline = time.monotonic() + self._patience_s
         before = self._position
@@ -171,7 +171,7 @@ class InternalTopicReader:
                 raise KafkaException(self._trouble or KafkaError(KafkaError._TIMED_OUT, "no answer to fetches"))
         return records
 
-    def _take(self, timeout_s: float) -> Sequence[InternalRecord]:
+    def _take(self, timeout_s: float) -> Sequence[CommittedInternalRecord]:
         """Wait for one message, and take all that came with it."""
         first = self._consumer.poll(timeout_s)
         records = []
@@ -197,9 +197,9 @@ class InternalTopicReader:
             _LOG.warning("cluster %s: topic %s: %s", self.cluster.alias, self.topic, error.str())
 
 
-def latest(batches: Iterable[Sequence[InternalRecord]]) -> dict[bytes, InternalRecord]:
+def latest(batches: Iterable[Sequence[CommittedInternalRecord]]) -> dict[bytes, CommittedInternalRecord]:
     """The last record of every key, without deleted ones and those without a key, as compaction would leave them."""
-    found: dict[bytes, InternalRecord] = {}
+    found: dict[bytes, CommittedInternalRecord] = {}
     for record in (record for records in batches for record in records):
         if record.key is None:
             continue
@@ -210,7 +210,7 @@ def latest(batches: Iterable[Sequence[InternalRecord]]) -> dict[bytes, InternalR
     return found
 
 
-def _record(message: Message) -> InternalRecord:
+def _record(message: Message) -> CommittedInternalRecord:
     # The client declares what producers take, and gives what the class says.
     headers: Any = message.headers() or ()
-    return InternalRecord(message.offset() or 0, message.key(), message.value(), headers)
+    return CommittedInternalRecord(message.offset() or 0, message.key(), message.value(), headers)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mirror_ray.kafka import produce
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_info, protocol_error
 from mirror_ray.kafka.fetch import PartitionKey
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.decode import Record, record_tail
+from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.records.repack import encode
 
 #: Of a batch before compression; below the broker's default ``max.message.bytes`` of 1 MiB.
@@ -20,7 +20,7 @@ _BATCH_BYTES = 512 << 10
 _PURPOSE = "internal topics"
 
 
-class InternalRecord(NamedTuple):
+class KeyedRecord(NamedTuple):
     """A record of an internal topic; a value of None deletes the key."""
 
     key: bytes
@@ -31,7 +31,7 @@ class InternalRecord(NamedTuple):
 class InternalWriter:
     """Appends with ``acks=all``, in order. One call at a time."""
 
-    def __init__(self, cluster: Cluster, topic: str, *, cleanup_policy: str = "compact") -> None:
+    def __init__(self, cluster: ClusterConnections, topic: str, *, cleanup_policy: str = "compact") -> None:
         self._cluster = cluster
         self._partition = TopicPartition(topic, 0)
         self._cleanup_policy = cleanup_policy
@@ -41,7 +41,7 @@ class InternalWriter:
         """Its topic."""
         return self._partition.topic
 
-    async def append(self, records: Sequence[InternalRecord]) -> None:
+    async def append(self, records: Sequence[KeyedRecord]) -> None:
         """Append all records.
 
         Raises:
@@ -52,7 +52,7 @@ class InternalWriter:
         for batch in batches(records, now_ms):
             await self._produce(batch)
 
-    async def append_as_they_are(self, records: Sequence[Record]) -> None:
+    async def append_as_they_are(self, records: Sequence[DecodedRecord]) -> None:
         """Append records with timestamps of their own, whatever their offsets. Raises as ``append`` does."""
         for batch in batches_of((each.timestamp, each.tail) for each in records):
             await self._produce(batch)
@@ -88,20 +88,20 @@ class InternalWriter:
         return protocol_error(error_code, f"write to topic {topic} on cluster {alias}{step}")
 
 
-def batches(records: Sequence[InternalRecord], timestamp_ms: int) -> Iterator[memoryview]:
+def batches(records: Sequence[KeyedRecord], timestamp_ms: int) -> Iterator[memoryview]:
     """Yield the batches that records are written as."""
     return batches_of((timestamp_ms, record_tail(each.key, each.value, each.headers)) for each in records)
 
 
 def batches_of(records: Iterable[tuple[int, bytes]]) -> Iterator[memoryview]:
     """Yield the batches that records are written as: timestamps, and what else is in them as encoded."""
-    group: list[Record] = []
+    group: list[DecodedRecord] = []
     size = 0
     for timestamp_ms, tail in records:
         if group and size + len(tail) > _BATCH_BYTES:
             yield encode(group, "zstd").view
             group, size = [], 0
-        group.append(Record(len(group), timestamp_ms, tail))
+        group.append(DecodedRecord(len(group), timestamp_ms, tail))
         size += len(tail)
     if group:
         yield encode(group, "zstd").view

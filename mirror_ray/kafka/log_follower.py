@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from mirror_ray.kafka import fetch
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, protocol_error
 from mirror_ray.kafka.metadata import PartitionMetadata
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, list_offsets
-from mirror_ray.kafka.reading import fetch_at
+from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.records.batch import Batch, iter_batches, verify
+from mirror_ray.records.batch import RecordBatch, iter_batches, verify
 
 _MAX_BYTES = 8 << 20
 _PARAMETERS = fetch.FetchParameters(
@@ -50,11 +50,11 @@ class LogFollower(Generic[T]):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterConnections,
         partition: TopicPartition,
         purpose: str,
         start: Callable[[], Awaitable[int | None]],
-        decode: Callable[[Batch, int], Iterable[T]],
+        decode: Callable[[RecordBatch, int], Iterable[T]],
     ) -> None:
         """Prepare; nothing is asked yet.
 

@@ -12,7 +12,7 @@ from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
+class BrokerAddress:
     """One broker, at the address that it advertises to us."""
 
     id: int
@@ -49,7 +49,7 @@ class ClusterMetadata:
     """All that was learned of a cluster so far; a value, so that it can be kept and compared."""
 
     cluster_id: str
-    brokers: dict[int, Broker]
+    brokers: dict[int, BrokerAddress]
     controller_id: int
     topics: dict[str, TopicMetadata]
 
@@ -101,7 +101,9 @@ def merged_metadata(known: ClusterMetadata, response: Any, *, complete: bool) ->
         topics[fresh.name] = _newest(known.topics.get(fresh.name), fresh)
     return ClusterMetadata(
         cluster_id=response.cluster_id or "",
-        brokers={b.node_id: Broker(id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in response.brokers},
+        brokers={
+            b.node_id: BrokerAddress(id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in response.brokers
+        },
         controller_id=response.controller_id,
         topics=topics,
     )

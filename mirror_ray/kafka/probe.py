@@ -12,10 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.cluster import CONTROL, Cluster, host_and_port, no_broker_answers
+from mirror_ray.kafka.cluster import CONTROL, ClusterConnections, host_and_port, no_broker_answers
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.security import ClientSecurity
-from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotLetInError
+from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, MirrorError
 
 _CLIENT_ID: Final = "mirror-ray-probe"
 #: For each connection, and again for what is asked on it.
@@ -46,7 +46,7 @@ async def _probe(settings: ClusterSettings) -> MirrorError | None:
             "request_timeout_ms": min(settings.request_timeout_ms, _PATIENCE_MS),
         }
     )
-    cluster = Cluster(short, _CLIENT_ID)
+    cluster = ClusterConnections(short, _CLIENT_ID)
     try:
         async with asyncio.timeout(_LIMIT_S):
             await _greet(short)
@@ -93,7 +93,7 @@ async def _greet(settings: ClusterSettings) -> None:
 
 def _of_brokers(settings: ClusterSettings, found: Iterable[Connection | BaseException]) -> MirrorError | None:
     problems = [each for each in found if isinstance(each, Exception)]
-    refusal = next((each for each in problems if isinstance(each, NotLetInError)), None)
+    refusal = next((each for each in problems if isinstance(each, AccessDeniedError)), None)
     if refusal is not None or not problems:
         return refusal
     return ClusterUnreachableError(
@@ -103,7 +103,7 @@ def _of_brokers(settings: ClusterSettings, found: Iterable[Connection | BaseExce
 
 
 def _with_hint(settings: ClusterSettings, error: MirrorError) -> MirrorError:
-    if isinstance(error, NotLetInError):
+    if isinstance(error, AccessDeniedError):
         return error
     text = str(error)
     if isinstance(error.__cause__, ConnectionError) and not settings.security.protocol.startswith("SASL_"):

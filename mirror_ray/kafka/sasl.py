@@ -16,7 +16,7 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.model.errors import ClusterUnreachableError, NotLetInError
+from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError
 
 HANDSHAKE_KEY = 17
 AUTHENTICATE_KEY = 36
@@ -65,7 +65,7 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plain:
+class PlainMechanism:
     """PLAIN (RFC 4616): the password itself."""
 
     cluster: str
@@ -127,7 +127,7 @@ async def authenticate(
     except SaslRefusedError as error:
         raise _refusal(mechanism, _short(str(error))) from error
     except SaslMistrustError as error:
-        raise NotLetInError(
+        raise AccessDeniedError(
             f"cluster {mechanism.cluster}: {mechanism.name} for user {mechanism.principal} was broken off by us: "
             f"{_short(str(error))}; check {mechanism.cluster}.bootstrap.servers"
         ) from error
@@ -154,7 +154,7 @@ def _short(said: str) -> str:
     return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]}…"
 
 
-def _refusal(mechanism: Mechanism, reason: str) -> NotLetInError:
-    return NotLetInError(
+def _refusal(mechanism: Mechanism, reason: str) -> AccessDeniedError:
+    return AccessDeniedError(
         f"cluster {mechanism.cluster} refuses {mechanism.name} for user {mechanism.principal}: {reason}"
     )

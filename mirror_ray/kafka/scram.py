@@ -20,7 +20,7 @@ _ITERATIONS: Final = re.compile(r"(?:^|,)i=(\d{1,20})(?:,|$)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scram:
+class ScramMechanism:
     """SCRAM: both sides prove that they know the password."""
 
     cluster: str

@@ -16,9 +16,9 @@ from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import MirrorSettings, SaslSettings, SecuritySettings
 from mirror_ray.kafka.oauth import OAuthBearer, UnsecuredTokens
 from mirror_ray.kafka.oidc import OidcTokens
-from mirror_ray.kafka.revealing import reveal
-from mirror_ray.kafka.sasl import Mechanism, Plain
-from mirror_ray.kafka.scram import Scram
+from mirror_ray.kafka.resolved_secrets import reveal
+from mirror_ray.kafka.sasl import Mechanism, PlainMechanism
+from mirror_ray.kafka.scram import ScramMechanism
 from mirror_ray.kafka.stores import TlsMaterial, load_tls_material
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 
@@ -147,8 +147,8 @@ def _mechanism(alias: str, sasl: SaslSettings) -> Mechanism:
     user = _needed(alias, sasl, sasl.username, "username")
     password = _usable(alias, sasl, sasl.password, "password")
     if sasl.mechanism == "PLAIN":
-        return Plain(cluster=alias, principal=user, password=password)
-    return Scram(cluster=alias, principal=user, password=password, name=sasl.mechanism)
+        return PlainMechanism(cluster=alias, principal=user, password=password)
+    return ScramMechanism(cluster=alias, principal=user, password=password, name=sasl.mechanism)
 
 
 def _oauth_bearer(alias: str, sasl: SaslSettings) -> Mechanism:

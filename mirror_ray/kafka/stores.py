@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from mirror_ray.config.files import read_regular
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SslSettings
-from mirror_ray.kafka.revealing import reveal
+from mirror_ray.kafka.resolved_secrets import reveal
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mirror_ray.model.allowance import Held
-from mirror_ray.model.anchor import Anchor
-from mirror_ray.model.latency import Latencies
+from mirror_ray.model.fault import PartitionFault
+from mirror_ray.model.latency import LatencyHistogram
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.trouble import Trouble
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.quota import ThrottledTime
 
 #: Beyond every offset.
 NO_END = 2**63 - 1
@@ -31,7 +31,7 @@ class Assignment:
     #: remote topic is shared the partition's own. -1: the flow copies at least once.
     producer_id: int
     producer_epoch: int
-    anchor: Anchor
+    anchor: OffsetPair
     #: Grows each time the partition is handed out; reports carry it back.
     epoch: int
     #: Which coordinator raised the epoch to that, as the grant in the state topic says.
@@ -68,7 +68,7 @@ class PartitionReport:
     state: PartitionState
     reason: str | None
     #: The acknowledged pair, fit to be persisted and copied on from.
-    anchor: Anchor
+    anchor: OffsetPair
     #: Source's last stable offset (read_committed) or high watermark, as of the last fetch; -1 before the first.
     source_end: int
     #: Source's high watermark: what lies between it and ``source_end`` is held back by open transactions.
@@ -82,7 +82,7 @@ class PartitionReport:
     #: Bytes before compression for each byte on the wire, from samples of what this replicator copied; None: unknown.
     compression: float | None = None
     #: Why it is stopped, where another attempt alone will not help.
-    trouble: Trouble | None = None
+    trouble: PartitionFault | None = None
     #: Of a partition that was released: whether all that was sent for it was answered, so that nothing lies behind
     #: ``anchor``.
     settled: bool = False
@@ -121,5 +121,5 @@ class ReplicatorReport:
     #: How many there were since the process began, these included.
     events_end: int = 0
     #: By flow, cumulative since the process began.
-    latencies: tuple[tuple[FlowName, Latencies], ...] = ()
-    held: tuple[tuple[FlowName, Held], ...] = ()
+    latencies: tuple[tuple[FlowName, LatencyHistogram], ...] = ()
+    held: tuple[tuple[FlowName, ThrottledTime], ...] = ()

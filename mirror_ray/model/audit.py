@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
-from mirror_ray.model.change import Change
+from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import CorruptRecordError
 
 #: Of the format. One that reads a higher one than it knows takes what it knows of it.
@@ -21,7 +21,7 @@ _LONGEST: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
+class AuditPrincipal:
     """Who makes changes."""
 
     #: The system's name.
@@ -33,7 +33,7 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class AuditEntry:
     """One entry."""
 
     time_ms: int
@@ -54,23 +54,25 @@ class Entry:
     error: str | None = None
     version: int = VERSION
 
-    def said(self, outcome: Outcome, error: str | None = None) -> Entry:
+    def said(self, outcome: Outcome, error: str | None = None) -> AuditEntry:
         """The same, with what came of it."""
         return replace(self, outcome=outcome, error=None if error is None else cut(error))
 
-    def came_to(self, before: str | None, after: str | None) -> Entry:
+    def came_to(self, before: str | None, after: str | None) -> AuditEntry:
         """The same, done, with what was there before and is now."""
         had, has = (None if each is None else cut(each) for each in (before, after))
         return replace(self, outcome="done", before=had, after=has)
 
 
-_TEXTS: Final = frozenset(each.name for each in fields(Entry)) - {"time_ms", "version"}
+_TEXTS: Final = frozenset(each.name for each in fields(AuditEntry)) - {"time_ms", "version"}
 _OPTIONAL: Final = frozenset({"operator", "before", "after", "error"})
 
 
-def entry_of(change: Change, who: Who, flow: str, *, time_ms: int, id_: str, outcome: Outcome) -> Entry:
+def entry_of(
+    change: ClusterChange, who: AuditPrincipal, flow: str, *, time_ms: int, id_: str, outcome: Outcome
+) -> AuditEntry:
     """An entry of what somebody changes for a flow, no longer than it may be."""
-    return Entry(
+    return AuditEntry(
         time_ms=time_ms,
         id=id_,
         system=who.system,
@@ -87,12 +89,12 @@ def entry_of(change: Change, who: Who, flow: str, *, time_ms: int, id_: str, out
     )
 
 
-def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
+def encode_entry(entry: AuditEntry) -> tuple[bytes, bytes]:
     """Key and value of its record."""
     return entry.id.encode(), json.dumps(asdict(entry), separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decode_entry(value: bytes) -> Entry:
+def decode_entry(value: bytes) -> AuditEntry:
     """Read a record's value.
 
     Raises:
@@ -100,12 +102,12 @@ def decode_entry(value: bytes) -> Entry:
     """
     try:
         said: Any = json.loads(value)
-        found = {each.name: said[each.name] for each in fields(Entry)}
+        found = {each.name: said[each.name] for each in fields(AuditEntry)}
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptRecordError(f"this is no entry of an audit log: {error!r}") from error
     if not all(_is_right(name, each) for name, each in found.items()):
         raise CorruptRecordError("this is no entry of an audit log: a field is of another type")
-    return Entry(**found)
+    return AuditEntry(**found)
 
 
 def _is_right(name: str, value: object) -> bool:
@@ -115,7 +117,7 @@ def _is_right(name: str, value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class AuditQuery:
     """Which entries are asked for; None, or nothing: all."""
 
     since_ms: int | None = None
@@ -127,7 +129,7 @@ class Wanted:
 
     def __contains__(self, entry: object) -> bool:
         return (
-            isinstance(entry, Entry)
+            isinstance(entry, AuditEntry)
             and entry.time_ms >= (self.since_ms or 0)
             and self.flow in (None, entry.flow)
             and self.cluster in (None, entry.cluster)
@@ -135,13 +137,13 @@ class Wanted:
         )
 
 
-def newest(entries: Iterable[Entry], wanted: Wanted) -> list[Entry]:
+def newest(entries: Iterable[AuditEntry], wanted: AuditQuery) -> list[AuditEntry]:
     """Those that are wanted, each once with the last that is known of it, oldest first."""
-    by_id: dict[str, Entry] = {}
+    by_id: dict[str, AuditEntry] = {}
     for each in entries:
         if each in wanted and (each.id not in by_id or each.outcome != "intended"):
             by_id[each.id] = each
-    found: Mapping[str, Entry] = by_id
+    found: Mapping[str, AuditEntry] = by_id
     return sorted(found.values(), key=lambda each: (each.time_ms, each.id))[-wanted.limit :]
 
 

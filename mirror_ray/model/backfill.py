@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
-from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.model.start import EARLIEST, Start
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.start import EARLIEST, StartPosition
 
 #: ``running``: wanted, whatever its partitions do. ``cancelled``: may be taken up again.
 BackfillPhase = Literal["running", "done", "cancelled"]
@@ -19,7 +19,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class BackfillRange:
     """Offsets of one source partition, the end not included."""
 
     partition: int
@@ -37,9 +37,9 @@ class BackfillRequest:
     """What somebody asks for."""
 
     topic: str
-    start: Start = EARLIEST
+    start: StartPosition = EARLIEST
     #: None: up to now, or where the live copy began.
-    end: Start | None = None
+    end: StartPosition | None = None
     #: None: into the live copy's own remote topic, behind what is there.
     into: str | None = None
     #: None: all, or those that ``start`` and ``end`` name.
@@ -61,7 +61,7 @@ class BackfillRecord:
 
     topic: str
     into: str
-    ranges: tuple[Range, ...]
+    ranges: tuple[BackfillRange, ...]
     said: str
     time_ms: int
     #: Whether it writes behind the live copy, into the same remote topic.
@@ -80,7 +80,7 @@ class BackfillRecord:
     def read(cls, document: Mapping[str, Any]) -> Self:
         """What ``document`` wrote; fields of a newer version are ignored."""
         known = {key: value for key, value in document.items() if key in cls.__dataclass_fields__}
-        known["ranges"] = tuple(Range(*each) for each in document["ranges"])
+        known["ranges"] = tuple(BackfillRange(*each) for each in document["ranges"])
         known["positions"] = tuple((partition, offset) for partition, offset in document.get("positions", ()))
         return cls(**known)
 
@@ -104,7 +104,7 @@ def chosen_partitions(request: BackfillRequest, count: int) -> list[int]:
     return sorted(wanted)
 
 
-def check_range(topic: str, asked: Range, bounds: tuple[int, int]) -> None:
+def check_range(topic: str, asked: BackfillRange, bounds: tuple[int, int]) -> None:
     """See to it that nothing is left out silently.
 
     Raises:
@@ -122,7 +122,7 @@ def check_range(topic: str, asked: Range, bounds: tuple[int, int]) -> None:
         )
 
 
-def live_start(topic: str, partition: int, origin: Anchor | None, gaps: int) -> int:
+def live_start(topic: str, partition: int, origin: OffsetPair | None, gaps: int) -> int:
     """The source offset at which the live copy of a partition began, where it is known for sure.
 
     Args:
@@ -142,7 +142,9 @@ def live_start(topic: str, partition: int, origin: Anchor | None, gaps: int) -> 
     )
 
 
-def check_behind(request: BackfillRequest, ranges: Collection[Range], begun: Mapping[int, int], remote: str) -> None:
+def check_behind(
+    request: BackfillRequest, ranges: Collection[BackfillRange], begun: Mapping[int, int], remote: str
+) -> None:
     """Whether the live remote topic may be written to.
 
     Args:

@@ -54,7 +54,7 @@ class ClusterUnreachableError(MirrorError):
     exit_code: ClassVar[int] = 3
 
 
-class NotLetInError(ClusterUnreachableError):
+class AccessDeniedError(ClusterUnreachableError):
     """A broker refused our credentials or certificate, or we refused it. Nothing but a change helps."""
 
 

@@ -16,17 +16,17 @@ LATENCY_BOUNDS_MS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Latencies:
+class LatencyHistogram:
     """Counts of records by bucket, and the sum of their latencies in ms. Only ever grows while its counter lives."""
 
     counts: tuple[int, ...] = (0,) * (len(LATENCY_BOUNDS_MS) + 1)
     sum_ms: int = 0
 
-    def __add__(self, other: Latencies) -> Latencies:
-        return Latencies(tuple(map(int.__add__, self.counts, other.counts)), self.sum_ms + other.sum_ms)
+    def __add__(self, other: LatencyHistogram) -> LatencyHistogram:
+        return LatencyHistogram(tuple(map(int.__add__, self.counts, other.counts)), self.sum_ms + other.sum_ms)
 
-    def __sub__(self, before: Latencies) -> Latencies:
-        return Latencies(tuple(map(int.__sub__, self.counts, before.counts)), self.sum_ms - before.sum_ms)
+    def __sub__(self, before: LatencyHistogram) -> LatencyHistogram:
+        return LatencyHistogram(tuple(map(int.__sub__, self.counts, before.counts)), self.sum_ms - before.sum_ms)
 
     @property
     def records(self) -> int:
@@ -42,7 +42,7 @@ class LatencyCounter:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         """``now_ms``: the wall clock, ms since the epoch."""
         self._now_ms = now_ms
-        self._counts = list(Latencies().counts)
+        self._counts = list(LatencyHistogram().counts)
         self._sum_ms = 0
 
     def acknowledged(self, timestamp_ms: int, records: int) -> None:
@@ -52,6 +52,6 @@ class LatencyCounter:
         if latency_ms > 0:
             self._sum_ms += latency_ms * records
 
-    def so_far(self) -> Latencies:
+    def so_far(self) -> LatencyHistogram:
         """All that was counted."""
-        return Latencies(tuple(self._counts), self._sum_ms)
+        return LatencyHistogram(tuple(self._counts), self._sum_ms)

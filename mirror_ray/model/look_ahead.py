@@ -18,26 +18,26 @@ _MOST_GUARDS: Final = 20
 _FLAGS: Final = re.compile(r"\(\?[a-zA-Z-]+\)")
 
 
-class Guard(NamedTuple):
+class LookAhead(NamedTuple):
     """What a name must begin with, or must not."""
 
     wanted: bool
     pattern: str
 
 
-def without_look_ahead(pattern: str) -> tuple[tuple[Guard, ...], str]:
+def without_look_ahead(pattern: str) -> tuple[tuple[LookAhead, ...], str]:
     """The look-ahead at a pattern's beginning, and the rest of it; all of a pattern that has none.
 
     Raises:
         ValueError: It is not closed, or holds for one of several alternatives.
     """
     at = len(pattern) - len(pattern.removeprefix("^"))
-    guards: list[Guard] = []
+    guards: list[LookAhead] = []
     while pattern.startswith(_LOOK_AHEAD, at):
         end = next((place for place, mark, depth in _marks(pattern, at) if (mark, depth) == (")", 0)), None)
         if end is None:
             raise ValueError(f"{shown(pattern)} is not a regular expression: missing )")
-        guards.append(Guard(pattern[at + 2] == "=", pattern[at + 3 : end]))
+        guards.append(LookAhead(pattern[at + 2] == "=", pattern[at + 3 : end]))
         at = end + 1
     if not guards:
         return (), pattern

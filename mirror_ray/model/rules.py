@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from mirror_ray.model.filters import TopicFilter
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.naming import NO_NAMES, FlowNames, NamedBy, TopicNames, illegal_name
 from mirror_ray.model.patterns import Pattern
 from mirror_ray.model.policy import ReplicationPolicy
+from mirror_ray.model.topic_names import NO_NAMES, FlowNames, NamedBy, TopicNames, illegal_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ _OFFSET = re.compile(r"(\d{1,9})@(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartPosition:
     """One answer. ``str`` writes it so that ``parse_start`` reads it back; a time is written in UTC."""
 
     kind: StartKind
@@ -42,11 +42,11 @@ class Start:
         return self.kind
 
 
-EARLIEST = Start("earliest")
-LATEST = Start("latest")
+EARLIEST = StartPosition("earliest")
+LATEST = StartPosition("latest")
 
 
-def parse_start(text: str) -> Start:
+def parse_start(text: str) -> StartPosition:
     """Read a start.
 
     Raises:
@@ -56,16 +56,16 @@ def parse_start(text: str) -> Start:
     if said in ("earliest", "latest"):
         return EARLIEST if said == "earliest" else LATEST
     if _EPOCH_MS.fullmatch(said):
-        return Start("timestamp", int(said))
+        return StartPosition("timestamp", int(said))
     if _RFC_3339.fullmatch(said):
-        return Start("timestamp", _epoch_ms(said))
+        return StartPosition("timestamp", _epoch_ms(said))
     pairs = [_OFFSET.fullmatch(word) for word in said.split()]
     found = tuple(sorted((int(pair[1]), int(pair[2])) for pair in pairs if pair is not None))
     if not pairs or len(found) != len(pairs):
         raise ValueError(f"{text!r} says no place to begin: write {START_FORMS}")
     if len(dict(found)) != len(found):
         raise ValueError(f"{text!r} names a partition twice")
-    return Start("offsets", offsets=found)
+    return StartPosition("offsets", offsets=found)
 
 
 def _epoch_ms(text: str) -> int:
@@ -82,10 +82,10 @@ def _epoch_ms(text: str) -> int:
 class StartRules:
     """A flow's ``topics.start`` and its overrides, of which the first that fits a topic's name holds."""
 
-    default: Start = EARLIEST
-    overrides: tuple[tuple[Pattern, Start], ...] = ()
+    default: StartPosition = EARLIEST
+    overrides: tuple[tuple[Pattern, StartPosition], ...] = ()
 
-    def of(self, topic: str) -> Start:
+    def of(self, topic: str) -> StartPosition:
         """Where a topic begins that was there when the flow, or this rule, began."""
         return next((start for pattern, start in self.overrides if pattern.fits(topic)), self.default)
 
@@ -110,7 +110,7 @@ def start_rules(start: str, overrides: Sequence[str]) -> StartRules:
 
 
 def out_of_bounds(
-    topic: str, start: Start, partitions: Collection[int], bounds: Mapping[int, tuple[int, int]]
+    topic: str, start: StartPosition, partitions: Collection[int], bounds: Mapping[int, tuple[int, int]]
 ) -> str | None:
     """Why a topic can't begin at its offsets; None where it can.
 

@@ -14,18 +14,18 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from mirror_ray.model.latency import LATENCY_BOUNDS_MS, Latencies
+from mirror_ray.model.latency import LATENCY_BOUNDS_MS, LatencyHistogram
 from mirror_ray.model.names import FlowName
-from mirror_ray.observe.catalogue import CATALOGUE
-from mirror_ray.observe.picture import Picture
+from mirror_ray.observe.metrics import CATALOGUE
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, TopicStatus
+from mirror_ray.observe.system_snapshot import SystemSnapshot
 
 #: The media type of what ``exposition`` gives.
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS: Final = (*(f"{bound / 1000:g}" for bound in LATENCY_BOUNDS_MS), "+Inf")
 
 
-def exposition(picture: Picture | None, *, version: str, up: bool, age_s: float, most_partitions: int) -> bytes:
+def exposition(picture: SystemSnapshot | None, *, version: str, up: bool, age_s: float, most_partitions: int) -> bytes:
     """Everything that is known, in Prometheus's text format.
 
     Args:
@@ -62,7 +62,9 @@ class _Families:
 
 
 class _Snapshot(Collector):
-    def __init__(self, picture: Picture | None, version: str, *, up: bool, age_s: float, most_partitions: int) -> None:
+    def __init__(
+        self, picture: SystemSnapshot | None, version: str, *, up: bool, age_s: float, most_partitions: int
+    ) -> None:
         self._version = version
         self._picture, self._up, self._age_s, self._most = picture, up, age_s, most_partitions
 
@@ -88,7 +90,7 @@ class _Snapshot(Collector):
         yield from families.all()
 
 
-def _system(families: _Families, picture: Picture) -> None:
+def _system(families: _Families, picture: SystemSnapshot) -> None:
     for problem in picture.problems:
         told = (problem.kind, problem.severity, problem.flow, problem.subject, problem.text, problem.remedy)
         families.add("problem", told, 1)
@@ -127,7 +129,7 @@ def _flow(families: _Families, flow: FlowStatus) -> None:
         families.add("group_offsets_unsynced", labels, flow.groups.unsynced)
 
 
-def _latencies(families: _Families, picture: Picture) -> None:
+def _latencies(families: _Families, picture: SystemSnapshot) -> None:
     metric = CATALOGUE["mirror_ray_replication_latency_seconds"]
     family = HistogramMetricFamily(metric.name, metric.text, labels=metric.labels)
     for flow, latencies in picture.latencies.items():
@@ -135,7 +137,7 @@ def _latencies(families: _Families, picture: Picture) -> None:
     families.histograms.append(family)
 
 
-def _buckets(latencies: Latencies) -> list[tuple[str, float]]:
+def _buckets(latencies: LatencyHistogram) -> list[tuple[str, float]]:
     total, buckets = 0, []
     for bound, count in zip(_BOUNDS, latencies.counts, strict=True):
         total += count
@@ -143,7 +145,7 @@ def _buckets(latencies: Latencies) -> list[tuple[str, float]]:
     return buckets
 
 
-def _gaps(families: _Families, picture: Picture) -> None:
+def _gaps(families: _Families, picture: SystemSnapshot) -> None:
     counts = {flow.flow: 0 for flow in picture.system.flows}
     for gap in picture.gaps:
         counts[gap.flow] = counts.get(gap.flow, 0) + 1

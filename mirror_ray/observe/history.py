@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror_ray.observe.picture import Picture
+from mirror_ray.observe.system_snapshot import SystemSnapshot
 
 EVERY_MS: Final = 5_000
 _KEPT: Final = 720
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class HistoryPoint:
     """One flow at one time; what was not known is None."""
 
     time_ms: int
@@ -28,17 +28,17 @@ class History:
     """The last hour of every flow."""
 
     def __init__(self) -> None:
-        self._points: dict[str, deque[Point]] = {}
+        self._points: dict[str, deque[HistoryPoint]] = {}
         self._last_ms = 0
 
-    def add(self, picture: Picture) -> None:
+    def add(self, picture: SystemSnapshot) -> None:
         """Take a point of each flow, unless the last one was a moment ago. Flows that are gone are forgotten."""
         if picture.time_ms - self._last_ms < EVERY_MS - EVERY_MS // 10:
             return
         self._last_ms = picture.time_ms
         for flow in picture.system.flows:
             self._points.setdefault(flow.flow, deque(maxlen=_KEPT)).append(
-                Point(
+                HistoryPoint(
                     time_ms=picture.time_ms,
                     lag_records=flow.lag_records,
                     lag_seconds=flow.lag_seconds,
@@ -49,6 +49,6 @@ class History:
         for gone in self._points.keys() - {flow.flow for flow in picture.system.flows}:
             del self._points[gone]
 
-    def of(self, flow: str | None) -> Mapping[str, Sequence[Point]]:
+    def of(self, flow: str | None) -> Mapping[str, Sequence[HistoryPoint]]:
         """One flow's points or all flows', oldest first."""
         return {name: tuple(points) for name, points in self._points.items() if flow in (None, name)}

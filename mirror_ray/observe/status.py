@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from mirror_ray.model.allowance import Held
 from mirror_ray.model.assignment import PartitionState
-from mirror_ray.model.trouble import TroubleKind, TroublePolicy
+from mirror_ray.model.fault import FaultKind, FaultPolicy
+from mirror_ray.model.quota import ThrottledTime
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import Problem
@@ -45,7 +45,7 @@ class PartitionStatus:
     records: int
     bytes: int
     #: What kind of trouble it is in; None: none that is for somebody to decide.
-    trouble: TroubleKind | None = None
+    trouble: FaultKind | None = None
     #: Bytes before compression for each byte on the wire, from samples; None until known.
     compression: float | None = None
 
@@ -63,8 +63,8 @@ class GapStatus:
     flow: str
     topic: str
     partition: int
-    kind: TroubleKind
-    policy: TroublePolicy
+    kind: FaultKind
+    policy: FaultPolicy
     time_ms: int
     source_from: int
     source_to: int
@@ -140,7 +140,7 @@ class FlowStatus:
     #: What holds it up, if that is no fault: its windows, its limits, a quota of the brokers.
     why: str | None = None
     limit_bytes_per_s: int | None = None
-    held: Held = field(default_factory=Held)
+    held: ThrottledTime = field(default_factory=ThrottledTime)
     #: Of its topics together, and as theirs.
     compression: float | None = None
     cost_per_hour: float | None = None

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Protocol
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.book import Page, SegmentBook
-from mirror_ray.offsets.both_maps import BothMaps, Pair
-from mirror_ray.offsets.followed import FollowedMap
+from mirror_ray.offsets.bidirectional_maps import BidirectionalMaps, BidirectionalPartition
+from mirror_ray.offsets.map_store import OffsetMapStore, PartitionOffsetMap
+from mirror_ray.offsets.map_tailer import OffsetMapTailer
+from mirror_ray.offsets.partition_resolver import NamedTopic, PartitionResolver, PublishedMaps, ResolvedPartition
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import WAIT_S
-from mirror_ray.offsets.ways import NamedTopic, Told, Way, Ways
 
 
 class _Translate(Protocol):
@@ -24,7 +24,7 @@ class _Translate(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Route:
+class RemotePartition:
     """Where a source partition is on the target."""
 
     remote: TopicPartition
@@ -39,14 +39,14 @@ class Route:
     #: Translates a position; see ``Translator``.
     translate: _Translate
     #: What it translates by.
-    _told: tuple[tuple[SegmentBook, Told], ...]
+    _told: tuple[tuple[OffsetMapStore, PublishedMaps], ...]
 
     @property
     def version(self) -> int:
         """Of what translates now: it grows with it."""
         return sum(page.version for page, _ in self._pages())
 
-    def _pages(self) -> Iterator[tuple[Page, Told]]:
+    def _pages(self) -> Iterator[tuple[PartitionOffsetMap, PublishedMaps]]:
         """Yield what is known of it."""
         for book, told in self._told:
             page = book.find(told.key)
@@ -73,24 +73,26 @@ class FlowMaps:
     def __init__(
         self,
         flow: FlowSettings,
-        source: Cluster,
-        target: Cluster,
+        source: ClusterConnections,
+        target: ClusterConnections,
         on_problem: Callable[[str], None],
         back: FlowSettings | None = None,
     ) -> None:
         """``back``: the flow that comes back, where it is known what its records go through."""
-        self._ways = Ways(flow, source, target)
+        self._ways = PartitionResolver(flow, source, target)
         self.rules = self._ways.rules
         self._source, self._target = source, target
-        self._routes: dict[TopicPartition, tuple[Route, ...]] = {}
+        self._routes: dict[TopicPartition, tuple[RemotePartition, ...]] = {}
         committed = flow.fetch.isolation_level == "read_committed"
-        follow = partial(FollowedMap, read_committed=committed, on_problem=on_problem)
+        follow = partial(OffsetMapTailer, read_committed=committed, on_problem=on_problem)
         self.own = follow(flow.name.source, source, target, transforms_of=flow, route=flow.name.route)
         # What came from the target is no route's business.
         self._back = self.own
         if flow.route is None:
             self._back = follow(flow.name.target, target, source, transforms_of=back)
-        self._both = BothMaps(self.own.translator, self._back.translator, source, target, flow.fetch.isolation_level)
+        self._both = BidirectionalMaps(
+            self.own.translator, self._back.translator, source, target, flow.fetch.isolation_level
+        )
 
     async def ready(self) -> None:
         """Wait until both topics were read to their ends; a missing one is empty."""
@@ -100,12 +102,12 @@ class FlowMaps:
         """Stop following."""
         await asyncio.gather(self.own.close(), self._back.close())
 
-    def route(self, partition: TopicPartition) -> Route | None:
+    def route(self, partition: TopicPartition) -> RemotePartition | None:
         """The way of a source partition; None: the flow does not copy it, or it came from several topics."""
         found = self.routes(partition)
         return found[0] if len(found) == 1 else None
 
-    def routes(self, partition: TopicPartition) -> tuple[Route, ...]:
+    def routes(self, partition: TopicPartition) -> tuple[RemotePartition, ...]:
         """The ways of a source partition, to each of the topics that it came from; none: the flow does not copy it."""
         found = self._routes.get(partition)
         if found is None:
@@ -115,16 +117,16 @@ class FlowMaps:
                 self._routes[partition] = found
         return found
 
-    def _route(self, partition: TopicPartition, way: Way) -> Route:
+    def _route(self, partition: TopicPartition, way: ResolvedPartition) -> RemotePartition:
         translate: _Translate
         if way.both:
-            translate = partial(self._both.translate, Pair(partition, way.remote))
+            translate = partial(self._both.translate, BidirectionalPartition(partition, way.remote))
         elif way.back:
             translate = partial(self._back.translator.to_source, way.key)
         else:
             translate = partial(self.own.translator.to_target, way.key)
         told = self._ways.told(partition, way)
-        return Route(
+        return RemotePartition(
             remote=way.remote,
             back=way.back,
             merges=not way.back and self.rules.merges(way.remote.topic),
@@ -135,7 +137,7 @@ class FlowMaps:
         )
 
     def why_not(self, partition: TopicPartition) -> str | None:
-        """See ``Ways.why_not``."""
+        """See ``PartitionResolver.why_not``."""
         return self._ways.why_not(partition)
 
     async def place(self, partition: TopicPartition, offset: int, *, back: bool) -> Translation:
@@ -156,29 +158,29 @@ class FlowMaps:
         translator = self.own.translator
         return await (translator.to_source(partition, offset) if back else translator.to_target(partition, offset))
 
-    def backwards(self, remote: TopicPartition) -> tuple[Route, ...]:
+    def backwards(self, remote: TopicPartition) -> tuple[RemotePartition, ...]:
         """The ways from a partition on the target back to those on the source that were copied there."""
         there = NamedTopic(self._target, remote.topic)
         return tuple(
-            Route(
+            RemotePartition(
                 remote=each,
                 back=True,
                 merges=False,
                 named=True,
                 both=False,
                 translate=partial(self.own.translator.to_source, each),
-                _told=((self.own.book, Told(True, each, NamedTopic(self._source, each.topic), there)),),
+                _told=((self.own.book, PublishedMaps(True, each, NamedTopic(self._source, each.topic), there)),),
             )
             for each in sorted(self.own.book)
             if each.partition == remote.partition
         )
 
     def merged_from(self, remote: TopicPartition) -> list[TopicPartition]:
-        """See ``Ways.merged_from``."""
+        """See ``PartitionResolver.merged_from``."""
         return self._ways.merged_from(remote)
 
     async def prepare(self) -> None:
-        """To be called before routes are asked for; see ``Ways.prepare``."""
+        """To be called before routes are asked for; see ``PartitionResolver.prepare``."""
         await self._ways.prepare()
 
     async def look(self, partitions: Collection[TopicPartition]) -> None:
@@ -192,7 +194,7 @@ class FlowMaps:
         routes = [(each, route) for each in partitions for route in self.routes(each)]
         remotes = {route.remote.topic for _, route in routes}
         await asyncio.gather(self._source.refresh({each.topic for each in partitions}), self._target.refresh(remotes))
-        await self._both.look({Pair(each, route.remote) for each, route in routes if route.both})
+        await self._both.look({BidirectionalPartition(each, route.remote) for each, route in routes if route.both})
 
     def source_of(self, remote: TopicPartition) -> TopicPartition | None:
         """The source partition of a partition named in a checkpoint, where its name tells."""

@@ -7,13 +7,13 @@ older they are, and never says more of an offset between two pairs than that it 
 from __future__ import annotations
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import OffsetSync
+from mirror_ray.records.internal import OffsetSyncRecord
 
 SLOTS = 64
 #: What MM2 answers for an offset below every pair that it kept.
 TOO_OLD = -1
 
-Slots = tuple[OffsetSync, ...]
+Slots = tuple[OffsetSyncRecord, ...]
 
 
 class Mm2OffsetSyncStore:
@@ -32,7 +32,7 @@ class Mm2OffsetSyncStore:
         """The offset-syncs topic has been read to its end."""
         self._started = True
 
-    def add(self, sync: OffsetSync) -> None:
+    def add(self, sync: OffsetSyncRecord) -> None:
         """The next record of the offset-syncs topic."""
         before = self._slots.get(sync.partition)
         reading = self._must_read_to_end and not self._started
@@ -60,7 +60,7 @@ class Mm2OffsetSyncStore:
         return TOO_OLD
 
 
-def _inserted(before: Slots, newest: OffsetSync) -> Slots:
+def _inserted(before: Slots, newest: OffsetSyncRecord) -> Slots:
     slots = [newest, *before[1:]]
     promoted, source = newest, 0
     for slot in range(1, SLOTS):
@@ -72,8 +72,8 @@ def _inserted(before: Slots, newest: OffsetSync) -> Slots:
 
 
 def _promoted(
-    slots: list[OffsetSync], before: Slots, slot: int, promoted: OffsetSync, source: int
-) -> tuple[OffsetSync, int]:
+    slots: list[OffsetSyncRecord], before: Slots, slot: int, promoted: OffsetSyncRecord, source: int
+) -> tuple[OffsetSyncRecord, int]:
     """What may go into ``slot``, and which of the old pairs, from ``source`` on, is looked at next."""
     newer = slots[slot - 1]
     while True:
@@ -91,12 +91,12 @@ def _promoted(
             return promoted, source
 
 
-def _recent(newer: OffsetSync, older: OffsetSync, newer_slot: int, older_slot: int) -> bool:
+def _recent(newer: OffsetSyncRecord, older: OffsetSyncRecord, newer_slot: int, older_slot: int) -> bool:
     """Invariant B: not further apart than their slots allow."""
     limit = older.upstream_offset + 2**older_slot - 2**newer_slot
     return newer is older or newer.upstream_offset <= limit
 
 
-def _apart(newer: OffsetSync, older: OffsetSync, newer_slot: int) -> bool:
+def _apart(newer: OffsetSyncRecord, older: OffsetSyncRecord, newer_slot: int) -> bool:
     """Invariant C: not closer than their slots allow."""
     return newer is older or newer.upstream_offset >= older.upstream_offset + 2 ** max(newer_slot - 2, 0)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mirror_ray.model.anchor import SEQUENCE_MODULUS
+from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.model.segment import Segment
 
 #: Segments kept of a partition, of 32 bytes each.
@@ -23,7 +23,7 @@ DEFAULT_LIMIT = 1 << 14
 _DENSE = 4
 
 
-class Position(NamedTuple):
+class MapPosition(NamedTuple):
     """Source and target positions that belong together, and how many records lie before them."""
 
     source: int
@@ -32,30 +32,30 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class ExactPosition:
     """The offset asked for, on the other side: of the same record, or of the next one that is there."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class BetweenSegments:
     """Not before ``after`` and not behind ``before``: to be found by walking the records in between."""
 
-    after: Position
-    before: Position
+    after: MapPosition
+    before: MapPosition
 
 
-class Beyond:
+class BeyondMap:
     """Behind everything that is known: to be asked again when more has been copied."""
 
 
-Place = Exact | Between | Beyond
+Place = ExactPosition | BetweenSegments | BeyondMap
 
-_BEGINNING = Position(0, 0, 0)
+_BEGINNING = MapPosition(0, 0, 0)
 
 
-class Tail(NamedTuple):
+class MapTail(NamedTuple):
     """Behind the last record that is known, on both sides, and the source position that was reached with it."""
 
     source: int
@@ -66,13 +66,13 @@ class Tail(NamedTuple):
 class SegmentMap:
     """The segments of one partition in their order; at most ``limit`` of them, dense at the head and sparse behind.
 
-    Guarantees: an ``Exact`` answer is the place of the very record. It stays so, or becomes ``Between``, whatever is
-    added, unless the target was truncated or the source is copied anew.
+    Guarantees: an ``ExactPosition`` answer is the position of the very record. It stays so, or becomes
+    ``BetweenSegments``, whatever is added, unless the target was truncated or the source is copied anew.
     """
 
     __slots__ = ("_head", "_lengths", "_limit", "_numbers", "_origin", "_share", "_sources", "_targets")
 
-    def __init__(self, limit: int = DEFAULT_LIMIT, origin: Position = _BEGINNING) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, origin: MapPosition = _BEGINNING) -> None:
         """Nothing lies before ``origin``."""
         self._limit = limit
         self._sources, self._targets = array("q"), array("q")
@@ -106,19 +106,19 @@ class SegmentMap:
         return not len(self) or self._numbers[-1] + self._lengths[-1] == 0
 
     @property
-    def head(self) -> Position:
+    def head(self) -> MapPosition:
         """What has been reached on both sides; all 0 while nothing is known."""
         end = self._last_end
-        return _BEGINNING if end is None else Position(self._head, end.target, end.number)
+        return _BEGINNING if end is None else MapPosition(self._head, end.target, end.number)
 
     @property
-    def tail(self) -> Tail | None:
+    def tail(self) -> MapTail | None:
         """Behind what is known; None: nothing was told, not even where copying began."""
         end = self._last_end
-        return None if end is None else Tail(end.source, end.target, max(self._head, end.source))
+        return None if end is None else MapTail(end.source, end.target, max(self._head, end.source))
 
     @property
-    def _last_end(self) -> Position | None:
+    def _last_end(self) -> MapPosition | None:
         return self._end(-1) if self._sources else None
 
     def survives(self, segment: Segment) -> int | None:
@@ -141,7 +141,7 @@ class SegmentMap:
             end = self._last_end
             if end is None and again:
                 # The source is copied anew behind all that the target has: nothing before that is of use.
-                self._origin = Position(segment.source, segment.target, segment.number)
+                self._origin = MapPosition(segment.source, segment.target, segment.number)
         source, target, length, number = segment
         if end is not None:
             # Numbers are told as sequences, which wrap.
@@ -167,47 +167,47 @@ class SegmentMap:
         """The target position of a source position: of the first record that is not before it."""
         at = bisect_right(self._sources, offset) - 1
         if at < 0:
-            return self._before_all(Exact(self._targets[0])) if len(self) else Beyond()
+            return self._before_all(ExactPosition(self._targets[0])) if len(self) else BeyondMap()
         end = self._end(at)
         if offset < end.source:
-            return Exact(self._targets[at] + offset - self._sources[at])
+            return ExactPosition(self._targets[at] + offset - self._sources[at])
         if at + 1 < len(self):
             # The first record of what is not known is the next one on the target, too, unless others write there.
             return self._behind(at, self._targets[at + 1], at_once=offset == end.source)
-        return Exact(end.target) if offset <= self._head else Beyond()
+        return ExactPosition(end.target) if offset <= self._head else BeyondMap()
 
     def to_source(self, offset: int) -> Place:
         """The source position of a target position: of the first record that is not before it."""
         at = bisect_right(self._targets, offset) - 1
         if at < 0:
-            return self._before_all(Exact(self._sources[0])) if len(self) else Beyond()
+            return self._before_all(ExactPosition(self._sources[0])) if len(self) else BeyondMap()
         end = self._end(at)
         if offset < end.target:
-            return Exact(self._sources[at] + offset - self._targets[at])
+            return ExactPosition(self._sources[at] + offset - self._targets[at])
         if at + 1 < len(self):
             return self._behind(at, self._sources[at + 1], at_once=False)
-        return Exact(self._head) if offset == end.target else Beyond()
+        return ExactPosition(self._head) if offset == end.target else BeyondMap()
 
-    def _before_all(self, first: Exact) -> Place:
+    def _before_all(self, first: ExactPosition) -> Place:
         begin = self._begin(0)
         nothing = begin.number == self._origin.number or begin.target == self._origin.target
-        return first if nothing else Between(self._origin, begin)
+        return first if nothing else BetweenSegments(self._origin, begin)
 
     def _behind(self, at: int, following: int, *, at_once: bool) -> Place:
         """The place of what lies between a segment's end and the next one's begin, where ``following`` is."""
         end, begin = self._end(at), self._begin(at + 1)
         if begin.number == end.number or begin.target == end.target:
-            return Exact(following)
+            return ExactPosition(following)
         if at_once and begin.target - end.target == begin.number - end.number:
-            return Exact(end.target)
-        return Between(end, begin)
+            return ExactPosition(end.target)
+        return BetweenSegments(end, begin)
 
-    def _begin(self, at: int) -> Position:
-        return Position(self._sources[at], self._targets[at], self._numbers[at])
+    def _begin(self, at: int) -> MapPosition:
+        return MapPosition(self._sources[at], self._targets[at], self._numbers[at])
 
-    def _end(self, at: int) -> Position:
+    def _end(self, at: int) -> MapPosition:
         length = self._lengths[at]
-        return Position(self._sources[at] + length, self._targets[at] + length, self._numbers[at] + length)
+        return MapPosition(self._sources[at] + length, self._targets[at] + length, self._numbers[at] + length)
 
     def _before(self, segment: Segment) -> int:
         """How many segments begin before it on both sides."""

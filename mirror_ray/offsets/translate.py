@@ -24,14 +24,14 @@ class Translation:
     reason: str | None = None
 
 
-class LogBounds(NamedTuple):
+class ReadableBounds(NamedTuple):
     """Where a log begins and ends, as its readers see it."""
 
     start: int
     end: int
 
 
-def within(found: Translation, there: LogBounds) -> Translation:
+def within(found: Translation, there: ReadableBounds) -> Translation:
     """Bring a translation into the log that it is for: what retention took can't be read, what is lost is not there."""
     if found.offset is None:
         return found

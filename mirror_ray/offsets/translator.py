@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.offsets.answer import answer, answer_before_gap, answer_in_gap
-from mirror_ray.offsets.book import Page, SegmentBook
-from mirror_ray.offsets.segments import Between, SegmentMap, Tail
+from mirror_ray.offsets.map_answer import answer, answer_before_gap, answer_in_gap
+from mirror_ray.offsets.map_store import OffsetMapStore, PartitionOffsetMap
+from mirror_ray.offsets.segments import BetweenSegments, MapTail, SegmentMap
 from mirror_ray.offsets.translate import NOTHING_COPIED, Translation
 
 #: So long a question waits for the source to be read.
@@ -21,10 +21,10 @@ _WALKS_AT_ONCE = 4
 _GAPS_KEPT, _SEGMENTS_KEPT = 256, 1 << 20
 
 #: Reads what lies in a gap of a source partition: its map, or why it can't be told.
-ReadGap = Callable[[TopicPartition, Page, Between], Awaitable[SegmentMap | str]]
+ReadGap = Callable[[TopicPartition, PartitionOffsetMap, BetweenSegments], Awaitable[SegmentMap | str]]
 
 
-_GapKey = tuple[TopicPartition, TopicId, Between]
+_GapKey = tuple[TopicPartition, TopicId, BetweenSegments]
 
 
 class _Unknown(NamedTuple):
@@ -37,7 +37,7 @@ class _Unknown(NamedTuple):
 class Translator:
     """Answers from the book, and reads the source for what the book has forgotten."""
 
-    def __init__(self, book: SegmentBook, read_gap: ReadGap) -> None:
+    def __init__(self, book: OffsetMapStore, read_gap: ReadGap) -> None:
         self._book = book
         self._read_gap = read_gap
         self._gaps: OrderedDict[_GapKey, SegmentMap | str] = OrderedDict()
@@ -52,7 +52,7 @@ class Translator:
             walk.cancel()
         await asyncio.gather(*walks, return_exceptions=True)
 
-    def tail(self, source: TopicPartition) -> Tail | None:
+    def tail(self, source: TopicPartition) -> MapTail | None:
         """Behind what the book has of a source partition; None: it has nothing."""
         page = self._book.find(source)
         return page.places.tail if page is not None else None
@@ -82,7 +82,7 @@ class Translator:
         return answer_in_gap(found, inside, offset, back=back)
 
     async def _look_into(
-        self, source: TopicPartition, page: Page, gap: Between, wait_s: float
+        self, source: TopicPartition, page: PartitionOffsetMap, gap: BetweenSegments, wait_s: float
     ) -> SegmentMap | _Unknown:
         key = (source, page.source_topic_id, gap)
         found = self._gaps.get(key)
@@ -98,7 +98,7 @@ class Translator:
                 return _Unknown(f"the source can't be read: {error}", again=True)
         return _Unknown(found, again=False) if isinstance(found, str) else found
 
-    def _begin_walk(self, key: _GapKey, page: Page) -> asyncio.Task[SegmentMap | str]:
+    def _begin_walk(self, key: _GapKey, page: PartitionOffsetMap) -> asyncio.Task[SegmentMap | str]:
         source, _, gap = key
 
         async def walk() -> SegmentMap | str:

@@ -57,7 +57,7 @@ class ControlType(enum.IntEnum):
     COMMIT = 1
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """One record batch as the source has it: its bytes, and its header as it was when it was read.
 
     The fields keep the source's values when ``rewrite`` changes the bytes in ``view``. With magic 0 or 1 it is a run of
@@ -138,12 +138,12 @@ class Batch(NamedTuple):
         return CODECS[number]
 
 
-def describe(batch: Batch) -> str:
+def describe(batch: RecordBatch) -> str:
     """Name the batch in an error: its offsets and size."""
     return f"batch at source offsets {batch.base_offset} to {batch.last_offset} ({batch.size_bytes} bytes)"
 
 
-def iter_batches(buffer: memoryview) -> list[Batch]:
+def iter_batches(buffer: memoryview) -> list[RecordBatch]:
     """Split the records of one partition of a Fetch response into batches, without copying.
 
     Args:
@@ -156,8 +156,8 @@ def iter_batches(buffer: memoryview) -> list[Batch]:
         IncompleteBatchError: Not even the first batch is whole; it says how many bytes to fetch.
         CorruptBatchError: A header that no broker writes.
     """
-    batches: list[Batch] = []
-    append, make, unpack = batches.append, Batch._make, HEADER.unpack_from
+    batches: list[RecordBatch] = []
+    append, make, unpack = batches.append, RecordBatch._make, HEADER.unpack_from
     position, end = 0, len(buffer)
     while end - position > _MAGIC_AT:
         if buffer[position + _MAGIC_AT] != 2:
@@ -183,7 +183,7 @@ def iter_batches(buffer: memoryview) -> list[Batch]:
     return batches
 
 
-def verify(batch: Batch) -> None:
+def verify(batch: RecordBatch) -> None:
     """Compare the batch's checksum with its bytes: before ``rewrite``, which would launder rotten ones.
 
     Raises:
@@ -204,7 +204,7 @@ def verify(batch: Batch) -> None:
         raise CorruptBatchError(f"{describe(batch)}: {batch.count} records can't be in it")
 
 
-def rewrite(batch: Batch, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+def rewrite(batch: RecordBatch, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
     """Make a verified batch ready to be produced, in place. May be called again with another sequence.
 
     Base offset 0 (a broker refuses others), no partition leader epoch, neither transactional nor control nor with a
@@ -235,7 +235,7 @@ def rewrite(batch: Batch, producer_id: int, producer_epoch: int, base_sequence: 
     _CRC.pack_into(view, _CRC_AT, crc32c(view[_CRC_FROM:]))
 
 
-def needs_repack(batch: Batch, position: int, max_message_bytes: int) -> RepackReason | None:
+def needs_repack(batch: RecordBatch, position: int, max_message_bytes: int) -> RepackReason | None:
     """Why a batch with records can't be passed on as it is, or None when it can.
 
     Args:
@@ -274,7 +274,7 @@ def legacy_messages(view: memoryview) -> Iterator[tuple[int, int, memoryview]]:
         position = stop
 
 
-def _legacy_run(buffer: memoryview, start: int) -> Batch | None:
+def _legacy_run(buffer: memoryview, start: int) -> RecordBatch | None:
     """Take the whole messages from ``start`` on that share magic and attributes; None if the first is cut off."""
     magic = buffer[start + _MAGIC_AT]
     offset = int.from_bytes(buffer[start : start + 8], "big", signed=True)
@@ -300,7 +300,7 @@ def _legacy_run(buffer: memoryview, start: int) -> Batch | None:
     if kind is None:
         return None
     view = buffer[start:position]
-    return Batch(
+    return RecordBatch(
         view, offset, len(view) - LOG_OVERHEAD_BYTES, -1, magic, 0, kind[1] & (CODEC_MASK | TIMESTAMP_TYPE_BIT),
         last - offset, first_timestamp, max_timestamp, -1, -1, -1, count,
     )  # fmt: skip

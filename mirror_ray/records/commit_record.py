@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from mirror_ray.model.commit import Commits, CommittedOffset
+from mirror_ray.model.committed_offset import Commits, CommittedOffset
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.fields import FieldReader, pack, string
@@ -31,6 +31,9 @@ _RECORD_BYTES: Final = 256 << 10
 
 #: Whether what a record does not name stays as it was, or is not there.
 Kind = Literal["changes", "snapshot"]
+
+#: A checkpoint actor writes all that it sees this often, and changes between.
+SNAPSHOT_MS: Final = 3_600_000
 
 #: Of an offset that was deleted, in changes.
 DELETED: Final = CommittedOffset(-1)

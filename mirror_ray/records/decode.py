@@ -17,8 +17,8 @@ from mirror_ray.records.batch import (
     CODECS,
     HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
-    Batch,
     ControlType,
+    RecordBatch,
     describe,
     legacy_messages,
 )
@@ -34,7 +34,7 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 
 
-class Record(NamedTuple):
+class DecodedRecord(NamedTuple):
     """One record. ``tail`` is its key, value and headers, encoded as in a v2 batch."""
 
     offset: int
@@ -85,7 +85,7 @@ class Record(NamedTuple):
         return key, value, tuple(headers)
 
 
-def records_of(batch: Batch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[Record]:
+def records_of(batch: RecordBatch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[DecodedRecord]:
     """Decode all records of a batch, in order; those of a control batch are its markers.
 
     The payload, the records' bytes, and what they take beside these are each at most ``limit_bytes``.
@@ -111,12 +111,12 @@ def records_of(batch: Batch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> lis
     return records
 
 
-def reaching_into(batch: Batch, offset: int, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def reaching_into(batch: RecordBatch, offset: int, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Those ranges of offsets, the end not included, that reach into what a batch has at ``offset`` and behind it."""
     return [(first, end) for first, end in ranges if first < batch.next_offset and end > offset]
 
 
-def records_from(batch: Batch, offset: int, leave_out: Sequence[tuple[int, int]]) -> list[Record]:
+def records_from(batch: RecordBatch, offset: int, leave_out: Sequence[tuple[int, int]]) -> list[DecodedRecord]:
     """The batch's records at ``offset`` and behind it, in order, without those in ranges of offsets to leave out.
 
     A range's end is not in it. Raises as `records_of` does.
@@ -128,7 +128,7 @@ def records_from(batch: Batch, offset: int, leave_out: Sequence[tuple[int, int]]
     ]
 
 
-def control_type(batch: Batch) -> ControlType:
+def control_type(batch: RecordBatch) -> ControlType:
     """What a control batch says; ``UNKNOWN`` for other markers than a transaction's, and for one that was cleaned away.
 
     Raises:
@@ -170,12 +170,12 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
             raise CorruptBatchError("a varint of more than 64 bits")
 
 
-def _v2_records(batch: Batch, data: bytes) -> tuple[list[Record], int]:
+def _v2_records(batch: RecordBatch, data: bytes) -> tuple[list[DecodedRecord], int]:
     """All records, and where they end in ``data``. One-byte varints are read in place: calls would double the time."""
-    records: list[Record] = []
+    records: list[DecodedRecord] = []
     base_offset, base_timestamp, last_delta = batch.base_offset, batch.base_timestamp, batch.last_offset_delta
     append_time = batch.max_timestamp if batch.is_log_append_time else None
-    append, make, end = records.append, Record._make, len(data)
+    append, make, end = records.append, DecodedRecord._make, len(data)
     position, previous = 0, -1
     for _ in range(batch.count):
         byte = data[position]
@@ -208,14 +208,14 @@ def _nullable(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position:stop], stop
 
 
-def _legacy_records(view: memoryview, limit_bytes: int) -> Iterator[Record]:
+def _legacy_records(view: memoryview, limit_bytes: int) -> Iterator[DecodedRecord]:
     """The records of a magic 0 or 1 message set, those inside compressed messages included (KIP-31, KIP-32)."""
     left_bytes = limit_bytes
     for offset, _, message in legacy_messages(view):
         magic, attributes = message[0], message[1]
         timestamp, key, value = _legacy_fields(offset, message)
         if not attributes & CODEC_MASK:
-            yield Record(offset, timestamp, record_tail(key, value))
+            yield DecodedRecord(offset, timestamp, record_tail(key, value))
             continue
         if value is None or attributes & CODEC_MASK >= len(CODECS):
             raise CorruptBatchError(
@@ -227,7 +227,9 @@ def _legacy_records(view: memoryview, limit_bytes: int) -> Iterator[Record]:
         yield from _wrapped_records(offset, magic, append_time, memoryview(inner))
 
 
-def _wrapped_records(wrapper_offset: int, magic: int, append_time: int | None, view: memoryview) -> Iterator[Record]:
+def _wrapped_records(
+    wrapper_offset: int, magic: int, append_time: int | None, view: memoryview
+) -> Iterator[DecodedRecord]:
     """What a compressed message holds: with magic 1 inner offsets are relative, and the wrapper's is the last one's."""
     last = deque(legacy_messages(view), maxlen=1)
     base = wrapper_offset - last[0][0] if last and magic else 0
@@ -237,7 +239,7 @@ def _wrapped_records(wrapper_offset: int, magic: int, append_time: int | None, v
                 f"compressed message at source offset {wrapper_offset}: what it holds does not fit it"
             )
         timestamp, key, value = _legacy_fields(base + offset, message)
-        yield Record(base + offset, timestamp if append_time is None else append_time, record_tail(key, value))
+        yield DecodedRecord(base + offset, timestamp if append_time is None else append_time, record_tail(key, value))
 
 
 def _legacy_fields(offset: int, message: memoryview) -> tuple[int, memoryview | None, memoryview | None]:
@@ -262,7 +264,7 @@ def _int32_prefixed(data: memoryview, position: int) -> tuple[memoryview | None,
 def record_tail(
     key: memoryview | bytes | None, value: memoryview | bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()
 ) -> bytes:
-    """Key, value and headers as a v2 record has them: a ``Record.tail``."""
+    """Key, value and headers as a v2 record has them: a ``DecodedRecord.tail``."""
     encoded = b"".join(prefixed(name) + prefixed(content) for name, content in headers)
     return prefixed(key) + prefixed(value) + write_varint(len(headers)) + encoded
 

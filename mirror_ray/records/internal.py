@@ -19,7 +19,7 @@ _INT64_TWICE: Final = struct.Struct(">qq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class HeartbeatRecord:
     """Says that ``source`` could be reached, and the flow to ``target`` was up, at a point in time."""
 
     source_alias: str
@@ -52,7 +52,7 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class CheckpointRecord:
     """A consumer group's position on both sides; ``downstream_offset`` is ready to be committed.
 
     ``partition`` is the one on the target: MM2 writes the remote topic's name.
@@ -108,7 +108,7 @@ def checkpoint_group(key: bytes | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetSync:
+class OffsetSyncRecord:
     """The source record at ``upstream_offset`` is the target record at ``downstream_offset``.
 
     ``partition`` is the source's.

@@ -12,9 +12,9 @@ from typing import Final
 from crc32c import crc32c
 
 from mirror_ray.model.errors import RecordTooLargeError
-from mirror_ray.records.batch import CODEC_MASK, CODECS, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch, Codec
+from mirror_ray.records.batch import CODEC_MASK, CODECS, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, Codec, RecordBatch
 from mirror_ray.records.codecs import compress
-from mirror_ray.records.decode import Record, records_from, wrap_int64, write_varint
+from mirror_ray.records.decode import DecodedRecord, records_from, wrap_int64, write_varint
 
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
@@ -23,14 +23,14 @@ _VARINTS: Final = tuple(write_varint(number) for number in range(4096))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repacked:
+class RepackedBatch:
     """A batch to be produced, and which source records are in it.
 
     ``batch`` is whole and valid, with its own writable bytes, CreateTime, dense offsets, no producer; its
     ``base_offset`` is ``source_first``. It still goes through ``rewrite``.
     """
 
-    batch: Batch
+    batch: RecordBatch
     #: Source offset of its first and of its last record.
     source_first: int
     source_last: int
@@ -41,14 +41,14 @@ class Repacked:
 
 
 def repack(
-    batch: Batch,
+    batch: RecordBatch,
     *,
     from_offset: int,
     max_batch_bytes: int,
     codec: Codec | None = None,
     leave_out: Sequence[tuple[int, int]] = (),
     singly: bool = False,
-) -> list[Repacked]:
+) -> list[RepackedBatch]:
     """Encode the records of a verified batch anew, as v2 batches that a broker accepts from an idempotent producer.
 
     Args:
@@ -72,8 +72,13 @@ def repack(
 
 
 def pack(
-    records: Sequence[Record], batch: Batch, *, max_batch_bytes: int, codec: Codec | None = None, singly: bool = False
-) -> list[Repacked]:
+    records: Sequence[DecodedRecord],
+    batch: RecordBatch,
+    *,
+    max_batch_bytes: int,
+    codec: Codec | None = None,
+    singly: bool = False,
+) -> list[RepackedBatch]:
     """As ``repack`` does, of ``records`` that are all that the target is to get of ``batch``, at their source offsets.
 
     Raises:
@@ -86,7 +91,7 @@ def pack(
     ends = [piece[-1].offset + 1 for piece, _ in pieces]
     ends[-1] = max(ends[-1], batch.next_offset)
     return [
-        Repacked(
+        RepackedBatch(
             batch=encoded,
             source_first=piece[0].offset,
             source_last=piece[-1].offset,
@@ -97,7 +102,7 @@ def pack(
     ]
 
 
-def compress_batch(batch: Batch, codec: Codec) -> Batch:
+def compress_batch(batch: RecordBatch, codec: Codec) -> RecordBatch:
     """Recompress: the payload of an uncompressed v2 batch as one blob, its codec set, all else as it was, a valid CRC.
 
     Raises:
@@ -109,7 +114,7 @@ def compress_batch(batch: Batch, codec: Codec) -> Batch:
     return _assemble(batch._replace(attributes=batch.attributes | CODECS.index(codec)), payload)
 
 
-def encode(records: Sequence[Record], codec: Codec) -> Batch:
+def encode(records: Sequence[DecodedRecord], codec: Codec) -> RecordBatch:
     """Put records into one CreateTime batch, with offsets 0, 1, 2, ... from the first one's on, without a producer."""
     base_timestamp = records[0].timestamp
     table, table_size = _VARINTS, len(_VARINTS)
@@ -122,7 +127,7 @@ def encode(records: Sequence[Record], codec: Codec) -> Batch:
         )
         size = len(prefix) + len(tail)
         parts += (table[size] if size < table_size else write_varint(size), prefix, tail)
-    header = Batch(
+    header = RecordBatch(
         memoryview(b""),
         base_offset=records[0].offset,
         length=0,
@@ -141,7 +146,9 @@ def encode(records: Sequence[Record], codec: Codec) -> Batch:
     return _assemble(header, compress(codec, b"".join(parts)))
 
 
-def _encode_split(records: Sequence[Record], codec: Codec, max_bytes: int) -> list[tuple[Sequence[Record], Batch]]:
+def _encode_split(
+    records: Sequence[DecodedRecord], codec: Codec, max_bytes: int
+) -> list[tuple[Sequence[DecodedRecord], RecordBatch]]:
     """One batch, or as many as it takes: halved until each fits."""
     encoded = encode(records, codec)
     if encoded.size_bytes <= max_bytes:
@@ -152,7 +159,7 @@ def _encode_split(records: Sequence[Record], codec: Codec, max_bytes: int) -> li
     return _encode_split(records[:middle], codec, max_bytes) + _encode_split(records[middle:], codec, max_bytes)
 
 
-def _assemble(header: Batch, payload: bytes) -> Batch:
+def _assemble(header: RecordBatch, payload: bytes) -> RecordBatch:
     """Header and payload in one writable buffer; view, length and CRC of ``header`` are filled in."""
     view = memoryview(bytearray(HEADER_BYTES + len(payload)))
     view[HEADER_BYTES:] = payload
@@ -163,7 +170,7 @@ def _assemble(header: Batch, payload: bytes) -> Batch:
     return batch
 
 
-def _runs(records: Sequence[Record]) -> tuple[tuple[int, int], ...]:
+def _runs(records: Sequence[DecodedRecord]) -> tuple[tuple[int, int], ...]:
     first, last = records[0].offset, records[-1].offset
     if last - first + 1 == len(records):
         return ((first, len(records)),)

@@ -7,8 +7,8 @@ from functools import partial
 from html import escape
 from typing import Any
 
+from mirror_ray.report.number_format import lasting, per_second, ratio, share, short, size
 from mirror_ray.report.svg import Bar, Series, bar_chart, line_chart
-from mirror_ray.report.words import lasting, per_second, ratio, share, short, size
 
 _TALKERS = 10
 

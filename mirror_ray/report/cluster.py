@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings
-from mirror_ray.coordination.state import decode, state_topic
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.state import read_state
+from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.model.errors import ConfigError, MirrorError, TopicMissingError
 from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.state.schema import decode, state_topic
 
 _CLIENT_ID = "mirror-ray-report"
 

@@ -12,7 +12,7 @@ PERCENTS = (50, 95, 99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class ThroughputFigures:
     """Sums over some statistics. Exact unless a field says otherwise."""
 
     #: Statistics records that this was made of.
@@ -93,12 +93,12 @@ class Figures:
         }
 
 
-def total(parts: Iterable[Figures]) -> Figures:
+def total(parts: Iterable[ThroughputFigures]) -> ThroughputFigures:
     """The figures of several parts together."""
     all_of = list(parts)
     sums: dict[str, Any] = {name: sum(getattr(each, name) for each in all_of) for name in _SUMS}
     histograms: dict[str, Any] = {name: merged(getattr(each, name) for each in all_of) for name in _HISTOGRAMS}
-    return Figures(
+    return ThroughputFigures(
         **sums,
         **histograms,
         lag_ms_max=_known(max, (each.lag_ms_max for each in all_of)),
@@ -108,7 +108,7 @@ def total(parts: Iterable[Figures]) -> Figures:
     )
 
 
-def figures_of(row: Mapping[str, Any]) -> Figures:
+def figures_of(row: Mapping[str, Any]) -> ThroughputFigures:
     """From a row of the aggregates, which has the bytes of the untold not yet.
 
     They are estimated here, by the row's mean.
@@ -117,7 +117,7 @@ def figures_of(row: Mapping[str, Any]) -> Figures:
     told: dict[str, Any] = {name: int(row[name]) for name in _SUMS if name != "untold_bytes"}
     told |= {name: dict(row[name] or {}) for name in _HISTOGRAMS}
     told |= {name: row[name] for name in ("lag_ms_max", "lag_records_max", "from_ms", "to_ms")}
-    return Figures(**told, untold_bytes=round(row["untold_records"] * mean_bytes))
+    return ThroughputFigures(**told, untold_bytes=round(row["untold_records"] * mean_bytes))
 
 
 _HISTOGRAMS = ("latency_ms", "lag_ms", "lag_records")

@@ -7,10 +7,10 @@ from html import escape
 from typing import Any
 
 from mirror_ray.report.charts import over_time, top_talkers
-from mirror_ray.report.explained import explained, headline
+from mirror_ray.report.explanations import explained, headline
+from mirror_ray.report.number_format import lasting, moment, money, number, per_second, plural, ratio, short, size
 from mirror_ray.report.style import STYLE
 from mirror_ray.report.tables import GAPS, LOGS, PARTITIONS, TOPICS, UNUSABLE, table
-from mirror_ray.report.words import lasting, moment, money, number, per_second, plural, ratio, short, size
 
 Document = Mapping[str, Any]
 #: Nothing from elsewhere is loaded, and no script runs, whatever a topic is called.
@@ -18,7 +18,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def make_page(document: Document) -> str:
-    """The page of a document of ``mirror_ray.report.document``."""
+    """The page of a document of ``mirror_ray.report.json_document``."""
     flow = escape(document["flow"])
     parts = [
         f"<h1>What {flow} copied</h1>",

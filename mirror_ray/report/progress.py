@@ -1,6 +1,6 @@
 """How far a report has read the statistics topic, and which files hold what it read.
 
-A run stages files, moves them into place, and only then writes the next ``Progress``: files that no progress names
+A run stages files, moves them into place, and only then writes the next ``ReadProgress``: files that no progress names
 are left over from a run that was killed. What such a run had read is read again.
 """
 
@@ -49,7 +49,7 @@ class BadRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ReadProgress:
     """All that a run needs of the runs before."""
 
     flow: str
@@ -91,7 +91,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class ReadBatch:
     """What a run has read and put into place."""
 
     logs: tuple[LogRead, ...]
@@ -102,7 +102,7 @@ class Batch:
     bad_examples: tuple[BadRecord, ...]
 
 
-def to_read(progress: Progress, topic_id: str, bounds: Mapping[int, tuple[int, int]]) -> tuple[LogRead, ...]:
+def to_read(progress: ReadProgress, topic_id: str, bounds: Mapping[int, tuple[int, int]]) -> tuple[LogRead, ...]:
     """The offsets that are new, by partition of the topic; those of a partition without anything new are left out.
 
     A log that went back and has grown again, beyond what was read of it, can't be told from one that only grew.
@@ -130,7 +130,7 @@ def to_read(progress: Progress, topic_id: str, bounds: Mapping[int, tuple[int, i
     return tuple(found)
 
 
-def advanced(progress: Progress, batch: Batch) -> Progress:
+def advanced(progress: ReadProgress, batch: ReadBatch) -> ReadProgress:
     """After a run whose files are in place."""
     logs = {(log.topic_id, log.partition, log.went_back): log for log in progress.logs}
     for new in batch.logs:
@@ -149,24 +149,24 @@ def advanced(progress: Progress, batch: Batch) -> Progress:
     )
 
 
-def recomputed(progress: Progress) -> Progress:
+def recomputed(progress: ReadProgress) -> ReadProgress:
     """Once the hours are as the files say."""
     return replace(progress, stale_from=None)
 
 
-def left_over(progress: Progress, present: Iterable[str]) -> set[str]:
+def left_over(progress: ReadProgress, present: Iterable[str]) -> set[str]:
     """Files that a run put into place, and was killed before it wrote so."""
     return set(present) - set(progress.files)
 
 
-def missing(progress: Progress, present: Iterable[str]) -> set[str]:
+def missing(progress: ReadProgress, present: Iterable[str]) -> set[str]:
     """Files that should be there. Days that somebody deleted on purpose are gone whole, and are not missed."""
     there = set(present)
     days = {_day(name) for name in there}
     return {name for name in progress.files if name not in there and _day(name) in days}
 
 
-def without(progress: Progress, gone: Iterable[str]) -> Progress:
+def without(progress: ReadProgress, gone: Iterable[str]) -> ReadProgress:
     """Once files were deleted.
 
     Days that are older than all that is left are forgotten. The others are not: their offsets look like untold records.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from mirror_ray.report.words import UNKNOWN, lasting, moment, number, per_second, ratio, size
+from mirror_ray.report.number_format import UNKNOWN, lasting, moment, number, per_second, ratio, size
 
 Row = Mapping[str, Any]
 #: Heading, what it means, and the cell made from a row.

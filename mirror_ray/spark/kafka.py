@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from mirror_ray.config.settings import ClusterSettings, SaslSettings
-from mirror_ray.kafka.revealing import reveal
+from mirror_ray.kafka.resolved_secrets import reveal
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.names import TopicPartition
 

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.report.progress import EXAMPLES, BadRecord, Batch, LogRead, advanced, recomputed, to_read
-from mirror_ray.report.steps import STEPS_MS, step_of
-from mirror_ray.report.store import ReportDirectory
+from mirror_ray.report.directory import ReportDirectory
+from mirror_ray.report.progress import EXAMPLES, BadRecord, LogRead, ReadBatch, advanced, recomputed, to_read
+from mirror_ray.report.time_steps import STEPS_MS, step_of
 from mirror_ray.spark.kafka import read_ranges
 from mirror_ray.spark.report_figures import aggregated, with_percentiles
 from mirror_ray.spark.report_records import INTERVALS, completed, parsed
@@ -97,7 +97,7 @@ def select(spark: SparkSession, directory: ReportDirectory, since_ms: int | None
 
 def _put_into_place(
     spark: SparkSession, directory: ReportDirectory, found: DataFrame, logs: tuple[LogRead, ...]
-) -> Batch:
+) -> ReadBatch:
     """Write what was found to files of the directory; those that can't be used are counted."""
     seen = Observation()
     observed = found.observe(seen, F.count(F.lit(1)).alias("rows"))
@@ -122,7 +122,7 @@ def _put_into_place(
         for row in unusable.orderBy("told_partition", "told_offset").limit(EXAMPLES).collect()
     ]
     files, days = directory.adopt_intervals(staged, logs)
-    return Batch(logs=logs, files=tuple(files), days=tuple(days), bad=bad, bad_examples=tuple(examples))
+    return ReadBatch(logs=logs, files=tuple(files), days=tuple(days), bad=bad, bad_examples=tuple(examples))
 
 
 def _write(rows: DataFrame, path: Path) -> Path:

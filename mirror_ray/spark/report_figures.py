@@ -16,7 +16,7 @@ _ROW: Final = "row"
 
 
 def aggregated(rows: DataFrame, *keys: str, **more: Column) -> DataFrame:
-    """The sums of ``mirror_ray.report.figures.Figures`` by ``keys``, which are never null; histograms are maps.
+    """The sums of ``report.figures.ThroughputFigures`` by ``keys``, which are never null; histograms are maps.
 
     Args:
         rows: Of ``report_records.completed``.

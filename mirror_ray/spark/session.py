@@ -22,9 +22,9 @@ from ray.util.placement_group import PlacementGroup, remove_placement_group
 from raydp.utils import parse_memory_size
 
 from mirror_ray.config.operating import SparkSettings
-from mirror_ray.devcluster.jars import SPARK, ensure_jars, java_command
+from mirror_ray.jars.maven import SPARK, ensure_jars, java_command
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.spark.turn import reserve
+from mirror_ray.spark.lock import reserve
 
 #: Such jobs last seconds to minutes: what Java's optimising compiler would cost is not won back by the JVMs that plan.
 _PLANNING_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -17,16 +17,16 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.groups.bulk import NO_MAP, MapAnswer, OffsetQuery, answer_by
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, protocol_error
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.offsets.book import Made, SegmentBook
-from mirror_ray.offsets.bulk import NO_MAP, Answer, Question, answer_by
-from mirror_ray.offsets.segments import Between, Position, Tail
+from mirror_ray.offsets.map_store import OffsetMapStore, TransformedGap
+from mirror_ray.offsets.partition_resolver import log_bounds
+from mirror_ray.offsets.segments import BetweenSegments, MapPosition, MapTail
 from mirror_ray.offsets.translate import Translation
-from mirror_ray.offsets.ways import log_bounds
 from mirror_ray.records.segment_block import decode_block
 from mirror_ray.spark.kafka import read_ranges
 
@@ -47,7 +47,9 @@ _TASKS_PER_CORE: Final = 2
 class SparkMaps:
     """See ``FindPlaces``: the executors read and answer."""
 
-    def __init__(self, spark: SparkSession, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
+    def __init__(
+        self, spark: SparkSession, flow: FlowSettings, source: ClusterConnections, target: ClusterConnections
+    ) -> None:
         name = flow.name
         self._spark = spark
         self._topics = {
@@ -55,7 +57,7 @@ class SparkMaps:
             True: (source, segments_topic(name.target)),
         }
 
-    async def __call__(self, questions: Collection[Question]) -> Mapping[Question, Answer]:
+    async def __call__(self, questions: Collection[OffsetQuery]) -> Mapping[OffsetQuery, MapAnswer]:
         """Answer.
 
         Raises:
@@ -128,12 +130,12 @@ def answered(blocks: DataFrame, asked: DataFrame) -> DataFrame:
 
 def _answer_in_order(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     """Answer the positions among rows that are in the order of ``answered``."""
-    place, book, key = None, SegmentBook(), TopicPartition("", 0)
+    place, book, key = None, OffsetMapStore(), TopicPartition("", 0)
     for row in rows:
         back, topic, partition, kind, position, *record = row
         if (back, topic, partition) != place:
             # All that the topic holds counts, so that little is left to be read on the source.
-            place, book = (back, topic, partition), SegmentBook(sys.maxsize, sys.maxsize)
+            place, book = (back, topic, partition), OffsetMapStore(sys.maxsize, sys.maxsize)
             key = TopicPartition(topic, partition)
         if kind == _BLOCK:
             try:
@@ -142,30 +144,32 @@ def _answer_in_order(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
                 # As the checkpoint actor does, which tells of it.
                 continue
         else:
-            question = Question(back, key, position)
+            question = OffsetQuery(back, key, position)
             page = book.find(key)
             yield _written(question, answer_by(page, question) if page is not None else NO_MAP)
 
 
-def _written(question: Question, answer: Answer) -> tuple[Any, ...]:
+def _written(question: OffsetQuery, answer: MapAnswer) -> tuple[Any, ...]:
     topics, found, tail, made = answer
     row = (question.back, *question.key, question.offset, *(topics or (None, None)))
     end = [*tail] if tail is not None else None
-    if isinstance(found, Between):
+    if isinstance(found, BetweenSegments):
         return (*row, None, False, False, None, [*found.after, *found.before], end, *made)
     return (*row, found.offset, found.exact, found.waits, found.reason, None, end, *made)
 
 
-def _read_answer(row: Row) -> tuple[Question, Answer]:
+def _read_answer(row: Row) -> tuple[OffsetQuery, MapAnswer]:
     back, topic, partition, position, source_id, target_id, offset, exact, waits, reason, gap, end, *made = row
-    tail = Tail(*end) if end is not None else None
+    tail = MapTail(*end) if end is not None else None
     topics = (TopicId(source_id), TopicId(target_id)) if source_id is not None else None
-    found: Translation | Between
+    found: Translation | BetweenSegments
     if gap is not None:
-        found = Between(Position(*gap[:3]), Position(*gap[3:]))
+        found = BetweenSegments(MapPosition(*gap[:3]), MapPosition(*gap[3:]))
     else:
         found = Translation(offset=offset, exact=exact, waits=waits, reason=reason)
-    return Question(back, TopicPartition(topic, partition), position), Answer(topics, found, tail, Made(*made))
+    return OffsetQuery(back, TopicPartition(topic, partition), position), MapAnswer(
+        topics, found, tail, TransformedGap(*made)
+    )
 
 
 def _number_at(place: str, length: int) -> str:

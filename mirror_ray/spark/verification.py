@@ -21,9 +21,9 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.spark.kafka import read_ranges
-from mirror_ray.verification.job import Job, Look, Looker
-from mirror_ray.verification.ranges import Range, gathered, stretches
-from mirror_ray.verification.reading import Log
+from mirror_ray.verification.compared_ranges import ComparedRange, gathered, stretches
+from mirror_ray.verification.job import CompareJob, FirstPass, FirstPassResult
+from mirror_ray.verification.partition_log import PartitionLog
 
 #: Offsets that a task reads, and tasks at most.
 _TASK_OFFSETS = 250_000
@@ -53,19 +53,19 @@ class _Side:
 
     cluster: ClusterSettings
     read_committed: bool
-    partition: Callable[[Job], TopicPartition]
-    span: Callable[[Range], tuple[int, int]]
+    partition: Callable[[CompareJob], TopicPartition]
+    span: Callable[[ComparedRange], tuple[int, int]]
 
 
-class SparkLooker:
-    """See ``Looker``."""
+class SparkFirstPass:
+    """See ``FirstPass``."""
 
     def __init__(
         self,
         spark: SparkSession,
         clusters: tuple[ClusterSettings, ClusterSettings],
-        logs: Callable[[Job], tuple[Log, Log]],
-        plain: Looker,
+        logs: Callable[[CompareJob], tuple[PartitionLog, PartitionLog]],
+        plain: FirstPass,
         small_offsets: int = SMALL_OFFSETS,
     ) -> None:
         """Prepare.
@@ -83,8 +83,8 @@ class SparkLooker:
         self._plain = plain
         self._small_offsets = small_offsets
 
-    async def look(self, jobs: Sequence[Job]) -> Sequence[Look]:
-        """See ``Looker``.
+    async def look(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
+        """See ``FirstPass``.
 
         Raises:
             MirrorError: Spark failed; names its error.
@@ -94,11 +94,11 @@ class SparkLooker:
         looks = iter(await self._plain.look(small)), iter(await self._look_at_large(large))
         return [next(looks[self._is_for_spark(each)]) for each in jobs]
 
-    def _is_for_spark(self, job: Job) -> bool:
+    def _is_for_spark(self, job: CompareJob) -> bool:
         """Whether it is worth a task; transforms are not carried to Spark's executors."""
         return _offsets(job) >= self._small_offsets and not job.transformed
 
-    async def _look_at_large(self, jobs: Sequence[Job]) -> Sequence[Look]:
+    async def _look_at_large(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
         if not jobs:
             return []
         remaining = list(jobs)
@@ -111,7 +111,7 @@ class SparkLooker:
             return [_with_torn(*each) for each in zip(jobs, remaining, looks, strict=True)]
         return await self._plain.look(jobs)
 
-    async def _still_there(self, job: Job) -> Job:
+    async def _still_there(self, job: CompareJob) -> CompareJob:
         """Without the ranges whose beginnings were deleted; of a compacted partition without those beginnings."""
         source, target = self._logs(job)
         starts = await asyncio.gather(source.start(), target.start())
@@ -120,7 +120,7 @@ class SparkLooker:
         there = [n for n in job.chosen if job.ranges[n].source >= starts[0] and job.ranges[n].target >= starts[1]]
         return replace(job, chosen=tuple(there))
 
-    def _look(self, jobs: Sequence[Job]) -> list[Look]:
+    def _look(self, jobs: Sequence[CompareJob]) -> list[FirstPassResult]:
         try:
             by_range = self._look_at_ranges({n: job for n, job in enumerate(jobs) if not job.compacted})
             by_key = self._look_at_keys({n: job for n, job in enumerate(jobs) if job.compacted})
@@ -136,7 +136,7 @@ class SparkLooker:
             ) from error
         return [(by_range | by_key)[number] for number in range(len(jobs))]
 
-    def _look_at_ranges(self, jobs: Mapping[int, Job]) -> dict[int, Look]:
+    def _look_at_ranges(self, jobs: Mapping[int, CompareJob]) -> dict[int, FirstPassResult]:
         if not jobs:
             return {}
         source, target = (_sums(self._placed(side, jobs)) for side in self._sides(jobs))
@@ -151,16 +151,16 @@ class SparkLooker:
             .collect()
         )
         found = {
-            row["job"]: Look(
+            row["job"]: FirstPassResult(
                 records=row["records"] or 0,
                 target_records=row["records"] or 0,
                 ranges=tuple(sorted(row["ranges"])),
             )
             for row in rows
         }
-        return {number: found.get(number, Look()) for number in jobs}
+        return {number: found.get(number, FirstPassResult()) for number in jobs}
 
-    def _look_at_keys(self, jobs: Mapping[int, Job]) -> dict[int, Look]:
+    def _look_at_keys(self, jobs: Mapping[int, CompareJob]) -> dict[int, FirstPassResult]:
         if not jobs:
             return {}
         source, target = (_lasts(self._placed(side, jobs)) for side in self._sides(jobs))
@@ -184,7 +184,7 @@ class SparkLooker:
             compared.unpersist()
         return {number: _key_look(found.get(number), keys.get(number, set())) for number in jobs}
 
-    def _sides(self, jobs: Mapping[int, Job]) -> tuple[_Side, _Side]:
+    def _sides(self, jobs: Mapping[int, CompareJob]) -> tuple[_Side, _Side]:
         source, target = self._clusters
         committed = self._logs(next(iter(jobs.values())))[0].read_committed
         return (
@@ -192,7 +192,7 @@ class SparkLooker:
             _Side(target, True, lambda job: job.target, lambda each: (each.target, each.target_end)),
         )
 
-    def _placed(self, side: _Side, jobs: Mapping[int, Job]) -> DataFrame:
+    def _placed(self, side: _Side, jobs: Mapping[int, CompareJob]) -> DataFrame:
         """The records of one side that lie in chosen ranges, each with its job and range, and its hashes."""
         spans: dict[TopicPartition, list[tuple[int, int]]] = {}
         for job in jobs.values():
@@ -232,11 +232,11 @@ class SparkLooker:
         return reduce(DataFrame.unionByName, tables)
 
 
-def _offsets(job: Job) -> int:
+def _offsets(job: CompareJob) -> int:
     return sum(each.source_end - each.source for each in job.chosen_ranges)
 
 
-def _rows(side: _Side, jobs: Mapping[int, Job], bucket: int) -> Iterable[tuple[Any, ...]]:
+def _rows(side: _Side, jobs: Mapping[int, CompareJob], bucket: int) -> Iterable[tuple[Any, ...]]:
     """Each range once for every bucket that it reaches into: so that records find theirs by a hash join."""
     for number, job in jobs.items():
         topic, partition = side.partition(job)
@@ -282,10 +282,10 @@ def _lasts(placed: DataFrame) -> DataFrame:
     )
 
 
-def _key_look(row: Any, keys: set[bytes]) -> Look:
+def _key_look(row: Any, keys: set[bytes]) -> FirstPassResult:
     if row is None:
-        return Look()
-    return Look(
+        return FirstPassResult()
+    return FirstPassResult(
         records=row["mine"] or 0,
         target_records=row["theirs"] or 0,
         keys=row["keys"],
@@ -293,8 +293,8 @@ def _key_look(row: Any, keys: set[bytes]) -> Look:
     )
 
 
-def _clipped(each: Range, source: int, target: int) -> Range:
-    return Range(
+def _clipped(each: ComparedRange, source: int, target: int) -> ComparedRange:
+    return ComparedRange(
         min(max(each.source, source), each.source_end),
         each.source_end,
         min(max(each.target, target), each.target_end),
@@ -302,7 +302,7 @@ def _clipped(each: Range, source: int, target: int) -> Range:
     )
 
 
-def _with_torn(asked: Job, looked_at: Job, look: Look) -> Look:
+def _with_torn(asked: CompareJob, looked_at: CompareJob, look: FirstPassResult) -> FirstPassResult:
     """Ranges that could not be read differ, until they are looked at again."""
     torn = set(asked.chosen) - set(looked_at.chosen)
     return replace(look, ranges=tuple(sorted(torn.union(look.ranges)))) if torn else look

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.acls import EVERY, Acl
 from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.policy import DefaultReplicationPolicy
@@ -28,6 +29,14 @@ class AclRules:
     groups: bool = False
     #: What the flow has given and the source no longer gives is taken back.
     revocations: bool = False
+
+
+def acl_rules(flow: FlowSettings) -> AclRules:
+    """What the flow carries over of ACLs."""
+    topics = flow.topics
+    return AclRules(
+        patterns=topics.sync_acls_patterns, groups=topics.sync_acls_groups, revocations=topics.sync_acls_revocations
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from mirror_ray.model.change import ConfigChange
+from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.config_policy import UNLIMITED
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigValue
-from mirror_ray.topics.remote import Configs, remote_configs
+from mirror_ray.topics.remote_topics import Configs, remote_configs
 
 
 def planned_changes(

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mirror_ray.model.acls import Acl
-from mirror_ray.model.change import ConfigChange
+from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import REMOTE_TOPIC_REPLICATION_FACTOR, NewRemoteTopic, effective_replication_factor
 from mirror_ray.topics.acl_sync import AclChanges
-from mirror_ray.topics.comparing import Pair, SideFacts
+from mirror_ray.topics.comparison import ComparedTopic, SideFacts
 from mirror_ray.topics.config_sync import config_changes
-from mirror_ray.topics.remote import TopicFacts, plan_remote_topic
+from mirror_ray.topics.remote_topics import TopicFacts, plan_remote_topic
 
 #: ``missing``: a remote topic that does not exist; ``extra``: one whose source the flow does not copy (any more);
 #: ``name``: a topic was copied into another remote topic than it would be now; ``unknown``: it can't be compared.
@@ -21,7 +21,7 @@ DriftKind = Literal["missing", "extra", "name", "partitions", "replication", "co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DriftFinding:
     """One thing that is not as it should be. ``remedy``: what reconciling does; where it can't, ``advice`` helps."""
 
     kind: DriftKind
@@ -51,7 +51,7 @@ class Remedies:
 class Drift:
     """What was found, and what brings the target back."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[DriftFinding, ...]
     remedies: Remedies
 
     def without(self, kinds: Collection[str]) -> Drift:
@@ -69,7 +69,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedDrift:
     """What the flow's configuration says of its remote topics."""
 
     configs: ConfigPropertyFilter
@@ -80,21 +80,21 @@ class Expected:
     shared: Collection[str] = ()
 
 
-def find_drift(pairs: Iterable[Pair], expected: Expected) -> tuple[tuple[Finding, ...], Remedies]:
+def find_drift(pairs: Iterable[ComparedTopic], expected: ExpectedDrift) -> tuple[tuple[DriftFinding, ...], Remedies]:
     """All that has drifted of the flow's topics, in their order, and what brings it back."""
     remedies = Remedies()
     return tuple(finding for pair in pairs for finding in _of_topic(pair, expected, remedies)), remedies
 
 
-def find_acl_drift(changes: AclChanges, remedies: Remedies) -> tuple[Finding, ...]:
+def find_acl_drift(changes: AclChanges, remedies: Remedies) -> tuple[DriftFinding, ...]:
     """ACLs that are missing on the target, added to ``remedies``, and those that the source no longer gives."""
     remedies.acls += changes.create
     missing = [
-        Finding(kind="acl", remote_topic=each.name, what=str(each), expected="there", remedy="create it")
+        DriftFinding(kind="acl", remote_topic=each.name, what=str(each), expected="there", remedy="create it")
         for each in changes.create
     ]
     stale = [
-        Finding(
+        DriftFinding(
             kind="acl",
             remote_topic=each.name,
             what=str(each),
@@ -106,14 +106,14 @@ def find_acl_drift(changes: AclChanges, remedies: Remedies) -> tuple[Finding, ..
     return (*missing, *stale)
 
 
-def unknown(remote_topic: str, what: str, why: str) -> Finding:
+def unknown(remote_topic: str, what: str, why: str) -> DriftFinding:
     """What can't be compared."""
-    return Finding(kind="unknown", remote_topic=remote_topic, what=what, advice=f"can't be compared: {why}")
+    return DriftFinding(kind="unknown", remote_topic=remote_topic, what=what, advice=f"can't be compared: {why}")
 
 
-def _of_topic(pair: Pair, expected: Expected, remedies: Remedies) -> Iterator[Finding]:
+def _of_topic(pair: ComparedTopic, expected: ExpectedDrift, remedies: Remedies) -> Iterator[DriftFinding]:
     if pair.name_before is not None:
-        yield Finding(
+        yield DriftFinding(
             kind="name",
             remote_topic=pair.remote_topic,
             what="name",
@@ -124,7 +124,7 @@ def _of_topic(pair: Pair, expected: Expected, remedies: Remedies) -> Iterator[Fi
         return
     if pair.source is None:
         advice = "delete it when nobody reads it any more; mirror-ray deletes no topic"
-        yield Finding(kind="extra", remote_topic=pair.remote_topic, what="topic", found="there", advice=advice)
+        yield DriftFinding(kind="extra", remote_topic=pair.remote_topic, what="topic", found="there", advice=advice)
     elif pair.remote is None:
         yield _missing(pair, pair.source, expected, remedies)
     else:
@@ -134,13 +134,13 @@ def _of_topic(pair: Pair, expected: Expected, remedies: Remedies) -> Iterator[Fi
         yield from _configs(pair, pair.source, pair.remote, expected, remedies)
 
 
-def _missing(pair: Pair, source: SideFacts, expected: Expected, remedies: Remedies) -> Finding:
+def _missing(pair: ComparedTopic, source: SideFacts, expected: ExpectedDrift, remedies: Remedies) -> DriftFinding:
     facts = TopicFacts(name=source.topic, partitions=pair.partitions, configs=source.configs)
     factor = _factor(expected)
     plan = plan_remote_topic(facts, None, pair.remote_topic, replication_factor=factor, configs=expected.configs)
     if plan.create is not None and pair.remote_topic not in {each.name for each in remedies.create}:
         remedies.create.append(plan.create)
-    return Finding(
+    return DriftFinding(
         kind="missing",
         remote_topic=pair.remote_topic,
         what="topic",
@@ -150,20 +150,20 @@ def _missing(pair: Pair, source: SideFacts, expected: Expected, remedies: Remedi
     )
 
 
-def _unknown(pair: Pair, *sides: SideFacts) -> Iterator[Finding]:
+def _unknown(pair: ComparedTopic, *sides: SideFacts) -> Iterator[DriftFinding]:
     for side in sides:
         for aspect, why in side.problems.items():
             if aspect in ("topic", "configs"):
                 yield unknown(pair.remote_topic, f"{aspect} of {side.topic}", why)
 
 
-def _partitions(pair: Pair, remote: SideFacts, remedies: Remedies) -> Iterator[Finding]:
+def _partitions(pair: ComparedTopic, remote: SideFacts, remedies: Remedies) -> Iterator[DriftFinding]:
     here, there = pair.partitions, len(remote.partitions)
     if here == there or not here or not there:
         return
     if there < here:
         remedies.extend[pair.remote_topic] = here
-    yield Finding(
+    yield DriftFinding(
         kind="partitions",
         remote_topic=pair.remote_topic,
         what="partitions",
@@ -174,10 +174,10 @@ def _partitions(pair: Pair, remote: SideFacts, remedies: Remedies) -> Iterator[F
     )
 
 
-def _replication(pair: Pair, remote: SideFacts, expected: Expected) -> Iterator[Finding]:
+def _replication(pair: ComparedTopic, remote: SideFacts, expected: ExpectedDrift) -> Iterator[DriftFinding]:
     wanted, found = _factor(expected), remote.replication_factor
     if found is not None and found < wanted:
-        yield Finding(
+        yield DriftFinding(
             kind="replication",
             remote_topic=pair.remote_topic,
             what="replication factor",
@@ -188,8 +188,8 @@ def _replication(pair: Pair, remote: SideFacts, expected: Expected) -> Iterator[
 
 
 def _configs(
-    pair: Pair, source: SideFacts, remote: SideFacts, expected: Expected, remedies: Remedies
-) -> Iterator[Finding]:
+    pair: ComparedTopic, source: SideFacts, remote: SideFacts, expected: ExpectedDrift, remedies: Remedies
+) -> Iterator[DriftFinding]:
     if source.configs is None or remote.configs is None or pair.remote_topic in expected.shared:
         return
     changes = config_changes(source.configs, remote.configs, expected.configs)
@@ -197,7 +197,7 @@ def _configs(
         remedies.alter[pair.remote_topic] = changes
     for each in changes:
         after = each.after if each.after is not None else "the target's default"
-        yield Finding(
+        yield DriftFinding(
             kind="config",
             remote_topic=pair.remote_topic,
             what=each.key,
@@ -207,5 +207,5 @@ def _configs(
         )
 
 
-def _factor(expected: Expected) -> int:
+def _factor(expected: ExpectedDrift) -> int:
     return effective_replication_factor(expected.replication_factor, REMOTE_TOPIC_REPLICATION_FACTOR, expected.brokers)

@@ -8,13 +8,13 @@ from typing import Literal
 
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.topics import NewRemoteTopic
-from mirror_ray.topics.remote import RemoteTopicPlan, SharedRemote
+from mirror_ray.topics.remote_topics import RemoteTopicPlan, SharedRemote
 
 ResourceType = Literal["TOPIC", "CLUSTER", "TRANSACTIONAL_ID", "GROUP"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
+class RequiredRight:
     """Operations that a cluster must grant our principal on a resource, or on each of several topics."""
 
     cluster: str
@@ -65,16 +65,16 @@ class FlowPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SystemPlan:
     """What starting a configuration would do. Nothing has been changed."""
 
     clusters: tuple[ClusterPlan, ...]
     flows: tuple[FlowPlan, ...]
-    rights: tuple[Right, ...]
+    rights: tuple[RequiredRight, ...]
     shared: tuple[SharedRemote, ...] = ()
 
     @property
-    def missing_rights(self) -> tuple[Right, ...]:
+    def missing_rights(self) -> tuple[RequiredRight, ...]:
         """Rights that are needed to copy and not granted in full, as far as the brokers tell."""
         return tuple(right for right in self.rights if right.missing and not right.optional)
 

@@ -6,10 +6,31 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from mirror_ray.config.flow_rules import config_filter, replication_rules
+from mirror_ray.config.internal_topics import InternalTopic, audit_log, offset_topics
 from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror_ray.coordination.discovery import (
-    LogBounds,
+from mirror_ray.config.topic_merging import claims_of, conflicts
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.state_topic import read_state, transactional_id
+from mirror_ray.kafka.topic_editor import INTERNAL_TOPIC_REPLICATION_FACTOR
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.patterns import compile_patterns
+from mirror_ray.model.policy import load_policy
+from mirror_ray.model.start import StartPosition, out_of_bounds
+from mirror_ray.model.topics import (
+    REMOTE_TOPIC_REPLICATION_FACTOR,
+    ConfigValue,
+    NewRemoteTopic,
+    TopicSummary,
+    effective_replication_factor,
+)
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
+from mirror_ray.topics import planned_starts
+from mirror_ray.topics.discovery_rules import (
+    TargetLogBounds,
     TopicSide,
     flow_refusal,
     identity_troubles,
@@ -18,30 +39,10 @@ from mirror_ray.coordination.discovery import (
     renamed_refusal,
     unaccounted,
 )
-from mirror_ray.coordination.partition_record import PartitionRecord
-from mirror_ray.coordination.state import FlowMemory, decode, state_topic
-from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.editing import INTERNAL_TOPIC_REPLICATION_FACTOR
-from mirror_ray.kafka.state import read_state, transactional_id
-from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, KafkaProtocolError, MirrorError
-from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.model.patterns import compile_patterns
-from mirror_ray.model.policy import load_policy
-from mirror_ray.model.start import Start, out_of_bounds
-from mirror_ray.model.topics import (
-    REMOTE_TOPIC_REPLICATION_FACTOR,
-    ConfigValue,
-    NewRemoteTopic,
-    TopicSummary,
-    effective_replication_factor,
-)
-from mirror_ray.topics import starting
-from mirror_ray.topics.internal import InternalTopic, audit_log, offset_topics
-from mirror_ray.topics.merging import claims_of, conflicts, merge_plans
-from mirror_ray.topics.plan import ClusterPlan, FlowPlan, Plan, Right
-from mirror_ray.topics.remote import RemoteTopicPlan, TopicFacts, find_shared, plan_remote_topic
+from mirror_ray.topics.merged_plans import merge_plans
+from mirror_ray.topics.plan import ClusterPlan, FlowPlan, RequiredRight, SystemPlan
+from mirror_ray.topics.remote_topics import RemoteTopicPlan, TopicFacts, find_shared, plan_remote_topic
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
-from mirror_ray.topics.selection import config_filter, replication_rules
 
 _AUTHORIZATION_FAILED = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 _NOTHING_TO_COPY = "no topic of the source is let through by {flow}.topics and topics.exclude, or may be described"
@@ -76,7 +77,7 @@ class _Outlook:
     unheeded: str | None = None
 
 
-def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> Plan:
+def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> SystemPlan:
     """What starting these flows would do: topics created and extended, rights that are missing, what is refused.
 
     Raises:
@@ -107,7 +108,7 @@ def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> P
         )
         for flow in flows
     ]
-    return Plan(
+    return SystemPlan(
         clusters=tuple(
             ClusterPlan(alias=alias, cluster_id=site.cluster_id, brokers=site.brokers) for alias, site in sites.items()
         ),
@@ -185,7 +186,7 @@ def _plan_flow(
         clashes: Topics of all flows that can't have their names.
         audit: The topic that keeps what it changes.
     """
-    memory = _memory(flow, target) if flow.enabled else FlowMemory()
+    memory = _memory(flow, target) if flow.enabled else FlowStateRecords()
     copied = {key.topic for key in memory.partitions}
     unfit = {topic: why for (name, topic), why in clashes.items() if name == flow.name and topic not in copied}
     remote_names = {topic: remote for topic, remote in remote_names.items() if topic not in unfit}
@@ -221,15 +222,15 @@ def _plan_flow(
         )
         for name, remote in remote_names.items()
     ]
-    starts = starting.begins(flow, memory, remote_names)
+    starts = planned_starts.begins(flow, memory, remote_names)
     refusals = [f"{topic}: {why}" for topic, why in unfit.items()]
     refusals += _refusals(flow, source, target, remote_names, shared=shared, memory=memory)
     refusals += _misplaced(source, starts)
-    outlook = _Outlook(refusals, starting.told(starts), starting.unheeded(flow, memory, remote_names))
+    outlook = _Outlook(refusals, planned_starts.told(starts), planned_starts.unheeded(flow, memory, remote_names))
     return _draft(flow, target, tuple(merge_plans(plans)), internal, outlook, audit=audit)
 
 
-def _misplaced(source: _Site, starts: Mapping[str, Start]) -> list[str]:
+def _misplaced(source: _Site, starts: Mapping[str, StartPosition]) -> list[str]:
     """Topics that can't begin at the offsets that the config names."""
     named = {topic: start for topic, start in starts.items() if start.kind == "offsets"}
     partitions = {topic: range(source.topics[topic].partitions) for topic in named}
@@ -296,7 +297,7 @@ def _refusals(
     remote_names: Mapping[str, str],
     *,
     shared: Collection[str],
-    memory: FlowMemory,
+    memory: FlowStateRecords,
 ) -> list[str]:
     """Topics that the flow would not touch, by what its state and the target's logs say."""
     ids = source.cluster_id, target.cluster_id
@@ -325,7 +326,7 @@ def _refusals(
     bounds = target.admin.log_bounds([partition for partitions in doubtful.values() for partition in partitions])
     for remote_name, partitions in doubtful.items():
         known = {
-            each.partition: LogBounds(start=bounds[each][0], end=bounds[each][1])
+            each.partition: TargetLogBounds(start=bounds[each][0], end=bounds[each][1])
             for each in partitions
             if each in bounds
         }
@@ -335,12 +336,12 @@ def _refusals(
     return refusals
 
 
-def _memory(flow: FlowSettings, target: _Site) -> FlowMemory:
+def _memory(flow: FlowSettings, target: _Site) -> FlowStateRecords:
     topic = state_topic(flow.name.source, route=flow.name.route)
-    return decode(read_state(target.admin.cluster, topic)) if topic in target.topics else FlowMemory()
+    return decode(read_state(target.admin.cluster, topic)) if topic in target.topics else FlowStateRecords()
 
 
-def _records_of(memory: FlowMemory, topic: str) -> dict[int, PartitionRecord]:
+def _records_of(memory: FlowStateRecords, topic: str) -> dict[int, PartitionRecord]:
     return {key.partition: record for key, record in memory.partitions.items() if key.topic == topic}
 
 
@@ -397,7 +398,7 @@ def _draft(
     return _Draft(plan=plan, topics=touched)
 
 
-def _rights(draft: _Draft, sites: Mapping[str, _Site]) -> tuple[Right, ...]:
+def _rights(draft: _Draft, sites: Mapping[str, _Site]) -> tuple[RequiredRight, ...]:
     topics = draft.topics
     source, target = sites[topics.flow.source], sites[topics.flow.target]
     own = [name for name in (topics.state, topics.heartbeats) if name is not None]

@@ -10,18 +10,17 @@ from typing import Protocol, TypeVar
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.acls import AclAdmin, describe_acls
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.coordinators import Coordinators
-from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.groups import list_groups
-from mirror_ray.kafka.trails import TRAILS
+from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.acls import Acl
-from mirror_ray.model.change import ConfigChange
+from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import GroupFilter
-from mirror_ray.topics.acl_sync import AclChanges, carried_groups
-from mirror_ray.topics.remote import Configs
-from mirror_ray.topics.selection import acl_rules
+from mirror_ray.topics.acl_sync import AclChanges, acl_rules, carried_groups
+from mirror_ray.topics.remote_topics import Configs
 
 _T = TypeVar("_T")
 _C = TypeVar("_C", ClusterEditor, AclAdmin)
@@ -70,7 +69,7 @@ class KafkaTopicPort:
         self._flow = flow.name
         self.source, self.target = settings.clusters[flow.name.source], settings.clusters[flow.name.target]
         self._client_id = f"{flow.name}|mirror-ray|topics"
-        self._trail = TRAILS.of(settings, flow.name)
+        self._trail = AUDIT_LOGS.of(settings, flow.name)
 
     async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
         """See ``TopicPort``."""
@@ -96,7 +95,7 @@ class KafkaTopicPort:
     async def source_groups(self) -> Collection[str]:
         """See ``TopicPort``."""
 
-        async def listed(cluster: Cluster) -> Collection[str]:
+        async def listed(cluster: ClusterConnections) -> Collection[str]:
             await cluster.refresh(())
             return (await list_groups(Coordinators(cluster))).groups
 
@@ -108,8 +107,8 @@ class KafkaTopicPort:
             AclAdmin, lambda admin: {**admin.create(changes.create), **admin.delete(changes.delete)}
         )
 
-    async def _ask(self, settings: ClusterSettings, ask: Callable[[Cluster], Awaitable[_T]]) -> _T:
-        cluster = Cluster(settings, self._client_id)
+    async def _ask(self, settings: ClusterSettings, ask: Callable[[ClusterConnections], Awaitable[_T]]) -> _T:
+        cluster = ClusterConnections(settings, self._client_id)
         try:
             return await ask(cluster)
         finally:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mirror_ray.config.internal_topics import InternalTopic
 from mirror_ray.model.names import FlowName
-from mirror_ray.topics.internal import InternalTopic
-from mirror_ray.topics.plan import Right
+from mirror_ray.topics.plan import RequiredRight
 
 Granted = Mapping[str, frozenset[str] | None]
 
@@ -57,10 +57,10 @@ def flow_rights(
     target: Granted,
     target_cluster: frozenset[str] | None,
     source_cluster: frozenset[str] | None = None,
-) -> tuple[Right, ...]:
+) -> tuple[RequiredRight, ...]:
     """All rights that a flow needs, with those that its clusters don't grant."""
     flow = topics.flow
-    rights: list[Right] = []
+    rights: list[RequiredRight] = []
     if topics.state is not None:
         copied = f"topics that {flow} copies"
         rights.append(_topic_right(flow.source, copied, topics.source, SOURCE_TOPIC, source, why="to read them"))
@@ -100,7 +100,7 @@ def flow_rights(
     return tuple(rights)
 
 
-def merge_rights(rights: Iterable[Right]) -> tuple[Right, ...]:
+def merge_rights(rights: Iterable[RequiredRight]) -> tuple[RequiredRight, ...]:
     """Each right once, in order."""
     return tuple(dict.fromkeys(rights))
 
@@ -116,14 +116,14 @@ def missing_operations(granted: frozenset[str], operations: Iterable[str]) -> tu
 
 def _topic_right(
     cluster: str, resource: str, names: tuple[str, ...], operations: tuple[str, ...], granted: Granted, *, why: str
-) -> Right:
+) -> RequiredRight:
     known = {name: operations_of for name in names if (operations_of := granted.get(name)) is not None}
     missing = tuple(
         f"{name}: {operation}"
         for name, operations_of in known.items()
         for operation in missing_operations(operations_of, operations)
     )
-    return Right(
+    return RequiredRight(
         cluster=cluster,
         resource_type="TOPIC",
         resource=resource,
@@ -134,7 +134,7 @@ def _topic_right(
     )
 
 
-def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] | None) -> Right:
+def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] | None) -> RequiredRight:
     """CREATE may be granted on topics instead, and who may WRITE any topic may write it idempotently (KIP-679).
 
     Without DESCRIBE on the cluster its brokers don't tell (``granted`` is None); a refused creation tells all the same.
@@ -145,7 +145,7 @@ def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] 
     writes = any("WRITE" in (operations or ()) for operations in target.values())
     if granted is not None and not writes and "IDEMPOTENT_WRITE" not in granted:
         missing.append("kafka-cluster: IDEMPOTENT_WRITE")
-    return Right(
+    return RequiredRight(
         cluster=topics.flow.target,
         resource_type="CLUSTER",
         resource="kafka-cluster",
@@ -156,9 +156,9 @@ def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] 
     )
 
 
-def _acl_right(cluster: str, operations: tuple[str, ...], granted: frozenset[str] | None, why: str) -> Right:
+def _acl_right(cluster: str, operations: tuple[str, ...], granted: frozenset[str] | None, why: str) -> RequiredRight:
     missing = () if granted is None else missing_operations(granted, operations)
-    return Right(
+    return RequiredRight(
         cluster=cluster,
         resource_type="CLUSTER",
         resource="kafka-cluster",
@@ -170,12 +170,14 @@ def _acl_right(cluster: str, operations: tuple[str, ...], granted: frozenset[str
     )
 
 
-def _group_right(cluster: str, operation: str, why: str) -> Right:
-    return Right(cluster=cluster, resource_type="GROUP", resource="*", operations=(operation,), why=why, checked=False)
+def _group_right(cluster: str, operation: str, why: str) -> RequiredRight:
+    return RequiredRight(
+        cluster=cluster, resource_type="GROUP", resource="*", operations=(operation,), why=why, checked=False
+    )
 
 
-def _transactional_right(cluster: str, transactional_id: str) -> Right:
-    return Right(
+def _transactional_right(cluster: str, transactional_id: str) -> RequiredRight:
+    return RequiredRight(
         cluster=cluster,
         resource_type="TRANSACTIONAL_ID",
         resource=transactional_id,

@@ -12,17 +12,17 @@ from mirror_ray.transforms.record import Record, closed, opened
 from mirror_ray.transforms.transform import Result, Transform
 
 
-class Step(NamedTuple):
+class NamedTransform(NamedTuple):
     """A transform, under the name that the configuration has for it."""
 
     name: str
     transform: Transform
 
 
-class Failure(NamedTuple):
+class TransformFailure(NamedTuple):
     """A record that a transform could not tell the outcome of."""
 
-    record: decode.Record
+    record: decode.DecodedRecord
     #: The step's name.
     step: str
     error: Exception
@@ -31,22 +31,22 @@ class Failure(NamedTuple):
         return f"{self.step}: {type(self.error).__name__}: {self.error}"
 
 
-class Outcome(NamedTuple):
+class ChainResult(NamedTuple):
     """What became of a batch's records."""
 
     #: At their source offsets, in order, without what was left out, what failed, and what goes elsewhere.
-    kept: list[decode.Record]
-    failures: list[Failure]
+    kept: list[decode.DecodedRecord]
+    failures: list[TransformFailure]
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class TransformChain:
     """Transforms in their order; not empty. What one leaves out, or fails on, the next ones do not see.
 
     Where they route, each remote topic has a chain of these same steps, of which one alone keeps a record.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[NamedTransform, ...]
     #: Tells apart what may come out: names, versions and options of all steps. Fit to be read and to be kept.
     identity: str
     #: Kept is what goes there; empty: what no transform sends elsewhere.
@@ -62,7 +62,7 @@ class Chain:
         """Whether records may go elsewhere."""
         return any(step.transform.destinations for step in self.steps)
 
-    def apply(self, source: TopicPartition, records: Sequence[decode.Record]) -> Outcome:
+    def apply(self, source: TopicPartition, records: Sequence[decode.DecodedRecord]) -> ChainResult:
         """Send records of one source partition, in order, through all steps.
 
         Raises:
@@ -72,12 +72,12 @@ class Chain:
         # What has become so far of those that are left, and which of the records each of them was.
         after: Sequence[Record] = before
         numbers: Sequence[int] = range(len(before))
-        failures: list[Failure] = []
+        failures: list[TransformFailure] = []
         for step in self.steps:
             after, numbers = _applied(step, after, numbers, records, failures)
         if self.destination == "" and after == before:
-            return Outcome(list(records), failures)
-        kept: list[decode.Record] = []
+            return ChainResult(list(records), failures)
+        kept: list[decode.DecodedRecord] = []
         for number, result in zip(numbers, after, strict=True):
             # Whatever can't be written fails wherever it goes, so that it fails in all chains alike.
             if _says_the_same(result, before[number]):
@@ -86,20 +86,20 @@ class Chain:
                 try:
                     closed_record = closed(result)
                 except (TypeError, ValueError, AttributeError) as error:
-                    failures.append(Failure(records[number], self.steps[-1].name, error))
+                    failures.append(TransformFailure(records[number], self.steps[-1].name, error))
                     continue
             if result.destination == self.destination:
                 kept.append(closed_record)
         failures.sort(key=lambda each: each.record.offset)
-        return Outcome(kept, failures)
+        return ChainResult(kept, failures)
 
 
 def _applied(
-    step: Step,
+    step: NamedTransform,
     given: Sequence[Record],
     numbers: Sequence[int],
-    records: Sequence[decode.Record],
-    failures: list[Failure],
+    records: Sequence[decode.DecodedRecord],
+    failures: list[TransformFailure],
 ) -> tuple[list[Record], list[int]]:
     """What a step makes of records, and which ones these are of all that the chain was given."""
     after: list[Record] = []
@@ -112,7 +112,7 @@ def _applied(
             after.append(result)
             left.append(number)
         else:
-            failures.append(Failure(records[number], step.name, _error(step.transform, record, result)))
+            failures.append(TransformFailure(records[number], step.name, _error(step.transform, record, result)))
     return after, left
 
 

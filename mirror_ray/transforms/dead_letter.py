@@ -10,15 +10,15 @@ import traceback
 from typing import Final
 
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.records.decode import Record, record_tail
-from mirror_ray.transforms.chain import Failure
+from mirror_ray.records.decode import DecodedRecord, record_tail
+from mirror_ray.transforms.chain import TransformFailure
 
 _PREFIX: Final = "__connect.errors."
 #: Of an exception's text and of its stack.
 _TEXT_BYTES: Final = 8 << 10
 
 
-def dead_letter(failure: Failure, flow: FlowName, source: TopicPartition, now_ms: int) -> Record:
+def dead_letter(failure: TransformFailure, flow: FlowName, source: TopicPartition, now_ms: int) -> DecodedRecord:
     """The record, with its key, value and headers, behind headers that say where it is from and why it failed."""
     error = failure.error
     context = {
@@ -36,7 +36,7 @@ def dead_letter(failure: Failure, flow: FlowName, source: TopicPartition, now_ms
     }
     key, value, headers = failure.record.fields()
     said = tuple((f"{_PREFIX}{name}".encode(), _text(each)) for name, each in context.items())
-    return Record(0, now_ms, record_tail(key, value, headers + said))
+    return DecodedRecord(0, now_ms, record_tail(key, value, headers + said))
 
 
 def _text(value: object) -> bytes:

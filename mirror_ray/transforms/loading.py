@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mirror_ray.model.patterns import compile_patterns
-from mirror_ray.transforms.chain import Chain, Step
+from mirror_ray.transforms.chain import NamedTransform, TransformChain
 
 _ADVICE = (
     "name a class of yours as package.module:Class, importable where mirror-ray and its actors run, or one of "
@@ -33,10 +33,10 @@ class StepValues(Protocol):
         """Patterns of the source topics that it is for."""
 
 
-First = Callable[[str], tuple[Step, str] | None]
+First = Callable[[str], tuple[NamedTransform, str] | None]
 
 
-class Chains:
+class TransformChains:
     """The chains of a flow's topics; each transform is built once."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Chains:
     ) -> None:
         """Load all of them. ``first``: what a topic's records go through before them, with what tells it apart.
 
-        ``exempt``: topics that none of all these is for, whatever patterns say. ``destination``: see ``Chain``.
+        ``exempt``: topics that none of these is for, whatever patterns say. ``destination``: see ``TransformChain``.
 
         Raises:
             ValueError: One can't be loaded; the text says what to do.
@@ -59,9 +59,9 @@ class Chains:
             (compile_patterns(each.topics), (step := load_step(each)), _identity(each, step)) for each in steps
         ]
         self._first = first
-        self._known: dict[str, Chain | None] = {}
+        self._known: dict[str, TransformChain | None] = {}
 
-    def chain(self, topic: str) -> Chain | None:
+    def chain(self, topic: str) -> TransformChain | None:
         """The transforms of a source topic; None: its records stay as they are."""
         if topic not in self._known:
             self._known[topic] = None if self._exempt(topic) else self._find(topic)
@@ -72,9 +72,9 @@ class Chains:
         chain = self.chain(topic)
         return "" if chain is None else chain.identity
 
-    def _find(self, topic: str) -> Chain | None:
+    def _find(self, topic: str) -> TransformChain | None:
         first = self._first(topic) if self._first is not None else None
-        found: list[tuple[Step, object]] = [] if first is None else [first]
+        found: list[tuple[NamedTransform, object]] = [] if first is None else [first]
         found += [
             (step, options) for pattern, step, options in self._steps if pattern is not None and pattern.fits(topic)
         ]
@@ -83,10 +83,10 @@ class Chains:
         named = " + ".join(f"{step.name} {step.transform.version}" for step, _ in found)
         purity = "" if all(step.transform.pure for step, _ in found) else ", not pure"
         digest = hashlib.sha256(json.dumps([options for _, options in found]).encode()).hexdigest()[:12]
-        return Chain(tuple(step for step, _ in found), f"{named} ({digest}{purity})", self._destination)
+        return TransformChain(tuple(step for step, _ in found), f"{named} ({digest}{purity})", self._destination)
 
 
-def load_step(values: StepValues) -> Step:
+def load_step(values: StepValues) -> NamedTransform:
     """Import and build one transform.
 
     Raises:
@@ -115,10 +115,10 @@ def load_step(values: StepValues) -> Step:
     destinations = getattr(built, "destinations", ())
     if isinstance(destinations, str) or not all(isinstance(each, str) and each for each in destinations):
         raise ValueError(f"{values.type}: destinations must be a collection of remote topics' names")
-    return Step(values.type, built)
+    return NamedTransform(values.type, built)
 
 
-def _identity(values: StepValues, step: Step) -> tuple[str, ...]:
+def _identity(values: StepValues, step: NamedTransform) -> tuple[str, ...]:
     options = json.dumps(dict(values.arguments), sort_keys=True, default=str)
     # Where there are none nothing is added: what was kept before there were routes still fits.
     return (values.type, options, *sorted(step.transform.destinations))

@@ -17,7 +17,7 @@ _ENCODING: Final = ("utf-8", "surrogateescape")
 _KNOWN_LENGTHS: Final = 4096
 _LENGTHS: Final = tuple(write_varint(number) for number in range(_KNOWN_LENGTHS))
 
-_make_record = decode.Record._make
+_make_record = decode.DecodedRecord._make
 
 
 class Record(NamedTuple):
@@ -42,7 +42,7 @@ class Record(NamedTuple):
         return self._replace(destination=destination)
 
 
-def opened(records: Sequence[decode.Record], topic: str, partition: int) -> list[Record]:
+def opened(records: Sequence[decode.DecodedRecord], topic: str, partition: int) -> list[Record]:
     """Decoded records with their fields.
 
     Raises:
@@ -83,7 +83,7 @@ def opened(records: Sequence[decode.Record], topic: str, partition: int) -> list
     return found
 
 
-def closed(record: Record) -> decode.Record:
+def closed(record: Record) -> decode.DecodedRecord:
     """The record as it is encoded.
 
     Raises:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mirror_ray.coordination.state import Gap
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
-from mirror_ray.verification.account import Account, Halt, Span, Writers
-from mirror_ray.verification.ranges import Pair, Range
-from mirror_ray.verification.verdict import Checked, PartitionVerdict
+from mirror_ray.state.schema import SkippedRange
+from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair
+from mirror_ray.verification.report import CheckedRecords, PartitionVerdict
+from mirror_ray.verification.uncompared import ComparisonEnd, ProducerOwners, Span, UncomparedAccount
 
-_NONE = Pair(-1, -1)
+_NONE = PositionPair(-1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CompareJob:
     """One partition and its copy."""
 
     source: TopicPartition
@@ -29,17 +29,17 @@ class Job:
     transformed: bool = False
     #: Whether timestamps are compared: a target with LogAppendTime sets its own.
     timestamps: bool = True
-    begin: Pair = _NONE
-    end: Pair = _NONE
+    begin: PositionPair = _NONE
+    end: PositionPair = _NONE
     #: How far the copy had come; ``end`` is less where a log lost its end.
-    reached: Pair = _NONE
+    reached: PositionPair = _NONE
     #: All ranges; others' records may lie between those of the target.
-    ranges: tuple[Range, ...] = ()
+    ranges: tuple[ComparedRange, ...] = ()
     #: Numbers of the ranges that are looked at.
     chosen: tuple[int, ...] = ()
     #: Of a compacted partition: of so many of the keys.
     key_fraction: float = 1.0
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[SkippedRange, ...] = ()
     notes: tuple[str, ...] = ()
     #: What is not on the target by a recorded gap, and is not compared.
     left_out: str | None = None
@@ -49,27 +49,29 @@ class Job:
     reason: str | None = None
     #: Target offsets that are not compared, and that the map does not account for: read to see who wrote them.
     beside: tuple[Span, ...] = ()
-    writers: Writers = field(default_factory=Writers)
+    writers: ProducerOwners = field(default_factory=ProducerOwners)
     #: The pair up to which it was acknowledged that all was copied when this began.
-    copied: Pair = _NONE
+    copied: PositionPair = _NONE
     #: Target offset before which nothing is the flow's: copying began there.
     origin: int = 0
     #: Where the source ends for the flow.
     source_end: int = -1
-    account: Account = field(default_factory=Account)
-    halt: Halt | None = None
+    account: UncomparedAccount = field(default_factory=UncomparedAccount)
+    halt: ComparisonEnd | None = None
 
     @property
-    def chosen_ranges(self) -> list[Range]:
+    def chosen_ranges(self) -> list[ComparedRange]:
         """The ranges that are looked at, in order."""
         return [self.ranges[number] for number in self.chosen]
 
     @property
-    def unchecked(self) -> Checked:
+    def unchecked(self) -> CheckedRecords:
         """What is said of it where nothing was looked at."""
-        return Checked(ranges=len(self.ranges), notes=self.notes, reason=self.reason)
+        return CheckedRecords(ranges=len(self.ranges), notes=self.notes, reason=self.reason)
 
-    def verdict(self, checked: Checked | None = None, account: Account | None = None) -> PartitionVerdict:
+    def verdict(
+        self, checked: CheckedRecords | None = None, account: UncomparedAccount | None = None
+    ) -> PartitionVerdict:
         """What is said of it, with what was found; ``account``: the numbers, where more is known of them now."""
         return PartitionVerdict(
             topic=self.source.topic,
@@ -88,7 +90,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FirstPassResult:
     """A first look at a job: how much there is, and where it is not equal."""
 
     #: Of the ranges that are equal, and of a compacted partition, of all that was looked through.
@@ -103,10 +105,10 @@ class Look:
     differing_keys: frozenset[bytes] = field(default_factory=frozenset)
 
 
-class Looker(Protocol):
+class FirstPass(Protocol):
     """Takes the first look: reads everything, and finds where it is not equal."""
 
-    async def look(self, jobs: Sequence[Job]) -> Sequence[Look]:
+    async def look(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
         """One look for each job.
 
         Raises:

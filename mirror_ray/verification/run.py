@@ -9,23 +9,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from mirror_ray.config.flow_rules import replication_rules
+from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.followed import FollowedMap
-from mirror_ray.records.decode import Record
-from mirror_ray.topics.selection import replication_rules
-from mirror_ray.transforms.chain import Chain
-from mirror_ray.transforms.of_flow import flow_chains
-from mirror_ray.verification.ends import Ask, no_system
-from mirror_ray.verification.job import Job, Looker
-from mirror_ray.verification.judging import Judge
-from mirror_ray.verification.looking import AT_ONCE, PlainLooker
-from mirror_ray.verification.planning import Planner, Wanted
-from mirror_ray.verification.reading import Log
-from mirror_ray.verification.remainder import Remainder
-from mirror_ray.verification.verdict import PartitionVerdict, Report
+from mirror_ray.offsets.map_tailer import OffsetMapTailer
+from mirror_ray.records.decode import DecodedRecord
+from mirror_ray.transforms.chain import TransformChain
+from mirror_ray.verification.first_pass import AT_ONCE, InProcessFirstPass
+from mirror_ray.verification.job import CompareJob, FirstPass
+from mirror_ray.verification.log_ends import Ask, no_system
+from mirror_ray.verification.partition_log import PartitionLog
+from mirror_ray.verification.planner import VerifyPlanner, VerifyRequest
+from mirror_ray.verification.report import PartitionVerdict, VerifyReport
+from mirror_ray.verification.second_pass import SecondPass
+from mirror_ray.verification.uncompared_records import UncomparedRecords
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _PATIENCE_S = 60.0
 
 
 @dataclass(slots=True)
-class Progress:
+class VerifyProgress:
     """How far it has come."""
 
     partitions: int = 0
@@ -52,34 +52,36 @@ class Progress:
 
 
 #: Makes who takes the first look, from where a job's logs are, and who can always do it.
-MakeLooker = Callable[[Callable[[Job], tuple[Log, Log]], Looker], Looker]
+MakeLooker = Callable[[Callable[[CompareJob], tuple[PartitionLog, PartitionLog]], FirstPass], FirstPass]
 
 
 class Verification:
     """One flow's two clusters; use ``verification``."""
 
-    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, own_map: FollowedMap) -> None:
+    def __init__(
+        self, flow: FlowSettings, source: ClusterConnections, target: ClusterConnections, own_map: OffsetMapTailer
+    ) -> None:
         self._flow = flow
         self.source, self.target = source, target
         try:
             self._chains = flow_chains(flow, lambda: (source.metadata.cluster_id, target.metadata.cluster_id))
         except ValueError as error:
             raise ConfigError(f"flow {flow.name}: transforms: {error}") from error
-        self.planner = Planner(flow, source, target, own_map, self._chains)
-        self.progress = Progress()
+        self.planner = VerifyPlanner(flow, source, target, own_map, self._chains)
+        self.progress = VerifyProgress()
 
-    def logs(self, job: Job) -> tuple[Log, Log]:
+    def logs(self, job: CompareJob) -> tuple[PartitionLog, PartitionLog]:
         """Both sides of a job. So many connections to a broker as partitions are read at once."""
         purpose = f"verify {hash(job.source) % AT_ONCE}"
         committed = self._flow.fetch.isolation_level == "read_committed"
         chain = self._chains.chain(job.source.topic)
         copied = None if chain is None else partial(_kept, chain, job.source)
         return (
-            Log(self.source, job.source, job.source_topic_id, committed, purpose, copied),
-            Log(self.target, job.target, job.target_topic_id, True, purpose),
+            PartitionLog(self.source, job.source, job.source_topic_id, committed, purpose, copied),
+            PartitionLog(self.target, job.target, job.target_topic_id, True, purpose),
         )
 
-    async def verify(self, jobs: Sequence[Job], make_looker: MakeLooker | None = None) -> list[PartitionVerdict]:
+    async def verify(self, jobs: Sequence[CompareJob], make_looker: MakeLooker | None = None) -> list[PartitionVerdict]:
         """Compare what was planned; by default this process does it.
 
         Raises:
@@ -89,9 +91,9 @@ class Verification:
         ready = [job for job in jobs if _can_be_compared(job)]
         self.progress.partitions = len(ready)
         self.progress.offsets = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
-        plain = PlainLooker(self.logs, self._told)
+        plain = InProcessFirstPass(self.logs, self._told)
         looks = iter(await (make_looker(self.logs, plain) if make_looker else plain).look(ready))
-        judge, remainder = Judge(self.logs, self.planner.begin_at), Remainder(self.logs)
+        judge, remainder = SecondPass(self.logs, self.planner.begin_at), UncomparedRecords(self.logs)
         verdicts: list[PartitionVerdict] = []
         for job in jobs:
             checked = job.unchecked
@@ -105,11 +107,11 @@ class Verification:
         self.progress.records += records
 
 
-def _kept(chain: Chain, source: TopicPartition, records: Sequence[Record]) -> list[Record]:
+def _kept(chain: TransformChain, source: TopicPartition, records: Sequence[DecodedRecord]) -> list[DecodedRecord]:
     return chain.apply(source, records).kept
 
 
-def _can_be_compared(job: Job) -> bool:
+def _can_be_compared(job: CompareJob) -> bool:
     return job.reason is None and bool(job.ranges)
 
 
@@ -124,14 +126,14 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
     """
     found = settings.flow(flow)
     client_id = f"{flow}|mirror-ray|verify"
-    source, target = (Cluster(settings.clusters[alias], client_id) for alias in (flow.source, flow.target))
+    source, target = (ClusterConnections(settings.clusters[alias], client_id) for alias in (flow.source, flow.target))
     committed = found.fetch.isolation_level == "read_committed"
-    own_map: FollowedMap | None = None
+    own_map: OffsetMapTailer | None = None
     try:
         # Whoever does not answer is named at once.
         await source.refresh([])
         await target.refresh([])
-        own_map = FollowedMap(
+        own_map = OffsetMapTailer(
             flow.source,
             source,
             target,
@@ -157,12 +159,12 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
 async def verify_family(
     settings: MirrorSettings,
     flow: FlowName,
-    wanted: Wanted,
+    wanted: VerifyRequest,
     *,
     running: Ask = no_system,
     make_looker: MakeLooker | None = None,
-    progress: Progress | None = None,
-) -> Report:
+    progress: VerifyProgress | None = None,
+) -> VerifyReport:
     """As ``verify_flow``, of a flow and then of each of its routes that any of these topics is routed by."""
     verify = partial(verify_flow, settings, running=running, make_looker=make_looker, progress=progress)
     report = await verify(flow, wanted)
@@ -178,12 +180,12 @@ async def verify_family(
 async def verify_flow(
     settings: MirrorSettings,
     flow: FlowName,
-    wanted: Wanted,
+    wanted: VerifyRequest,
     *,
     running: Ask = no_system,
     make_looker: MakeLooker | None = None,
-    progress: Progress | None = None,
-) -> Report:
+    progress: VerifyProgress | None = None,
+) -> VerifyReport:
     """Compare a flow's topics with their copies, up to what was copied when it begins.
 
     Args:
@@ -205,7 +207,7 @@ async def verify_flow(
             verifying.progress = progress or verifying.progress
             jobs = await verifying.planner.plan(wanted, running)
             found = await verifying.verify(jobs, make_looker)
-            return Report(flow=str(flow), sample=wanted.sample, partitions=found)
+            return VerifyReport(flow=str(flow), sample=wanted.sample, partitions=found)
     except MirrorError:
         raise
     except OSError as error:

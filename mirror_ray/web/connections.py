@@ -14,9 +14,9 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from mirror_ray.web.bounds import GuestBounds
-from mirror_ray.web.guard import Handler, refuse, with_safe_headers
-from mirror_ray.web.refusals import Refusals
+from mirror_ray.web.authorization import Handler, refuse, with_safe_headers
+from mirror_ray.web.client_limits import ClientLimits
+from mirror_ray.web.refusal_log import RefusalLog
 
 _log = logging.getLogger(__name__)
 
@@ -25,12 +25,12 @@ _K = TypeVar("_K")
 _PAUSE_S: Final = 0.2
 
 
-class GuestConnection(web.RequestHandler):
+class ClientConnection(web.RequestHandler):
     """One connection. What can't be read as HTTP is answered without a traceback, and counted."""
 
     __slots__ = ("_bounds", "_malformed", "_own", "answering", "ended")
 
-    def __init__(self, server: web.Server, bounds: GuestBounds, malformed: Refusals) -> None:
+    def __init__(self, server: web.Server, bounds: ClientLimits, malformed: RefusalLog) -> None:
         """``malformed``: counts what can't be read."""
         loop = asyncio.get_running_loop()
         super().__init__(
@@ -117,7 +117,7 @@ class GuestConnection(web.RequestHandler):
 @web.middleware
 async def marking(request: web.Request, handler: Handler) -> web.StreamResponse:
     """A middleware: while an answer is made the connection counts as in use."""
-    if isinstance(request.protocol, GuestConnection):
+    if isinstance(request.protocol, ClientConnection):
         request.protocol.answering = True
     return await handler(request)
 
@@ -126,18 +126,18 @@ async def marking(request: web.Request, handler: Handler) -> web.StreamResponse:
 class _Guest:
     address: str
     since_s: float
-    connection: GuestConnection
+    connection: ClientConnection
 
 
-class Reception:
+class ConnectionLimiter:
     """Accepts connections, and lets no more be open than there may be, the TLS handshakes among them."""
 
     def __init__(
         self,
         listening: socket.socket,
-        make: Callable[[], GuestConnection],
+        make: Callable[[], ClientConnection],
         context: Callable[[], ssl.SSLContext | None],
-        bounds: GuestBounds,
+        bounds: ClientLimits,
     ) -> None:
         """``make``: the protocol of a connection; ``context``: how it is to speak TLS, if at all."""
         self._listening, self._make, self._context, self._bounds = listening, make, context, bounds

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from mirror_ray.coordination.change import Changed
-from mirror_ray.model.audit import Entry, Wanted
+from mirror_ray.config.difference import SettingsDifference
+from mirror_ray.model.audit import AuditEntry, AuditQuery
 from mirror_ray.observe.groups import GroupStatus
-from mirror_ray.observe.picture import Picture
+from mirror_ray.observe.system_snapshot import SystemSnapshot
 
 
-class System(Protocol):
+class SystemPort(Protocol):
     """A running system. Every method raises a MirrorError: it does not answer, or refuses."""
 
-    async def picture(self) -> Picture:
+    async def picture(self) -> SystemSnapshot:
         """All that can be seen of it now."""
         ...
 
@@ -22,11 +22,11 @@ class System(Protocol):
         """Every consumer group, of one flow or of all."""
         ...
 
-    async def audit(self, wanted: Wanted) -> Sequence[Entry]:
+    async def audit(self, wanted: AuditQuery) -> Sequence[AuditEntry]:
         """What was changed and done, oldest first."""
         ...
 
-    def by(self, operator: str) -> System:
+    def by(self, operator: str) -> SystemPort:
         """The same, for what somebody does: the audit log keeps who it was."""
         ...
 
@@ -42,6 +42,6 @@ class System(Protocol):
         """Set the number of replicators."""
         ...
 
-    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> Changed:
+    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> SettingsDifference:
         """Change keys of a flow, or of the system; None as a value: the default. What it touches."""
         ...

@@ -13,24 +13,26 @@ from aiohttp import web
 from mirror_ray import __version__
 from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.web import acting, looking, pages
-from mirror_ray.web.connections import GuestConnection, Reception, marking
-from mirror_ray.web.door import Door
-from mirror_ray.web.guard import guard
-from mirror_ray.web.port import System
-from mirror_ray.web.streaming import Lookers, stream
-from mirror_ray.web.watch import Watch
+from mirror_ray.web import commands, pages, queries
+from mirror_ray.web.access import GatewayAccess
+from mirror_ray.web.authorization import guard
+from mirror_ray.web.connections import ClientConnection, ConnectionLimiter, marking
+from mirror_ray.web.event_stream import Subscribers, stream
+from mirror_ray.web.port import SystemPort
+from mirror_ray.web.snapshot_cache import SnapshotCache
 
 
-def application(watch: Watch, system: System, settings: GatewaySettings, door: Door) -> web.Application:
+def application(
+    watch: SnapshotCache, system: SystemPort, settings: GatewaySettings, door: GatewayAccess
+) -> web.Application:
     """Every address that is served."""
     app = web.Application(
         middlewares=[marking, guard(door, loopback=_is_loopback(settings.host))], client_max_size=door.bounds.body_bytes
     )
-    looks = looking.routes(watch, system, door, version=__version__, most_partitions=settings.metrics_partitions)
+    looks = queries.routes(watch, system, door, version=__version__, most_partitions=settings.metrics_partitions)
     app.add_routes(looks)
-    app.add_routes(acting.routes(system, door))
-    lookers = Lookers(door.bounds.streams)
+    app.add_routes(commands.routes(system, door))
+    lookers = Subscribers(door.bounds.streams)
     app.add_routes([web.get("/api/v1/stream", stream(watch, door, lookers))])
     app.on_shutdown.append(lookers.close)
     app.add_routes(pages.routes())
@@ -38,7 +40,7 @@ def application(watch: Watch, system: System, settings: GatewaySettings, door: D
 
 
 @contextlib.asynccontextmanager
-async def serving(app: web.Application, settings: GatewaySettings, door: Door) -> AsyncIterator[str]:
+async def serving(app: web.Application, settings: GatewaySettings, door: GatewayAccess) -> AsyncIterator[str]:
     """Serve, and give the address as others reach it: ``http://host:port``.
 
     Raises:
@@ -51,8 +53,8 @@ async def serving(app: web.Application, settings: GatewaySettings, door: Door) -
     async with contextlib.AsyncExitStack() as open_:
         listening = open_.enter_context(_listen(settings))
         bounds = door.bounds
-        reception = Reception(
-            listening, lambda: GuestConnection(server, bounds, door.malformed), lambda: door.context, bounds
+        reception = ConnectionLimiter(
+            listening, lambda: ClientConnection(server, bounds, door.malformed), lambda: door.context, bounds
         )
         open_.push_async_callback(reception.close)
         open_.push_async_callback(runner.cleanup)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirror_ray.devcluster import QUICK_START, DevCluster
-from mirror_ray.devcluster.security import DevSecurity
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster.security import DevSecurity
 from tests.support.clusters import Clusters
 
 

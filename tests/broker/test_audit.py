@@ -12,18 +12,18 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from typer.testing import CliRunner
 
 from mirror_ray.cli.app import app
+from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.audit import ensure_audit_log, read_audit
-from mirror_ray.kafka.editing import ClusterEditor
-from mirror_ray.kafka.trails import TRAILS, Trails
-from mirror_ray.model.audit import Entry, Wanted
+from mirror_ray.kafka.audit_logs import AUDIT_LOGS, AuditLogs
+from mirror_ray.kafka.audit_topics import ensure_audit_log, read_audit
+from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.model.audit import AuditEntry, AuditQuery
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import audit_log_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.topics import NewRemoteTopic
-from mirror_ray.topics.selection import replication_rules
 from tests.support.carrying import commit_many
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import cluster_settings
@@ -46,8 +46,8 @@ def _settings(clusters: Clusters, topic: str, group: str) -> MirrorSettings:
     return settings.model_copy(update={"clusters": both})
 
 
-async def _kept(settings: MirrorSettings, since_ms: int, about: str) -> list[Entry]:
-    found = await read_audit(settings, Wanted(since_ms=since_ms, limit=10_000))
+async def _kept(settings: MirrorSettings, since_ms: int, about: str) -> list[AuditEntry]:
+    found = await read_audit(settings, AuditQuery(since_ms=since_ms, limit=10_000))
     return [each for each in found if about in f"{each.subject} {each.before} {each.after}"]
 
 
@@ -58,13 +58,13 @@ async def test_every_change_and_every_act_is_kept(clusters: Clusters, make_topic
     settings, since_ms = _settings(clusters, topic, group), int(time.time() * 1000)
     produce(clusters.a.confluent_config(), topic, sample_messages(10))
 
-    async def kept(kind: str, subject: str, holds: Callable[[Entry], bool]) -> Entry:
-        found: list[Entry] = []
+    async def kept(kind: str, subject: str, holds: Callable[[AuditEntry], bool]) -> AuditEntry:
+        found: list[AuditEntry] = []
 
         async def there() -> bool:
             found[:] = [
                 each
-                for each in await read_audit(settings, Wanted(since_ms=since_ms, limit=10_000))
+                for each in await read_audit(settings, AuditQuery(since_ms=since_ms, limit=10_000))
                 if each.kind == kind and each.subject == subject and holds(each)
             ]
             return bool(found)
@@ -118,7 +118,7 @@ async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
     since_ms = int(time.time() * 1000)
 
     def change() -> None:
-        editor = ClusterEditor(settings.clusters["B"], "test-audit", TRAILS.of(settings, FLOW))
+        editor = ClusterEditor(settings.clusters["B"], "test-audit", AUDIT_LOGS.of(settings, FLOW))
         new = NewRemoteTopic(name=unique_topic, partitions=1, configs={"cleanup.policy": "delete"})
         assert editor.create_topics([new]) == {unique_topic: None}
         assert editor.create_topics([new]) == {unique_topic: None}
@@ -129,7 +129,7 @@ async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
         editor.delete_topic(unique_topic)
         editor.delete_topic(unique_topic)
         editor.close()
-        assert TRAILS.flush(20.0)
+        assert AUDIT_LOGS.flush(20.0)
 
     await aside(change)
     found = await _kept(settings, since_ms, unique_topic)
@@ -174,7 +174,7 @@ def test_nothing_is_changed_that_cannot_be_kept_where_that_is_required(
     broken = made.model_copy(update={"clusters": {**made.clusters, "B": nowhere}})
     target, new = cluster_settings("B", clusters.b), NewRemoteTopic(name=unique_topic, partitions=1)
     required = broken.model_copy(update={"audit": AuditSettings(required=True)})
-    trails = Trails()
+    trails = AuditLogs()
     editor = ClusterEditor(target, "test-audit", trails.of(required, FLOW))
     with pytest.raises(MirrorError, match=r"audit\.required"):
         editor.create_topics([new])

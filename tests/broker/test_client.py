@@ -13,12 +13,12 @@ import pytest
 
 from mirror_ray.client import MirrorClient, OffsetAndMetadata
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
-from mirror_ray.kafka.trail import UNRECORDED
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, NoAnswerError, TopicMissingError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.records.internal import Checkpoint
+from mirror_ray.records.internal import CheckpointRecord
 from tests.support.kafka import Message, create_topic, produce
 
 DOCS = Path(__file__).parents[2] / "docs" / "client.md"
@@ -46,7 +46,7 @@ def write_checkpoints(target: DevCluster, alias: str, *messages: Message) -> Non
 
 def checkpoint(group: str, partition: TopicPartition, offset: int, metadata: str = "") -> Message:
     """A checkpoint as a record."""
-    key, value = Checkpoint(
+    key, value = CheckpointRecord(
         group=group,
         partition=partition,
         upstream_offset=offset + 7,

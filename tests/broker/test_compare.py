@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from typer.testing import CliRunner, Result
 
 from mirror_ray.cli.app import app
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import alter_topic, create_topic, delete_records, produce, sample_messages
 from tests.support.rights import grant

@@ -14,7 +14,9 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity, cache_dir, jars, stop_clusters
+from mirror_ray.jars import maven
+from mirror_ray.jars.maven import cache_dir
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity, stop_clusters
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import (
@@ -31,7 +33,7 @@ from tests.support.waiting import wait_until
 OWNER = """
 import sys, threading
 from pathlib import Path
-from mirror_ray.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 cluster = DevCluster("orphan", data_dir=Path(sys.argv[1]), jvm_options=QUICK_START)
 # From a thread that ends at once: a broker must not end with the thread that started it.
 starter = threading.Thread(target=cluster.start)
@@ -154,10 +156,10 @@ def test_a_broker_that_cannot_start_shows_its_log() -> None:
 
 def test_clusters_run_until_another_process_stops_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two clusters come up with a file for their flows, and stop_clusters ends them."""
-    jar_dir = jars.ensure_jars()
+    jar_dir = maven.ensure_jars()
     monkeypatch.setenv("MIRROR_RAY_CACHE", str(tmp_path))
     shutil.copytree(jar_dir, cache_dir() / jar_dir.name, copy_function=os.link)
-    script = "from mirror_ray.devcluster import run_clusters; run_clusters(heap='256m')"
+    script = "from mirror_ray.lab.devcluster import run_clusters; run_clusters(heap='256m')"
     command = [sys.executable, "-c", script]
     # As most users have it: Python buffers what it writes into a pipe.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}

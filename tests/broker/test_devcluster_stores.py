@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
+from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
 
 
 @pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])

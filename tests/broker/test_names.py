@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from confluent_kafka.admin import AdminClient
 
+from mirror_ray.config.flow_rules import config_filter
 from mirror_ray.config.settings import MirrorSettings, RenamePattern, TopicSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.observe.status import TopicStatus
-from mirror_ray.topics.comparing import compare_topic
+from mirror_ray.topics.cluster_snapshot import survey
+from mirror_ray.topics.comparison import compare_topic
 from mirror_ray.topics.planning import make_plan
-from mirror_ray.topics.selection import config_filter
-from mirror_ray.topics.survey import survey
 from tests.support.clusters import Clusters
 from tests.support.kafka import Message, assert_equal_copies, create_topic, end_offsets, produce
 from tests.support.local import LocalSystem, aside

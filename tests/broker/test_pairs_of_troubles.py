@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.ledger import FlowLedger
+from mirror_ray.coordinator.flow_state import FlowState
 from tests.broker.test_troubles import arrived, create, cut_start, fill, held, remove, settings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, create_topic, produce
@@ -88,7 +88,7 @@ async def test_a_remote_topic_that_keeps_nothing(
     await fill(clusters.a, topic, 0, 100)
     async with LocalSystem(settings(clusters, topic, "stop")) as system:
         await system.caught_up(topic, 100)
-        monkeypatch.setattr(FlowLedger, "flush", _nothing)
+        monkeypatch.setattr(FlowState, "flush", _nothing)
         await fill(clusters.a, topic, 100, 100)
         await system.caught_up(topic, 200)
     monkeypatch.undo()
@@ -100,5 +100,5 @@ async def test_a_remote_topic_that_keeps_nothing(
     await arrived(clusters, topic, (await held(clusters.a, topic))[200:])
 
 
-async def _nothing(_ledger: FlowLedger) -> None:
+async def _nothing(_ledger: FlowState) -> None:
     """Persists nothing, as whoever is killed before."""

@@ -16,11 +16,11 @@ from mirror_ray.config.settings import (
     SecuritySettings,
     TopicSettings,
 )
-from mirror_ray.coordination.state import state_topic
-from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName
+from mirror_ray.state.schema import state_topic
 from mirror_ray.topics.planning import make_plan
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic, produce, sample_messages

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.failover.bulk import BulkOrder, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
+from mirror_ray.groups.bulk import ReadMaps
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.bulk import ReadMaps
-from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.both_ways import PARTITIONS, both_ways, check, counts, held, write
 from tests.support.carrying import commit_many
@@ -50,7 +50,7 @@ async def test_active_active_under_one_name(clusters: Clusters, unique_topic: st
         await _everywhere(system, both, unique_topic, 500)
     await aside(lambda: check(both, unique_topic, 500))
     for flow in ("A->B", "B->A"):
-        asked = Wanted(topics=(unique_topic,))
+        asked = VerifyRequest(topics=(unique_topic,))
         report = await verify_flow(both_ways(both, unique_topic, None), FlowName.parse(flow), asked)
         assert [str(each.outcome) for each in report.partitions] == ["equal"] * PARTITIONS, report
 

@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 
 from mirror_ray.cli.app import app
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.devcluster import QUICK_START, DevCluster
-from mirror_ray.devcluster.security import DevSecurity
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.model.internal_topics import audit_log_topic
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import cluster_settings

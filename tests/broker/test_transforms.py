@@ -9,7 +9,7 @@ import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.model.names import FlowName
-from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, Record, produce, read_all
@@ -105,7 +105,7 @@ async def test_failures_are_skipped_and_counted(clusters: Clusters, make_topic: 
     assert await values(clusters, topic) == [b"a!"]
     for step, outcome in ((suffix(), "equal"), (suffix("?"), "not_checked")):
         flow = settings(clusters, topic, step, errors="skip")
-        report = await verify_flow(flow, FlowName("A", "B"), Wanted(topics=(topic,)))
+        report = await verify_flow(flow, FlowName("A", "B"), VerifyRequest(topics=(topic,)))
         assert [each.outcome for each in report.partitions] == [outcome]
 
 

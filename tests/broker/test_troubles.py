@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from actors.ledger import FlowLedger
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.coordinator.flow_state import FlowState
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ConfigError
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import (
@@ -300,7 +300,7 @@ async def test_a_record_left_out_is_passed_over_after_a_crash(
     everything = await held(clusters.a, topic)
     async with LocalSystem(settings(clusters, topic, "stop")) as system:
         await system.troubled(topic, "record_refused")
-        monkeypatch.setattr(FlowLedger, "flush", _nothing)
+        monkeypatch.setattr(FlowState, "flush", _nothing)
         await system.coordinator.resolve("A->B", topic, 0, "skip")
         await system.caught_up(topic, 61)
     monkeypatch.undo()
@@ -309,7 +309,7 @@ async def test_a_record_left_out_is_passed_over_after_a_crash(
     await arrived(clusters, topic, [*everything[:30], *everything[31:]])
 
 
-async def _nothing(_ledger: FlowLedger) -> None:
+async def _nothing(_ledger: FlowState) -> None:
     """Persists nothing, as whoever is killed before."""
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.coordination.state import state_topic
-from mirror_ray.devcluster import QUICK_START, DevCluster
-from mirror_ray.devcluster.clusters import start_all
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster.clusters import start_all
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.state.schema import state_topic
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
 from tests.support.kafka import (
@@ -194,7 +194,7 @@ async def test_topics_of_our_own_that_were_cut_and_filled_again(mortal: Clusters
     state, position = state_topic("A"), Message(b"{}", b"other")
     append(remote_config, own, [Message(b"kept", b"a")])
     append(remote_config, own, [Message(b"lost", b"b")])
-    connected = Cluster(cluster_settings("B", mortal.b), "test")
+    connected = ClusterConnections(cluster_settings("B", mortal.b), "test")
     async with Replicated(mortal.a, mortal.b) as flow:
         flow.remote(topic)
         fill(mortal.a, topic, 0, 100)

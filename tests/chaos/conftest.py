@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirror_ray.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import FetchSettings
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.model.anchor import Anchor
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition as ModelPartition
+from mirror_ray.model.offset_pair import OffsetPair
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Engine, Replicated
 from tests.support.kafka import Message, assert_equal_copies, create_topic, produce, read_all, sample_messages
@@ -151,7 +151,7 @@ async def test_source_elects_a_leader_that_lacks_what_was_copied(clusters: Clust
         await asyncio.to_thread(trio.broker(2).start)
         produce(config, topic, sample_messages(40, first=1000))
         trouble = await engine.troubled(ModelPartition(topic, 0), "source_truncated", 60)
-        assert (trouble.source_from, trouble.source_to, trouble.resume) == (30, 50, Anchor(30, 50))
+        assert (trouble.source_from, trouble.source_to, trouble.resume) == (30, 50, OffsetPair(30, 50))
         await engine.stop()
         await asyncio.to_thread(trio.broker(1).start)
         assert len(read_all(clusters.b.confluent_config(), remote)[0]) == 50

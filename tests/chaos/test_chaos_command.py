@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.chaos.schedule import plan
+from mirror_ray.lab.chaos.schedule import plan
 from tests.support.command import mirror_ray
 
 FAULTS = 12

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated
@@ -21,7 +21,7 @@ async def test_engine_crashes_in_full_flight(clusters: Clusters, make_topic: Top
     fill(clusters.a, topic, 40_000, age_days)
     async with Replicated(clusters.a, clusters.b) as flow:
         remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
-        history: list[dict[TopicPartition, Anchor]] = [{}]
+        history: list[dict[TopicPartition, OffsetPair]] = [{}]
         for turn in range(6):
             engine = await flow.engine(fetch=SMALL_FETCHES)
             anchors = (history[0], history[len(history) // 2], history[-1])[turn % 3]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from mirror_ray.config.settings import FetchSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, fill, more_copied

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.devcluster.proxy import Proxy
+from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.devcluster.proxy import Proxy
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, set_quota

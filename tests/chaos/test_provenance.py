@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from tests.support.both_ways import PARTITIONS, both_ways, check, counts, write
 from tests.support.clusters import Clusters
 from tests.support.kafka import create_topic

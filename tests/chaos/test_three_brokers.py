@@ -10,7 +10,7 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import TopicSettings
-from mirror_ray.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import assert_equal_copies
 from tests.support.systems import run, settings_of, wait_caught_up

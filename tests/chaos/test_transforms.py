@@ -8,10 +8,10 @@ from bisect import bisect_left
 
 import pytest
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.model.anchor import Anchor
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.transforms.loading import Chains
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.transforms.loading import TransformChains
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
 from tests.support.carrying import carrier, commit_many, internal_topics, standings
 from tests.support.clusters import Clusters, TopicMaker
@@ -35,8 +35,8 @@ async def test_nothing_lost_nothing_doubled_and_groups_where_they_belong(
     internal_topics(pair)
     async with Replicated(clusters.a, fragile) as flow:
         remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
-        identity = Chains(SETTINGS.steps).identity(topic)
-        history: list[dict[TopicPartition, Anchor]] = [{}]
+        identity = TransformChains(SETTINGS.steps).identity(topic)
+        history: list[dict[TopicPartition, OffsetPair]] = [{}]
         for turn in range(4):
             engine = await flow.engine(fetch=SMALL_FETCHES, transforms=SETTINGS)
             anchors = (history[0], history[len(history) // 2], history[-1])[turn % 3]

@@ -14,11 +14,11 @@ import pytest
 import mirror_ray
 from mirror_ray.client import OffsetAndMetadata
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
-from mirror_ray.kafka.trail import UNRECORDED
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.records.internal import Checkpoint, Heartbeat, OffsetSync
+from mirror_ray.records.internal import CheckpointRecord, HeartbeatRecord, OffsetSyncRecord
 from tests.support.clusters import Clusters
 from tests.support.java import run_java
 from tests.support.kafka import Message, create_topic, produce
@@ -28,22 +28,24 @@ COMPACTED = {"cleanup.policy": "compact"}
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 NOW_MS = 1_700_000_000_000
 
-Internal = Heartbeat | Checkpoint | OffsetSync
+Internal = HeartbeatRecord | CheckpointRecord | OffsetSyncRecord
 
 RECORDS: list[Internal] = [
-    OffsetSync(partition=TopicPartition("t1", 2), upstream_offset=100, downstream_offset=200),
-    OffsetSync(partition=TopicPartition("ü" * 100, 0x7FFF_FFFF), upstream_offset=(1 << 63) - 1, downstream_offset=-1),
-    Checkpoint(group="g", partition=TopicPartition("A.t1", 2), upstream_offset=100, downstream_offset=200),
-    Checkpoint(
+    OffsetSyncRecord(partition=TopicPartition("t1", 2), upstream_offset=100, downstream_offset=200),
+    OffsetSyncRecord(
+        partition=TopicPartition("ü" * 100, 0x7FFF_FFFF), upstream_offset=(1 << 63) - 1, downstream_offset=-1
+    ),
+    CheckpointRecord(group="g", partition=TopicPartition("A.t1", 2), upstream_offset=100, downstream_offset=200),
+    CheckpointRecord(
         group="größe-🙂",
         partition=TopicPartition("A.t", 0),
         upstream_offset=0,
         downstream_offset=(1 << 63) - 1,
         metadata="m" * 0x7FFF,
     ),
-    Checkpoint(group="", partition=TopicPartition("", 0), upstream_offset=-1, downstream_offset=-1),
-    Heartbeat(source_alias="A", target_alias="B", timestamp_ms=NOW_MS),
-    Heartbeat(source_alias="", target_alias="ß->ü", timestamp_ms=-1),
+    CheckpointRecord(group="", partition=TopicPartition("", 0), upstream_offset=-1, downstream_offset=-1),
+    HeartbeatRecord(source_alias="A", target_alias="B", timestamp_ms=NOW_MS),
+    HeartbeatRecord(source_alias="", target_alias="ß->ü", timestamp_ms=-1),
 ]
 #: MM2's bytes for the first of each kind, computed from its schemas.
 VECTORS = {
@@ -97,9 +99,9 @@ def hexed(record: Internal) -> dict[str, str]:
     return {"key": key.hex(), "value": value.hex()}
 
 
-def checkpoint(group: str, topic: str, partition: int, offset: int, metadata: str = "") -> Checkpoint:
+def checkpoint(group: str, topic: str, partition: int, offset: int, metadata: str = "") -> CheckpointRecord:
     """One whose source is 7 ahead."""
-    return Checkpoint(
+    return CheckpointRecord(
         group=group,
         partition=TopicPartition(topic, partition),
         upstream_offset=offset + 7,
@@ -134,8 +136,8 @@ def fill(cluster: DevCluster, names: Names) -> None:
         ],
         f"{near}--checkpoints--internal": [checkpoint("app", f"{near}--orders", 0, 77)],
         f"mm2-offset-syncs.{near}.internal": [
-            OffsetSync(partition=TopicPartition("orders", 0), upstream_offset=1, downstream_offset=2),
-            OffsetSync(partition=TopicPartition("orders", 1), upstream_offset=3, downstream_offset=4),
+            OffsetSyncRecord(partition=TopicPartition("orders", 0), upstream_offset=1, downstream_offset=2),
+            OffsetSyncRecord(partition=TopicPartition("orders", 1), upstream_offset=3, downstream_offset=4),
         ],
     }
     for topic, records in written.items():

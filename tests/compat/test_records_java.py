@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.records.batch import Batch, ControlType, iter_batches, rewrite, verify
-from mirror_ray.records.decode import Record, control_type, records_of
+from mirror_ray.records.batch import ControlType, RecordBatch, iter_batches, rewrite, verify
+from mirror_ray.records.decode import DecodedRecord, control_type, records_of
 from mirror_ray.records.repack import compress_batch, repack
 from tests.support.java import run_java
 
@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("RecordBatches.java")
 MAX_BATCH_BYTES = 20_000
 
 
-def batches_in(path: Path) -> list[Batch]:
+def batches_in(path: Path) -> list[RecordBatch]:
     """The batches of a file, each checked."""
     batches = iter_batches(memoryview(bytearray(path.read_bytes())))
     for batch in batches:
@@ -24,7 +24,7 @@ def batches_in(path: Path) -> list[Batch]:
     return batches
 
 
-def lines(records: Iterable[Record]) -> list[str]:
+def lines(records: Iterable[DecodedRecord]) -> list[str]:
     """Records as the Java program prints them."""
     return [
         " ".join(

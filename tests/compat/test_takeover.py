@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.bench.systems import MirrorMaker
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.lab.bench.systems import MirrorMaker
 from mirror_ray.model.errors import NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.takeover.deciding import Row
-from mirror_ray.takeover.handing_back import hand_back
-from mirror_ray.takeover.taking import Taken, take_over
-from mirror_ray.takeover.traces import read_notes, which_mm2
+from mirror_ray.takeover.decisions import TakeoverDecision
+from mirror_ray.takeover.handback import hand_back
+from mirror_ray.takeover.mm2_activity import read_notes, which_mm2
+from mirror_ray.takeover.takeover import TakeoverResult, take_over
 from tests.support.class_archive import quick_mm2
 from tests.support.clusters import Clusters
 from tests.support.command import answer
@@ -118,7 +118,7 @@ class Scene:
 
     async def notes(self) -> dict[TopicPartition, int | None]:
         """What MM2 has noted by now."""
-        target = Cluster(self.settings.clusters["B"], "test")
+        target = ClusterConnections(self.settings.clusters["B"], "test")
         try:
             await target.refresh(None)
             if self.mm2.offsets_topic not in target.metadata.topics:
@@ -127,9 +127,9 @@ class Scene:
         finally:
             await target.close()
 
-    async def take_over(self, *, dry: bool = False) -> Taken:
+    async def take_over(self, *, dry: bool = False) -> TakeoverResult:
         """Take over as soon as the workers that were killed count no more."""
-        found: list[Taken] = []
+        found: list[TakeoverResult] = []
 
         async def done() -> bool:
             try:
@@ -165,7 +165,7 @@ def scene(clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return scene
 
 
-def _rows(taken: Taken, topic: str) -> list[Row]:
+def _rows(taken: TakeoverResult, topic: str) -> list[TakeoverDecision]:
     return [row for row in taken.rows if row.source.topic == topic]
 
 

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from mirror_ray import own_ray
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import Checkpoint
+from mirror_ray.records.internal import CheckpointRecord
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, wait_for
 from tests.support.groups import commit, committed
@@ -89,7 +89,7 @@ class Running:
         topic, found = f"{alias}.checkpoints.internal", defaultdict[TopicPartition, list[tuple[int, int]]](list)
         if exists(self.target.confluent_config(), topic):
             for record in read_all(self.target.confluent_config(), topic)[0]:
-                checkpoint = Checkpoint.decode(record.key, record.value)
+                checkpoint = CheckpointRecord.decode(record.key, record.value)
                 if checkpoint.group == group:
                     found[checkpoint.partition].append((checkpoint.upstream_offset, checkpoint.downstream_offset))
         return found

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mirror_ray import own_ray
-from mirror_ray.devcluster.clusters import mm2_properties
+from mirror_ray.lab.devcluster.clusters import mm2_properties
 from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters
 

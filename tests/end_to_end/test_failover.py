@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from mirror_ray import own_ray
-from mirror_ray.chaos.rehearsal_command import Command
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.failover.plan import STEPS, Step
+from mirror_ray.failover.plan import STEPS, FailoverStep
+from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.failover_drill.command import FailoverCommand
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file, wait_for
 from tests.support.kafka import create_topic, produce, sample_messages
@@ -47,9 +47,9 @@ def test_there_and_back_by_the_command_line(clusters: Clusters, name: str, tmp_p
     dry = answer("failover", flow, "--name", name, "--dry-run")
     assert [step["outcome"] for step in dry["steps"]] == ["done"] * 9
     assert answer("failover", flow, "--name", name, "--status")["plans"] == []
-    killed = Command(["failover", flow, "--name", name, "--yes"])
+    killed = FailoverCommand(["failover", flow, "--name", name, "--yes"])
     with killed.running():
-        killed.wait_for(STEPS.index(Step.STOP))
+        killed.wait_for(STEPS.index(FailoverStep.STOP))
         killed.kill()
     assert killed.told < len(STEPS)
     done = answer("failover", flow, "--name", name, "--yes")

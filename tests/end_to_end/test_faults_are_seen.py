@@ -28,8 +28,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.operating import AlertSettings
 from mirror_ray.config.secrets import Secret
-from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
-from mirror_ray.kafka.traffic import Reader, Traffic
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity
+from mirror_ray.lab.traffic import Traffic, TrafficReader
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.monitoring.alerts import ALERTS, alert_name
 from mirror_ray.observe.monitoring.dashboards import DASHBOARDS
@@ -123,7 +123,10 @@ async def scene(
     alerts = AlertSettings(lag_growing_s=3.0)
     changed = {"clusters": alice, "alerts": alerts, "gateway": GatewaySettings(token=Secret(_TOKEN))}
     settings = settings.model_copy(update={**changed, "replicator_cpus": 0.2})
-    traffic, reader = Traffic(settings.clusters["A"], [topic], 500), Reader(settings.clusters["A"], topic, [topic])
+    traffic, reader = (
+        Traffic(settings.clusters["A"], [topic], 500),
+        TrafficReader(settings.clusters["A"], topic, [topic]),
+    )
     traffic.start()
     reader.start()
     try:

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mirror_ray.devcluster.clusters import mm2_properties
-from mirror_ray.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.clusters import mm2_properties
+from mirror_ray.lab.devcluster.ports import free_port
 from tests.support.clusters import Clusters
 
 pytestmark = pytest.mark.timeout(900)

@@ -23,9 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from mirror_ray import own_ray
-from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
-from mirror_ray.devcluster.certificates import STORE_PASSWORD, StoreType
-from mirror_ray.devcluster.clusters import start_all
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity
+from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, StoreType
+from mirror_ray.lab.devcluster.clusters import start_all
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, wait_for
 from tests.support.kafka import assert_equal_copies, create_topic, produce, sample_messages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from mirror_ray.config.settings import TopicSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.topics.planning import make_plan
 from tests.support.clusters import Clusters
 from tests.support.kafka import Message, create_topic, end_offsets, produce, read_all

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from mirror_ray.config.settings import PolicySettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import Clusters
 from tests.support.kafka import assert_equal_copies, create_topic, produce, read_all, sample_messages
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file
 from tests.support.kafka import assert_equal_copies, read_all

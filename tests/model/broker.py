@@ -11,13 +11,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mirror_ray.copying.counting import TargetLog
 from mirror_ray.kafka.metadata import topic_id_text
-from mirror_ray.model.anchor import SEQUENCE_MODULUS
 from mirror_ray.model.assignment import NO_END
 from mirror_ray.model.names import TopicId
-from mirror_ray.records.batch import Batch, iter_batches
+from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
+from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.records.decode import records_of
+from mirror_ray.replication.copied_records import TargetLog
 from tests.support.batches import record, sealed
 
 DAY_MS = 24 * 3600 * 1000
@@ -38,7 +38,7 @@ class Stored:
     data: bytes
     values: list[bytes]
 
-    def parsed(self) -> Batch:
+    def parsed(self) -> RecordBatch:
         """The batch as a fetch would bring it."""
         return iter_batches(memoryview(bytearray(struct.pack(">q", self.base_offset) + self.data[8:])))[0]
 
@@ -206,7 +206,7 @@ class TargetPartition:
         asked = scanned and 0 <= epoch < self.leader_epoch
         return TargetLog(end=self.end, epoch=self.leader_epoch, agrees_to=next(later, self.end) if asked else NO_END)
 
-    def tail(self, end: int) -> Batch | None:
+    def tail(self, end: int) -> RecordBatch | None:
         """The first batch that a fetch from ``end - 1`` brings; None where the log begins behind it or ends before."""
         if end <= self.start or end > self.end:
             return None

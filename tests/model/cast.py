@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from mirror_ray.model.lease import LeaseTerms
+from mirror_ray.model.lease_terms import LeaseTerms
 from tests.model.broker import DAY_MS, Stored, TargetPartition, topic_id_of
 from tests.model.coordinator import FIRST_PRODUCER
 from tests.model.judge import Judge, Wrong

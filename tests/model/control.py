@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.assignment import PartitionReport
+from mirror_ray.model.offset_pair import OffsetPair
 from tests.model.cast import Act, Nature
 from tests.model.coordinator import Coordinator, Order
 from tests.model.network import Network
@@ -37,7 +37,7 @@ class Control(Network):
             )
         )  # fmt: skip
 
-    def _begun(self, number: int, anchor: Anchor) -> None:
+    def _begun(self, number: int, anchor: OffsetPair) -> None:
         target, judge = self.targets[number], self.judges[number]
         if target.start == target.end:
             # Whatever was there once: it is empty, and begun with.

@@ -1,21 +1,22 @@
-"""A coordinator without Ray: the real ledger and refusals, and the rules by which ``actors/placement.py`` hands out."""
+"""A coordinator without Ray: the real flow state and refusals, and the rules of ``coordinator/assignment.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from actors.ledger import FlowLedger
-from actors.ports import FlowPort, TargetLimits
-from mirror_ray.coordination import discovery, remedy
-from mirror_ray.coordination.discovery import LogBounds, TopicSide
-from mirror_ray.coordination.state import FlowRecord, Repair
-from mirror_ray.model.anchor import Anchor
+from mirror_ray.coordinator import fault_rules
+from mirror_ray.coordinator.flow_state import FlowState
+from mirror_ray.coordinator.ports import FlowClusters, TargetLimits
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import StateFencedError
-from mirror_ray.model.lease import LeaseTerms
+from mirror_ray.model.fault import FaultPolicy, PartitionFault
+from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
-from mirror_ray.model.trouble import Trouble, TroublePolicy
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.state.schema import FaultResolution, FlowRecord
+from mirror_ray.topics import discovery_rules
+from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
 from tests.model.broker import TargetPartition
 from tests.model.source import SourcePartition
 from tests.model.state_topic import StatePort, StateTopic, at_once
@@ -42,7 +43,7 @@ class Coordinator:
     targets: list[TargetPartition]
     lease_ms: int
     #: Told of each partition's first pair.
-    on_begun: Callable[[int, Anchor], None]
+    on_begun: Callable[[int, OffsetPair], None]
     max_message_bytes: int = 90
     #: Whether it waits for the lease of a holder that nobody has seen dead; switched off to show what it is for.
     patient: bool = True
@@ -50,7 +51,7 @@ class Coordinator:
     careful: bool = True
     #: Whether others write to the remote topic, too.
     shared: bool = False
-    ledger: FlowLedger = field(init=False)
+    ledger: FlowState = field(init=False)
     identity: int = -1
     #: Partition to replicator and epoch.
     owners: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -68,8 +69,8 @@ class Coordinator:
         return self.ledger.fenced
 
     def __post_init__(self) -> None:
-        port: FlowPort = StatePort(self.state)  # type: ignore[assignment]  # what the ledger does not ask for is not there
-        self.ledger = FlowLedger(port, self.lease_ms)
+        port: FlowClusters = StatePort(self.state)  # type: ignore[assignment]  # what the ledger does not ask for is not there
+        self.ledger = FlowState(port, self.lease_ms)
 
     def open(self) -> None:
         """Read the state, fence an older one, and give partitions without a record their first pair."""
@@ -88,15 +89,19 @@ class Coordinator:
             partition = TopicPartition("t", number)
             if self.ledger.record(partition) is not None:
                 continue
-            bounds = LogBounds(start=target.start, end=target.end, high_watermark=target.high_watermark)
-            if self.careful and not self.shared and discovery.occupied_refusal("A.t", {number: bounds}) is not None:
+            bounds = TargetLogBounds(start=target.start, end=target.end, high_watermark=target.high_watermark)
+            if (
+                self.careful
+                and not self.shared
+                and discovery_rules.occupied_refusal("A.t", {number: bounds}) is not None
+            ):
                 self.refused.add(number)
                 continue
             here = TopicSide(topic="t", topic_id=source.topic_id, partitions=len(self.sources))
             there = TopicSide(topic="A.t", topic_id=target.topic_id, partitions=len(self.targets))
-            anchor = Anchor(source.start, bounds.committed, 0 if self.shared else None)
+            anchor = OffsetPair(source.start, bounds.committed, 0 if self.shared else None)
             own = self._new_producer() if self.shared else None
-            first = replace(discovery.first_record(here, there, anchor, own), shared=self.shared)
+            first = replace(discovery_rules.first_record(here, there, anchor, own), shared=self.shared)
             at_once(self.ledger.remember({partition: first}))
             self.on_begun(number, anchor)
 
@@ -173,30 +178,32 @@ class Coordinator:
 
     # ---- what becomes of partitions in trouble, by the real remedies
 
-    def answers(self, number: int, trouble: Trouble) -> tuple[TroublePolicy, ...]:
+    def answers(self, number: int, trouble: PartitionFault) -> tuple[FaultPolicy, ...]:
         """The policies that an operator may choose from."""
         record = self.ledger.record(TopicPartition("t", number))
-        return () if record is None else remedy.answers(trouble.kind, shared=record.shared)
+        return () if record is None else fault_rules.answers(trouble.kind, shared=record.shared)
 
-    def answer(self, number: int, report: PartitionReport, policy: TroublePolicy, now_ms: int) -> remedy.Remedy | None:
+    def answer(
+        self, number: int, report: PartitionReport, policy: FaultPolicy, now_ms: int
+    ) -> fault_rules.FaultAction | None:
         """Decide about a partition that nobody has any more, and do it; None where that must not be done."""
         assert report.trouble is not None
         partition, source, target = TopicPartition("t", number), self.sources[number], self.targets[number]
-        repair = Repair(trouble=report.trouble, policy=policy, time_ms=now_ms)
+        repair = FaultResolution(trouble=report.trouble, policy=policy, time_ms=now_ms)
         try:
             at_once(self.ledger.decide({partition: repair}, {partition: report.anchor}))
             record, latest = self.ledger.record(partition), self.ledger.latest_anchor(partition)
             assert record is not None
             assert latest is not None
-            facts = remedy.Facts(
+            facts = fault_rules.FaultContext(
                 source_topic_id=source.topic_id,
                 source_start=source.start,
                 target_topic_id=target.topic_id,
                 target_start=target.start,
                 target_end=target.end,
             )
-            stands = remedy.still_stands(repair, record.anchor, latest)
-            found = remedy.find_remedy(repair, record.at(latest), facts) if stands else "void"
+            stands = fault_rules.still_stands(repair, record.anchor, latest)
+            found = fault_rules.find_remedy(repair, record.at(latest), facts) if stands else "void"
             if isinstance(found, str):
                 at_once(self.ledger.drop_repairs([partition]))
                 return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.model.trouble import TroubleKind
+from mirror_ray.model.fault import FaultKind
+from mirror_ray.replication.partition import PartitionReplication
 from tests.model.world import World, each_once
 
 #: What may have been done to a partition that makes a trouble true.
-JUSTIFIED: dict[TroubleKind, set[str]] = {
+JUSTIFIED: dict[FaultKind, set[str]] = {
     "source_removed": {"source_removed"},
     # Not true in a source that was cleaned while a request of a lost connection was on its way; it stops, aloud.
     "source_truncated": {"source_truncated", "cleaned"},
@@ -72,7 +72,7 @@ def at_rest(world: World, number: int) -> bool:
     return done and copy.acknowledged.source_offset == world.sources[number].end
 
 
-def holder(world: World, number: int) -> PartitionCopy | None:
+def holder(world: World, number: int) -> PartitionReplication | None:
     """The copy of the one replicator that has the partition by the last assignment."""
     copies = [each.copies[number] for each in world.holders(number)]
     return max(copies, key=lambda copy: copy.assignment.epoch, default=None)

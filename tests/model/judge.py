@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.offset_pair import OffsetPair
 from tests.model.source import SourcePartition
 
 #: A source record: in which incarnation of the log it was written, and its offset.
@@ -79,7 +79,7 @@ class Judge:
             found += offsets[bisect_left(offsets, first) : bisect_left(offsets, end)]
         return [offset for offset in found if offset not in self.left_out]
 
-    def pair(self, anchor: Anchor) -> None:
+    def pair(self, anchor: OffsetPair) -> None:
         """Check that a pair of offsets belongs together.
 
         Raises:

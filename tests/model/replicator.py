@@ -1,7 +1,7 @@
 """A replicator without sockets: the real copies, leases and senders, and what the rest of the shell does with them.
 
-Follows ``copying/flow.py``, ``lifecycle.py``, ``fetcher.py`` and ``engine.py`` step for step; what takes time there is
-two steps here, with anything in between.
+Follows ``flow``, ``lifecycle``, ``fetcher`` and ``engine`` of ``mirror_ray.replication`` step for step; what takes time
+there is two steps here, with anything in between.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from mirror_ray.copying.counting import TargetLog, scanned_from, wants_memory
-from mirror_ray.copying.lease import LeaseBook, Tenure
-from mirror_ray.copying.outgoing import Budget
-from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import Contents
-from mirror_ray.copying.scan import Scan
-from mirror_ray.copying.troubled import Troubled, recreated
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.lease import LeaseTerms
+from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.replication.copied_records import TargetLog, scanned_from, wants_memory
+from mirror_ray.replication.faults import ReplicationFault, recreated
+from mirror_ray.replication.leases import LeaseTable, Tenure
+from mirror_ray.replication.outgoing_batch import BufferBudget
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.recovery import TargetContents
+from mirror_ray.replication.scan import TargetScan
 from tests.model.broker import TargetPartition
 from tests.model.requests import Connection, Part, Spoilt
 from tests.model.sending import Sending, Wiring
@@ -50,24 +50,24 @@ class Replicator:
     wiring: Wiring
     #: Whether the lease is looked at before each send; switched off to show what it is for.
     leased: bool = True
-    book: LeaseBook = field(init=False)
+    book: LeaseTable = field(init=False)
     state_id: int = -1
     dead: bool = False
     frozen: bool = False
     #: What happens while it stands still between composing and the lease's last check; once.
     meanwhile: Callable[[], None] | None = None
     sending: Sending = field(init=False)
-    copies: dict[int, PartitionCopy] = field(default_factory=dict)
+    copies: dict[int, PartitionReplication] = field(default_factory=dict)
     #: Where each copy is sent to: it fetches and sends only while it has a place here.
-    leaders: dict[PartitionCopy, int] = field(default_factory=dict)
-    leader_epochs: dict[PartitionCopy, int] = field(default_factory=dict)
-    fetches: dict[int, tuple[PartitionCopy, Fetched]] = field(default_factory=dict)
-    ends: dict[int, tuple[PartitionCopy, TargetLog]] = field(default_factory=dict)
+    leaders: dict[PartitionReplication, int] = field(default_factory=dict)
+    leader_epochs: dict[PartitionReplication, int] = field(default_factory=dict)
+    fetches: dict[int, tuple[PartitionReplication, Fetched]] = field(default_factory=dict)
+    ends: dict[int, tuple[PartitionReplication, TargetLog]] = field(default_factory=dict)
     look: tuple[float, int, int] | None = None
     given_up: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.book = LeaseBook(self.terms)
+        self.book = LeaseTable(self.terms)
         self.sending = Sending(self, self.wiring, lambda: self.around.now_s)
 
     @property
@@ -87,7 +87,7 @@ class Replicator:
         number = assignment.partition.partition
         source = assignment.partition.source
         if state_id != self.state_id:
-            self.book, self.state_id = LeaseBook(self.terms), state_id
+            self.book, self.state_id = LeaseTable(self.terms), state_id
             for held, copy in self.copies.items():
                 self.book.assign(TopicPartition("t", held), _tenure(copy.assignment), -1, self.around.now_s)
         if not self.book.assign(source, _tenure(assignment), assignment.state_offset, self.around.now_s):
@@ -96,7 +96,7 @@ class Replicator:
         self.look = None
         self.drop(number)
         self.book.assign(source, _tenure(assignment), assignment.state_offset, self.around.now_s)
-        self.copies[number] = PartitionCopy(assignment, Budget(1 << 30), 1 << 30)
+        self.copies[number] = PartitionReplication(assignment, BufferBudget(1 << 30), 1 << 30)
 
     def drop(self, number: int) -> None:
         """Forget a partition; what is in flight has an unknown outcome from here on."""
@@ -149,7 +149,7 @@ class Replicator:
         copy, target = self.copies[number], self.around.targets[number]
         if target.topic_id != copy.assignment.target_topic_id:
             found, assigned = target.topic_id, copy.assignment.target_topic_id
-            self.stop(copy, Troubled(recreated("remote", "A.t", found, assigned)))
+            self.stop(copy, ReplicationFault(recreated("remote", "A.t", found, assigned)))
         elif target.end == target.high_watermark:
             self.ends[number] = (copy, target.seen(copy.acknowledged.target_epoch, scanned=copy.needs_scan))
 
@@ -159,10 +159,10 @@ class Replicator:
         target = self.around.targets[number]
         if copy is not self.copies.get(number) or not copy.needs_end:
             return
-        contents = Contents() if copy.wants_contents else None
+        contents = TargetContents() if copy.wants_contents else None
         begin = scanned_from(copy.acknowledged, seen)
         if (copy.needs_scan or copy.wants_contents) and (copy.needs_tail(seen.end) or seen.agrees_to <= begin):
-            scan = Scan(copy.assignment, copy.acknowledged, begin, contents)
+            scan = TargetScan(copy.assignment, copy.acknowledged, begin, contents)
             scan.add(each.parsed() for each in target.log if each.next_offset > begin and each.base_offset < seen.end)
             seen = scan.told(seen) if copy.needs_scan else seen
         if copy.needs_tail(seen.end) and not copy.needs_scan:
@@ -181,18 +181,18 @@ class Replicator:
         self.sending.attach(copy, target.leader)
         self.sending.step()
 
-    def stop(self, copy: PartitionCopy, error: Exception) -> None:
+    def stop(self, copy: PartitionReplication, error: Exception) -> None:
         """The partition alone stops; it is looked at again later."""
         self.detach(copy)
         copy.rewind("stopped", str(error))
-        copy.trouble = error.trouble if isinstance(error, Troubled) else None
+        copy.trouble = error.trouble if isinstance(error, ReplicationFault) else None
 
-    def again(self, copy: PartitionCopy) -> None:
+    def again(self, copy: PartitionReplication) -> None:
         """Something passing: the target's end is read again."""
         self.detach(copy)
         copy.rewind("establishing", copy.reason)
 
-    def detach(self, copy: PartitionCopy) -> None:
+    def detach(self, copy: PartitionReplication) -> None:
         """Neither fetch nor send."""
         leader = self.leaders.pop(copy, None)
         if leader is not None:
@@ -221,7 +221,7 @@ class Replicator:
         if fetched.diverging_from >= 0:
             try:
                 copy.diverged(fetched.diverging_from)
-            except Troubled as error:
+            except ReplicationFault as error:
                 self.stop(copy, error)
             else:
                 self.again(copy)
@@ -229,7 +229,7 @@ class Replicator:
         copy.saw(fetched.stable_end, fetched.end)
         try:
             copy.process(copy.received(memoryview(bytearray(fetched.records))), fetched.aborted)
-        except Troubled as error:
+        except ReplicationFault as error:
             copy.obstacle = error
             if copy.drained:
                 self.stop(copy, error)
@@ -251,11 +251,11 @@ class Replicator:
         if copy.state == "establishing":
             self.again(copy)
 
-    def _is_another_source(self, copy: PartitionCopy) -> bool:
+    def _is_another_source(self, copy: PartitionReplication) -> bool:
         """Whether the source topic is not the one that was assigned, by which it is asked for; stops the copy then."""
         found, assigned = self.around.sources[copy.source.partition].topic_id, copy.assignment.source_topic_id
         if found != assigned:
-            self.stop(copy, Troubled(recreated("source", "t", found, assigned)))
+            self.stop(copy, ReplicationFault(recreated("source", "t", found, assigned)))
         return found != assigned
 
     # ---- what senders say of the target
@@ -265,17 +265,17 @@ class Replicator:
         copy = self.copies[written.partition]
         return Part(copy, written.partition, written.topic, written.data, self.leader_epochs[copy])
 
-    def acknowledged(self, copy: PartitionCopy) -> None:
+    def acknowledged(self, copy: PartitionReplication) -> None:
         """The target took a batch."""
         if copy.obstacle is not None and copy.drained:
             self.stop(copy, copy.obstacle)
 
-    def refused(self, copy: PartitionCopy) -> None:
+    def refused(self, copy: PartitionReplication) -> None:
         """The target refused one; those behind it say nothing new."""
         if copy in self.leaders:
             self.again(copy)
 
-    def lost(self, copy: PartitionCopy) -> None:
+    def lost(self, copy: PartitionReplication) -> None:
         """The connection is gone, or an answer is."""
         if copy.pipeline.in_flight or copy in self.leaders:
             copy.lost()

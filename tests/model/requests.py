@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.kafka import produce
 from mirror_ray.kafka.connection import Buffer
+from mirror_ray.replication.partition import PartitionReplication
 from tests.model.broker import Answer
 from tests.model.stepped import SteppedLoop
 from tests.model.wire import Written, read_request, write_answer
@@ -23,7 +23,7 @@ Spoilt = Literal["corrupt", "incomplete"]
 class Part:
     """One partition's batch in a request."""
 
-    copy: PartitionCopy
+    copy: PartitionReplication
     number: int
     #: The topic's id as the request carries it, or its name.
     topic: bytes
@@ -113,7 +113,7 @@ class Connection:
         if self._gate is not None and not self._gate.done():
             self._gate.set_result(None)
 
-    def refused(self, copy: PartitionCopy) -> bool:
+    def refused(self, copy: PartitionReplication) -> bool:
         """Whether a batch of the copy was refused, which it does not know yet."""
         parts = (part for request in self.handled for part in request.parts)
         return any(part.copy is copy and part.answer is not None and bool(part.answer.error) for part in parts)

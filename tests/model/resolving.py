@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirror_ray.coordination.remedy import Remedy
-from mirror_ray.model.trouble import Trouble
+from mirror_ray.coordinator.fault_rules import FaultAction
+from mirror_ray.model.fault import PartitionFault
 from tests.model.control import Control
 from tests.model.judge import Judge
 from tests.model.requests import Connection, Request
@@ -45,7 +45,7 @@ def _requests(connection: Connection) -> list[Request]:
     return [*connection.unsent, *connection.sent, *connection.handled]
 
 
-def _expect(judge: Judge, trouble: Trouble, remedy: Remedy) -> None:
+def _expect(judge: Judge, trouble: PartitionFault, remedy: FaultAction) -> None:
     record, gap = remedy.record, remedy.gap
     match trouble.kind:
         case "record_refused" | "source_removed" if remedy.empty_to is None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from mirror_ray.copying.groups import GROUP_BYTES
-from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.sender import Lease, Sender
 from mirror_ray.kafka import produce
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.replication.commit_groups import GROUP_BYTES
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.sender import Lease, Sender
 from tests.model.requests import Connection, Part
 from tests.model.stepped import SteppedLoop
 from tests.model.wire import Written
@@ -31,7 +31,7 @@ class Owner(Lease, Protocol):
     """The replicator: its leases, and what becomes of its copies."""
 
     #: Where each copy is sent to.
-    leaders: dict[PartitionCopy, int]
+    leaders: dict[PartitionReplication, int]
 
     @property
     def runs(self) -> bool:
@@ -46,25 +46,25 @@ class Owner(Lease, Protocol):
         """A sender has given the connection up."""
         ...
 
-    def acknowledged(self, copy: PartitionCopy) -> None:
+    def acknowledged(self, copy: PartitionReplication) -> None:
         """The target took a batch."""
         ...
 
-    def refused(self, copy: PartitionCopy) -> None:
+    def refused(self, copy: PartitionReplication) -> None:
         """The target refused a batch."""
         ...
 
-    def stop(self, copy: PartitionCopy, error: Exception) -> None:
+    def stop(self, copy: PartitionReplication, error: Exception) -> None:
         """The partition must not go on."""
         ...
 
-    def lost(self, copy: PartitionCopy) -> None:
+    def lost(self, copy: PartitionReplication) -> None:
         """A batch's answer will not come."""
         ...
 
 
 class Sending:
-    """One sender for each broker, made when the first copy needs it, as ``copying/workers.py`` does it."""
+    """One sender for each broker, made when the first copy needs it, as ``replication/broker_loops.py`` does it."""
 
     def __init__(self, owner: Owner, wiring: Wiring, now_s: Callable[[], float]) -> None:
         self.loop = SteppedLoop(now_s)  # type: ignore[abstract]  # what no sender asks of a loop is not there
@@ -78,20 +78,20 @@ class Sending:
 
     # ---- what the flow does with its senders
 
-    def attach(self, copy: PartitionCopy, broker: int) -> None:
+    def attach(self, copy: PartitionReplication, broker: int) -> None:
         """Send what the copy has to that broker."""
         if broker not in self._senders:
             with self.loop.inside():
                 self._senders[broker] = self._new_sender(broker)
         self._senders[broker].schedule(copy)
 
-    def schedule(self, copy: PartitionCopy) -> None:
+    def schedule(self, copy: PartitionReplication) -> None:
         """The copy has something to send."""
         broker = self._owner.leaders.get(copy)
         if broker is not None:
             self._senders[broker].schedule(copy)
 
-    def detach(self, copy: PartitionCopy, broker: int) -> None:
+    def detach(self, copy: PartitionReplication, broker: int) -> None:
         """Send nothing more of it."""
         self._senders[broker].remove(copy)
 
@@ -129,7 +129,7 @@ class Sending:
     def _new_sender(self, broker: int) -> Sender:
         owner, wiring = self._owner, self._wiring
         return Sender(
-            cast("Cluster", self),
+            cast("ClusterConnections", self),
             broker,
             purpose="produce",
             max_request_bytes=wiring.max_request_bytes,
@@ -149,7 +149,7 @@ class Sending:
     # ---- what senders and connections call
 
     async def connect(self, broker: int, purpose: str, *, send_buffer_bytes: int) -> Connection:
-        """Of ``Cluster``: a connection to the broker."""
+        """Of ``ClusterConnections``: a connection to the broker."""
         if broker in self.unreachable:
             self.unreachable.remove(broker)
             raise ConnectionError("not reached")

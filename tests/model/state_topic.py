@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from mirror_ray.coordination.state import Document, read_grant
-from mirror_ray.copying.lease import Tenure
 from mirror_ray.model.errors import StateFencedError
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.replication.leases import Tenure
+from mirror_ray.state.schema import Document, read_grant
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.copying.counting import TargetLog
-from mirror_ray.copying.partition import PartitionCopy
-from mirror_ray.copying.recovery import Contents
 from mirror_ray.kafka.produce import FIRST_TOPIC_ID_VERSION
-from mirror_ray.model.anchor import Anchor
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.replication.copied_records import TargetLog
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.recovery import TargetContents
 from tests.model.cast import Nature
 from tests.model.ending import check, come_to_rest, holder
 from tests.model.judge import Wrong
@@ -20,7 +20,7 @@ from tests.model.sending import Wiring
 from tests.model.state_topic import StatePort
 from tests.model.world import World, each_once
 
-_established = PartitionCopy.established
+_established = PartitionReplication.established
 naive = pytest.mark.parametrize("naive", [False, True], ids=["ours", "naive"])
 
 
@@ -52,7 +52,7 @@ def _forget(world: World) -> None:
     assert not world.targets[0].producers
 
 
-def _copy(world: World) -> PartitionCopy:
+def _copy(world: World) -> PartitionReplication:
     copy = holder(world, 0)
     assert copy is not None
     return copy
@@ -93,7 +93,7 @@ def _all_is_well(world: World) -> None:
 def test_unknown_producer_and_a_pipeline_behind_a_failed_head(naive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that forgot the producer takes what is behind a refused batch: until one is taken, one is sent."""
     if naive:
-        monkeypatch.setattr(PartitionCopy, "sendable", property(lambda copy: bool(copy.pipeline.ready)))
+        monkeypatch.setattr(PartitionReplication, "sendable", property(lambda copy: bool(copy.pipeline.ready)))
     world = _world()
     (replicator,) = world.holders(0)
     world.lose_connection(replicator, 0)
@@ -141,14 +141,14 @@ def _trust_the_high_watermark(replicator: Replicator, number: int) -> None:
 def test_retention_that_ate_the_tail(naive: bool, forgotten: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is empty: its broker says how much was copied; where it has forgotten that, nothing is guessed."""
     if naive:
-        monkeypatch.setattr(PartitionCopy, "established", _trust_the_tail)
+        monkeypatch.setattr(PartitionReplication, "established", _trust_the_tail)
     world = _world()
     _write(world, 1)
     if forgotten:
         _forget(world)
         world.done[0].add("target_emptied")
     world.targets[0].remove_below(world.targets[0].end)
-    world.coordinators[0].ledger.moved(_copy(world).assignment.partition.source, Anchor(0, 0))
+    world.coordinators[0].ledger.moved(_copy(world).assignment.partition.source, OffsetPair(0, 0))
     world.crash(world.holders(0)[0])
     if naive:
         with pytest.raises(Wrong, match=r"is before it on the target|twice"):
@@ -163,7 +163,7 @@ def test_retention_that_ate_the_tail(naive: bool, forgotten: bool, monkeypatch: 
         _all_is_well(world)
 
 
-def _trust_the_tail(copy: PartitionCopy, log: TargetLog, contents: Contents | None = None) -> None:
+def _trust_the_tail(copy: PartitionReplication, log: TargetLog, contents: TargetContents | None = None) -> None:
     """No batch there, so nothing was copied."""
     _established(copy, log if log.tail else TargetLog(end=copy.acknowledged.target_offset), contents)
 

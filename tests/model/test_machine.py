@@ -8,8 +8,8 @@ from functools import partial
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from mirror_ray.copying.groups import GROUP_BYTES
 from mirror_ray.kafka.produce import HIGHEST_VERSION, LOWEST_VERSION
+from mirror_ray.replication.commit_groups import GROUP_BYTES
 from tests.model import steps
 from tests.model.cast import Act, Nature
 from tests.model.conftest import machine_settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_ray.copying.partition import PartitionCopy
 from mirror_ray.kafka.produce import FIRST_TOPIC_ID_VERSION, HIGHEST_VERSION, LOWEST_VERSION
+from mirror_ray.replication.partition import PartitionReplication
 from tests.model.cast import Nature
 from tests.model.ending import check, come_to_rest
 from tests.model.network import NOT_ENOUGH_REPLICAS
@@ -49,7 +49,7 @@ class Scene:
         return self.replicator.connections[0]
 
     @property
-    def copy(self) -> PartitionCopy:
+    def copy(self) -> PartitionReplication:
         """Of partition 0."""
         return self.replicator.copies[0]
 

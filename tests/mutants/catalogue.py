@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.mutants import copying, lease, offsets, remedy, sending, source, state
+from tests.mutants import faults, lease, offsets, replication, sending, source, state
 
 MUTANTS = (
-    *copying.MUTANTS,
+    *replication.MUTANTS,
     *sending.MUTANTS,
     *source.MUTANTS,
     *lease.MUTANTS,
     *state.MUTANTS,
-    *remedy.MUTANTS,
+    *faults.MUTANTS,
     *offsets.MUTANTS,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_terms = mutants_of("model/lease", "model/lease", "copying/lease")
-_book = mutants_of("copying/lease", "copying/lease")
-_reader = mutants_of("copying/state_reader", "copying/state_reader")
+_terms = mutants_of("model/lease_terms", "model/lease", "replication/leases")
+_book = mutants_of("replication/leases", "replication/leases")
+_reader = mutants_of("replication/state_topic_reader", "replication/state_topic_reader")
 
 MUTANTS = (
     _terms("the whole lease is for sending", "return self.lease_ms / 2000", "return self.lease_ms / 1000"),
@@ -59,8 +59,8 @@ MUTANTS = (
     _book("a new topic covers all", "self._uncovered = dict.fromkeys(self._held, now_s)", "self._uncovered = {}"),
     _book(
         "what somebody else has is still held",
-        "given_up.append(GivenUp(partition, _why(held, seen)))\n                self.drop(partition)",
-        "given_up.append(GivenUp(partition, _why(held, seen)))",
+        "given_up.append(GivenUpLease(partition, _why(held, seen)))\n                self.drop(partition)",
+        "given_up.append(GivenUpLease(partition, _why(held, seen)))",
     ),
     _reader("half a read renews the lease", "if piece.complete and self._book", "if self._book"),
     _reader(

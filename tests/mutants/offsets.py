@@ -5,17 +5,17 @@ from __future__ import annotations
 from tests.mutants.mutant import mutants_of
 
 _map = mutants_of("offsets/segments", "offsets/segments")
-_segment = mutants_of("model/segment", "offsets/book", "records/segment_block")
-_book = mutants_of("offsets/book", "offsets/book")
-_gap = mutants_of("offsets/gap", "offsets/gap", "offsets/translator")
+_segment = mutants_of("model/segment", "offsets/map_store", "records/segment_block")
+_book = mutants_of("offsets/map_store", "offsets/map_store")
+_gap = mutants_of("offsets/gap_scan", "offsets/gap_scan", "offsets/translator")
 _translator = mutants_of("offsets/translator", "offsets/translator")
 _translate = mutants_of("offsets/translate", "offsets/translate")
-_merged = mutants_of("offsets/merged", "offsets/merged")
-_both = mutants_of("offsets/both_sides", "offsets/both_sides")
-_sync = mutants_of("offsets/group_sync", "offsets/group_sync")
-_groups = mutants_of("offsets/group_book", "offsets/group_book_calls", "offsets/group_book")
-_look = mutants_of("failover/last_look", "failover/last_look")
-_commit = mutants_of("failover/committing", "failover/committing", "failover/commit_order")
+_merged = mutants_of("groups/merged_topics", "groups/merged_topics")
+_both = mutants_of("offsets/bidirectional", "offsets/bidirectional")
+_sync = mutants_of("groups/sync_rule", "groups/sync_rule")
+_groups = mutants_of("groups/offset_state", "groups/offset_state_calls", "groups/offset_state")
+_look = mutants_of("failover/left_behind", "failover/left_behind")
+_commit = mutants_of("failover/commit_offsets", "failover/commit_offsets", "failover/commit_order")
 _plan = mutants_of("failover/plan", "failover/plan")
 
 MUTANTS = (
@@ -23,8 +23,8 @@ MUTANTS = (
     _map("a hole of the target is a record", "if offset < end.target:", "if offset <= end.target:"),
     _map(
         "what was not told is behind the copy's end",
-        "return Exact(end.target) if offset <= self._head else Beyond()",
-        "return Exact(end.target)",
+        "return ExactPosition(end.target) if offset <= self._head else BeyondMap()",
+        "return ExactPosition(end.target)",
     ),
     _map(
         "records that were not told are a hole",
@@ -114,7 +114,7 @@ MUTANTS = (
     _merged("a group is put at the furthest of its places", "lead = min(parts, key", "lead = max(parts, key"),
     _merged(
         "a place that is not known does not count",
-        "        return Merged(None, lead, nowhere)\n",
+        "        return MergedOffset(None, lead, nowhere)\n",
         "        parts = [part for part in parts if part not in open_ones] or parts\n",
     ),
     _merged(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_sender = mutants_of("copying/sender", "copying/sender_leases", "copying/sender")
-_pipeline = mutants_of("copying/pipeline", "copying/partition", "copying/partition_model")
-_groups = mutants_of("copying/groups", "copying/groups")
-_lifecycle = mutants_of("copying/lifecycle", "copying/lifecycle")
-_retry = mutants_of("copying/retry", "copying/retry", "copying/lifecycle")
+_sender = mutants_of("replication/sender", "replication/sender_leases", "replication/sender")
+_pipeline = mutants_of("replication/pipeline", "replication/partition", "replication/partition_model")
+_groups = mutants_of("replication/commit_groups", "replication/commit_groups")
+_lifecycle = mutants_of("replication/lifecycle", "replication/lifecycle")
+_retry = mutants_of("replication/retry", "replication/retry", "replication/lifecycle")
 
 MUTANTS = (
     _sender("no lease is asked for before a request leaves", "if not self._lease.lasts():", "if False:"),
@@ -163,8 +163,8 @@ MUTANTS = (
     ),
     _lifecycle(
         "the trouble is lost when it stops",
-        "(error.trouble, None) if isinstance(error, Troubled)",
-        "(None, None) if isinstance(error, Troubled)",
+        "(error.trouble, None) if isinstance(error, ReplicationFault)",
+        "(None, None) if isinstance(error, ReplicationFault)",
     ),
     _retry("refusals at other places count together", "if place == self.contradicted_at else 1", "if True else 1"),
     _retry(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_select = mutants_of("copying/select", "copying/select")
-_session = mutants_of("copying/session", "copying/session")
-_fetcher = mutants_of("copying/fetcher", "copying/fetcher_answers", "copying/fetcher")
+_select = mutants_of("records/read_committed", "records/read_committed")
+_session = mutants_of("replication/fetch_session", "replication/fetch_session")
+_fetcher = mutants_of("replication/fetcher", "replication/fetcher_answers", "replication/fetcher")
 _batch = mutants_of("records/batch", "records/batch")
 _repack = mutants_of("records/repack", "records/repack")
-_log = mutants_of("copying/segment_log", "copying/segment_log")
+_log = mutants_of("replication/segment_log", "replication/segment_log")
 
 MUTANTS = (
     _select("an abort marker does not end the abort", "if control_type(batch) is ControlType.ABORT:", "if False:"),
@@ -65,7 +65,9 @@ MUTANTS = (
         "fetched.high_watermark",
     ),
     _fetcher(
-        "aborted transactions are not told of", "Arrived(copy, batches, fetched.aborted,", "Arrived(copy, batches, [],"
+        "aborted transactions are not told of",
+        "FetchedBatches(copy, batches, fetched.aborted,",
+        "FetchedBatches(copy, batches, [],",
     ),
     _fetcher(
         "the leader epoch is not sent",

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_store = mutants_of("kafka/state", "kafka/state", "kafka/state_writes")
-_follower = mutants_of("kafka/log_follower", "kafka/log_follower", "copying/state_reader")
+_store = mutants_of("kafka/state_topic", "kafka/state_topic", "kafka/state_topic_writes")
+_follower = mutants_of("kafka/log_follower", "kafka/log_follower", "replication/state_topic_reader")
 _internal = mutants_of("kafka/internal_reader", "kafka/log_follower")
 _connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
-_record = mutants_of("coordination/partition_record", "coordination/partition_record", "coordination/remedy")
-_state = mutants_of("coordination/state", "coordination/state", "coordination/partition_record", "copying/state_reader")
-_assignment = mutants_of("coordination/assignment", "coordination/partition_record", "coordination/assignment")
+_record = mutants_of("state/partition_record", "state/partition_record", "coordinator/fault_rules")
+_state = mutants_of("state/schema", "state/schema", "state/partition_record", "replication/state_topic_reader")
+_assignment = mutants_of("coordinator/assignment_rules", "state/partition_record", "coordinator/assignment_rules")
 _discovery = mutants_of(
-    "coordination/discovery",
-    "coordination/discovery",
-    "actors/begun",
-    "actors/topics",
+    "topics/discovery_rules", "topics/discovery_rules", "coordinator/begun_flows", "coordinator/flow_topics"
 )
 
 MUTANTS = (
@@ -107,7 +104,7 @@ MUTANTS = (
     ),
     _internal("markers are records", "return [] if batch.is_control else [record", "return [record"),
     _internal("records are read twice", " if record.offset >= first_offset]", "]"),
-    _internal("nobody is told of a topic that lost its end", "return Piece(piece.anew, ", "return Piece(False, "),
+    _internal("nobody is told of a topic that lost its end", "return TopicChunk(piece.anew, ", "return Piece(False, "),
     _connection(
         "requests may wait behind a re-authentication",
         "if self._held is not None and self._reauthentication is not None:",
@@ -185,7 +182,7 @@ MUTANTS = (
     ),
     _record(
         "the origin is the latest pair",
-        "return Anchor(self.origin_source_offset, self.origin_target_offset, self.origin_sequence)",
+        "return OffsetPair(self.origin_source_offset, self.origin_target_offset, self.origin_sequence)",
         "return self.anchor",
     ),
     _record(
@@ -199,7 +196,9 @@ MUTANTS = (
     _record("the sequence is not kept", "            sequence=anchor.sequence,\n", ""),
     _state("a grant's owner is lost", 'lease_ms=document["lease_ms"], owner=owner)', 'lease_ms=document["lease_ms"])'),
     _state(
-        "a decision loses where to go on", 'trouble["resume"] = Anchor(**trouble["resume"])', 'trouble["resume"] = None'
+        "a decision loses where to go on",
+        'trouble["resume"] = OffsetPair(**trouble["resume"])',
+        'trouble["resume"] = None',
     ),
     _state(
         "what was decided is forgotten",
@@ -208,7 +207,8 @@ MUTANTS = (
     ),
     _state(
         "gaps are forgotten",
-        "            memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = Gap(**_fields(Gap, document))\n",
+        "            memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = SkippedRange(\n"
+        "                **_fields(SkippedRange, document)\n            )\n",
         "            pass\n",
     ),
     _state(

@@ -14,7 +14,7 @@ import pytest
 import ray
 
 from mirror_ray import standby
-from mirror_ray.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.ports import free_port
 
 PATIENCE_S = 60.0
 

@@ -17,8 +17,8 @@ from mirror_ray.config.operating import CostSettings
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import MirrorSettings, SecuritySettings, SslSettings
-from mirror_ray.coordination.naming import NAMESPACE
 from mirror_ray.mirror import Mirror
+from mirror_ray.state.actor_names import NAMESPACE
 from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import produce, sample_messages

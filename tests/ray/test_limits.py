@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mirror_ray.config.limiting import LimitSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.config.limits import LimitSettings
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import FlowStatus
 from tests.support.clusters import Clusters, TopicMaker

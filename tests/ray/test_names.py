@@ -13,11 +13,11 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import RenamePattern, TopicSettings
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.failover.bulk import BulkOrder, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
+from mirror_ray.groups.bulk import ReadMaps
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.bulk import ReadMaps
-from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, member
@@ -108,13 +108,13 @@ def test_names_and_a_merge_through_a_kill(clusters: Clusters, system: str) -> No
 def _verified(mirror: Mirror, scene: Scene, killed_ms: int) -> None:
     """``verify`` finds every record; which of a merged topic's last second before the kill are whose may be unknown."""
     flow = FlowName("A", "B")
-    report = asyncio.run(verify_flow(mirror.settings(), flow, Wanted(topics=tuple(scene.partitions))))
+    report = asyncio.run(verify_flow(mirror.settings(), flow, VerifyRequest(topics=tuple(scene.partitions))))
     doubtful = [each for each in report.partitions if each.outcome != "equal"]
     for each in doubtful:
         assert each.topic in (scene.orders, scene.payments), each.text
         assert "others write to the remote topic" in each.text
     if doubtful:
-        later = Wanted(topics=tuple({each.topic for each in doubtful}), since_ms=killed_ms)
+        later = VerifyRequest(topics=tuple({each.topic for each in doubtful}), since_ms=killed_ms)
         report = asyncio.run(verify_flow(mirror.settings(), flow, later))
         assert [each.text for each in report.partitions if each.outcome != "equal"] == []
 

@@ -13,8 +13,8 @@ import ray
 from ray.util.placement_group import remove_placement_group
 
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.spark import turn
-from mirror_ray.spark.turn import reserve
+from mirror_ray.spark import lock
+from mirror_ray.spark.lock import reserve
 
 _BUNDLES = [{"CPU": 1.0}]
 #: Not that of the product: tests of Spark have it in this Ray for as long as they run.
@@ -34,7 +34,7 @@ time.sleep(600)
 @pytest.fixture
 def holder(ray_session: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
     """Another process that has Spark in this Ray."""
-    monkeypatch.setattr(turn, "_NAME", _NAME)
+    monkeypatch.setattr(lock, "_NAME", _NAME)
     code = _HOLDER.format(address=ray.get_runtime_context().gcs_address, name=_NAME)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -14,8 +14,8 @@ import ray
 from actors.spawn import start_system
 from mirror_ray.attach import Mirror, attach
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.coordination.naming import NAMESPACE, checkpoint_name
 from mirror_ray.model.errors import NotRunningError
+from mirror_ray.state.actor_names import NAMESPACE, checkpoint_name
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit, committed
 from tests.support.kafka import assert_equal_copies, produce, sample_messages

@@ -20,9 +20,9 @@ from mirror_ray.config.settings import MirrorSettings, StatisticsSettings, Topic
 from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.records.statistics import LATENCY_BOUNDS_MS
 from mirror_ray.report.cluster import StatisticsLog, find_statistics, read_ends, read_gaps
-from mirror_ray.report.document import Asked, Found, make_document
+from mirror_ray.report.directory import ReportDirectory, open_directory
 from mirror_ray.report.histogram import percentile
-from mirror_ray.report.store import ReportDirectory, open_directory
+from mirror_ray.report.json_document import ReportRequest, ReportResult, make_document
 from mirror_ray.spark.report import read_new, select
 from tests.support.clusters import Clusters
 from tests.support.engine import logged_batches
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.timeout(600)
 
 _INTERVAL_S = 10
 _PARTITIONS = 2
-_EVERYTHING = Asked(since_ms=None, until_ms=None, price_per_gb=0.02, currency="USD", created_ms=0)
+_EVERYTHING = ReportRequest(since_ms=None, until_ms=None, price_per_gb=0.02, currency="USD", created_ms=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,11 +163,13 @@ def read(spark: SparkSession, told: Told, directory: ReportDirectory, share: flo
     read_new(spark, told.settings.clusters["B"], log.topic_id, bounds, directory)
 
 
-def document(spark: SparkSession, told: Told, directory: ReportDirectory, asked: Asked = _EVERYTHING) -> dict[str, Any]:
+def document(
+    spark: SparkSession, told: Told, directory: ReportDirectory, asked: ReportRequest = _EVERYTHING
+) -> dict[str, Any]:
     """The figures."""
     cluster = told.settings.clusters["B"]
     selection = select(spark, directory, asked.since_ms, asked.until_ms)
-    found = Found(
+    found = ReportResult(
         progress=directory.progress,
         partitions=selection.partitions,
         steps=selection.steps,
@@ -293,7 +295,7 @@ def test_a_part_of_the_time(spark: SparkSession, told: Told, whole: tuple[Any, A
     """What begins before a moment and what begins from it on make up all; before everything there is nothing."""
     middle_ms = (whole[0]["from_ms"] + whole[0]["to_ms"]) // 2
     parts = [
-        Asked(since_ms=since, until_ms=until, price_per_gb=1.0, currency="EUR", created_ms=0)
+        ReportRequest(since_ms=since, until_ms=until, price_per_gb=1.0, currency="EUR", created_ms=0)
         for since, until in ((None, middle_ms), (middle_ms, None), (None, 1000))
     ]
     with open_directory(tmp_path, told.flow, told.topic) as directory:

@@ -14,7 +14,7 @@ from ray.util.placement_group import placement_group
 from mirror_ray.config.operating import SparkSettings
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
-from mirror_ray.devcluster import DevCluster, DevSecurity
+from mirror_ray.lab.devcluster import DevCluster, DevSecurity
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.spark.kafka import read_ranges

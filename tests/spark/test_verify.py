@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 from pyspark.sql import SparkSession
 
-from mirror_ray.spark.verification import SparkLooker
-from mirror_ray.verification.job import Job
-from mirror_ray.verification.planning import Wanted
+from mirror_ray.spark.verification import SparkFirstPass
+from mirror_ray.verification.job import CompareJob
+from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import MakeLooker, verification
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import FLOW, Replicated
@@ -38,7 +38,7 @@ async def flow(clusters: Clusters) -> AsyncIterator[Replicated]:
 def by_spark(spark: SparkSession, flow: Replicated) -> MakeLooker:
     """Makes a look by Spark."""
     clusters = flow.settings().clusters
-    return lambda logs, plain: SparkLooker(spark, (clusters["A"], clusters["B"]), logs, plain, small_offsets=1)
+    return lambda logs, plain: SparkFirstPass(spark, (clusters["A"], clusters["B"]), logs, plain, small_offsets=1)
 
 
 async def test_every_kind_of_topic_is_equal(flow: Replicated, by_spark: MakeLooker) -> None:
@@ -68,9 +68,9 @@ async def test_each_fault_is_told_alike(flow: Replicated, make_topic: TopicMaker
     produce_transactions(config, topic, transactions, transactional_id=uuid.uuid4().hex)
     produce(config, keyed, [Message(b"%d" % n, b"key %d" % (n % 40)) for n in range(100)])
     await flow.copy([topic, keyed])
-    jobs: list[Job] = []
+    jobs: list[CompareJob] = []
     async with verification(flow.settings(), FLOW) as verifying:
-        for job in await verifying.planner.plan(Wanted(topics=(topic, keyed), range_offsets=50)):
+        for job in await verifying.planner.plan(VerifyRequest(topics=(topic, keyed), range_offsets=50)):
             assert job.compacted == (job.source.topic == keyed)
             for fault, _, _ in FAULTS.values():
                 planted = plant(flow.target, remotes[job.source.topic], fault, 70)
@@ -87,7 +87,7 @@ async def test_planted_faults(clusters: Clusters, spark: SparkSession) -> None:
     planted = Planted(clusters, kinds, {kind: cases(kind, faults, ("middle",)) for kind in kinds})
     await planted.plant()
     both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
-    looked = await by_verify(planted, lambda logs, plain: SparkLooker(spark, both, logs, plain, small_offsets=1))
+    looked = await by_verify(planted, lambda logs, plain: SparkFirstPass(spark, both, logs, plain, small_offsets=1))
     wrong = [f"{each.case}: {each.result}: {each.said}" for each in looked if not each.good]
     assert wrong == [], table(looked)
 
@@ -101,7 +101,7 @@ async def test_records_that_are_removed_meanwhile(
     produce(flow.source.confluent_config(), topic, sample_messages(300))
     await flow.copy([topic])
     async with verification(flow.settings(), FLOW) as verifying:
-        (job,) = await verifying.planner.plan(Wanted(topics=(topic,), range_offsets=50))
+        (job,) = await verifying.planner.plan(VerifyRequest(topics=(topic,), range_offsets=50))
         await asyncio.to_thread(delete_records, flow.source.confluent_config(), topic, 120)
         (found,) = await verifying.verify([job], by_spark)
     assert found.outcome == "equal"
@@ -112,5 +112,5 @@ async def test_records_that_are_removed_meanwhile(
 async def test_nothing_to_look_at(flow: Replicated, by_spark: MakeLooker) -> None:
     """No job, no Spark job."""
     async with verification(flow.settings(), FLOW) as verifying:
-        none: list[Job] = []
+        none: list[CompareJob] = []
         assert await verifying.verify(none, by_spark) == []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from mirror_ray.config.settings import MirrorSettings, PolicySettings, ProvenanceSettings, TopicSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 from mirror_ray.transforms.provenance import HEADER, Origin
 from tests.support.carrying import EVERY_ROUND

@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from mirror_ray.config.settings import FlowSettings, GroupSettings
-from mirror_ray.config.steps import TransformSettings
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.groups.commit_history_topic import HistoryWriter
+from mirror_ray.groups.sync import GroupOffsetSync
+from mirror_ray.kafka.audit_log import UNRECORDED
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.group_offsets import send_commits
-from mirror_ray.kafka.trail import UNRECORDED
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
-from mirror_ray.offsets.checkpointing import GroupCarrier
-from mirror_ray.offsets.history_topic import HistoryWriter
 from mirror_ray.offsets.maps import FlowMaps
 from tests.support.clusters import Clusters
 from tests.support.engine import cluster_settings
@@ -35,14 +35,17 @@ CHECKPOINTS = "A.checkpoints.internal"
 @asynccontextmanager
 async def _opened(
     clusters: Clusters, groups: str, transforms: TransformSettings | None = None
-) -> AsyncIterator[tuple[FlowSettings, Cluster, Cluster, FlowMaps]]:
+) -> AsyncIterator[tuple[FlowSettings, ClusterConnections, ClusterConnections, FlowMaps]]:
     flow = FlowSettings(
         name=FlowName("A", "B"),
         enabled=True,
         groups=EVERY_ROUND.model_copy(update={"include": (groups,)}),
         transforms=transforms or TransformSettings(),
     )
-    source, target = Cluster(cluster_settings("A", clusters.a), "c"), Cluster(cluster_settings("B", clusters.b), "c")
+    source, target = (
+        ClusterConnections(cluster_settings("A", clusters.a), "c"),
+        ClusterConnections(cluster_settings("B", clusters.b), "c"),
+    )
     maps = FlowMaps(flow, source, target, on_problem=lambda text: None)
     try:
         yield flow, source, target, maps
@@ -59,12 +62,12 @@ async def carrier(
     *,
     history_problems: list[str] | None = None,
     transforms: TransformSettings | None = None,
-) -> AsyncIterator[GroupCarrier]:
+) -> AsyncIterator[GroupOffsetSync]:
     """Carries the groups that match from A to B; begun. With ``history_problems`` it writes the history down, too."""
     async with _opened(clusters, groups, transforms) as opened:
         told = history_problems
         history = HistoryWriter("A", opened[2], told.append) if told is not None else None
-        carrying = GroupCarrier(*opened, UNRECORDED, history=history)
+        carrying = GroupOffsetSync(*opened, UNRECORDED, history=history)
         await carrying.begin()
         yield carrying
 
@@ -88,7 +91,7 @@ def internal_topics(clusters: Clusters) -> None:
 
 async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPartition, int]]) -> None:
     """Commit each group's offsets."""
-    connected = Cluster(cluster_settings("X", cluster), "commits")
+    connected = ClusterConnections(cluster_settings("X", cluster), "commits")
     try:
         commits = {group: {p: (offset, "") for p, offset in offsets.items()} for group, offsets in groups.items()}
         answers = await send_commits(Coordinators(connected, patience_s=30), commits)
@@ -97,7 +100,7 @@ async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPar
     assert not [error for each in answers.values() for error in each.values() if error], answers
 
 
-def standings(carrying: GroupCarrier) -> dict[tuple[str, TopicPartition], GroupPartitionStatus]:
+def standings(carrying: GroupOffsetSync) -> dict[tuple[str, TopicPartition], GroupPartitionStatus]:
     """What it says of every group and source partition."""
     return {
         (status.group, TopicPartition(each.topic, each.partition)): each

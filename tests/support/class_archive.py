@@ -8,8 +8,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from mirror_ray.devcluster import QUICK_START, DevCluster, cache_dir
-from mirror_ray.devcluster.jars import KAFKA, java_command
+from mirror_ray.jars.maven import KAFKA, cache_dir, java_command
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from tests.support.kafka import create_topic, produce, read_all, sample_messages
 
 

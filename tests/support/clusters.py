@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mirror_ray.devcluster import Broker, DevCluster
+from mirror_ray.lab.devcluster import Broker, DevCluster
 
 
 class Reachable(Protocol):

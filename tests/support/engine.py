@@ -23,19 +23,19 @@ from mirror_ray.config.settings import (
     SecuritySettings,
     StatisticsSettings,
 )
-from mirror_ray.config.steps import TransformSettings
-from mirror_ray.coordination.state import GrantRecord, encode, grant_key, state_topic
-from mirror_ray.copying.engine import CopyEngine
-from mirror_ray.devcluster import Broker, DevCluster
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.offsets import LATEST
-from mirror_ray.model.anchor import Anchor
+from mirror_ray.lab.devcluster import Broker, DevCluster
 from mirror_ray.model.assignment import Assignment, PartitionReport
-from mirror_ray.model.lease import DEFAULT_LEASE_MS
+from mirror_ray.model.fault import FaultKind, PartitionFault
+from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
-from mirror_ray.model.trouble import Trouble, TroubleKind
-from mirror_ray.records.batch import Batch, iter_batches
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.records.batch import RecordBatch, iter_batches
+from mirror_ray.replication.engine import ReplicationEngine
+from mirror_ray.state.schema import GrantRecord, encode, grant_key, state_topic
 from tests.support.kafka import Message, append, create_topic, exists
 
 FLOW = FlowName("A", "B")
@@ -79,7 +79,7 @@ class Replicated:
         await asyncio.to_thread(ensure_compacted, self.target, "mm2-ray-segments.A.internal")
         await asyncio.to_thread(ensure_topic, self.target, "mm2-ray-stats.A.internal", "delete")
         self._clusters = {
-            alias: Cluster(cluster_settings(alias, cluster, security=self._security), "test")
+            alias: ClusterConnections(cluster_settings(alias, cluster, security=self._security), "test")
             for alias, cluster in (("A", self.source), ("B", self.target))
         }
         for cluster in self._clusters.values():
@@ -107,7 +107,7 @@ class Replicated:
     async def assignments(
         self,
         topics: Collection[str],
-        anchors: Mapping[TopicPartition, Anchor] | None = None,
+        anchors: Mapping[TopicPartition, OffsetPair] | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         **more: Any,
     ) -> list[Assignment]:
@@ -119,7 +119,7 @@ class Replicated:
     async def _assignments(
         self,
         topics: Collection[str],
-        anchors: Mapping[TopicPartition, Anchor] | None,
+        anchors: Mapping[TopicPartition, OffsetPair] | None,
         max_message_bytes: int,
         **more: Any,
     ) -> list[Assignment]:
@@ -134,7 +134,7 @@ class Replicated:
                 target_topic_id=target[self.prefix + topic].topic_id,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                anchor=(anchors or {}).get(TopicPartition(topic, partition), Anchor(0, 0)),
+                anchor=(anchors or {}).get(TopicPartition(topic, partition), OffsetPair(0, 0)),
                 epoch=next(self._epochs),
                 max_message_bytes=max_message_bytes,
                 **more,
@@ -207,7 +207,7 @@ class Engine:
     """A running CopyEngine, and what a coordinator would know from its reports."""
 
     def __init__(self, settings: MirrorSettings, source_ends: SourceEnds, advertised: Advertised | None = None) -> None:
-        self.core = CopyEngine(settings, "replicator-0", "node")
+        self.core = ReplicationEngine(settings, "replicator-0", "node")
         self.events: list[str] = []
         self.given_up: list[tuple[FlowPartition, int]] = []
         self.reports: dict[TopicPartition, PartitionReport] = {}
@@ -280,7 +280,7 @@ class Engine:
         )
         return self.reports[partition].reason or ""
 
-    async def troubled(self, partition: TopicPartition, kind: TroubleKind, timeout_s: float = 20.0) -> Trouble:
+    async def troubled(self, partition: TopicPartition, kind: FaultKind, timeout_s: float = 20.0) -> PartitionFault:
         """Wait until ``partition`` is in that trouble; it is stopped then, and its reason says what the trouble is."""
 
         def found() -> bool:
@@ -357,7 +357,7 @@ def cluster_settings(
 
 async def set_quota(cluster: DevCluster, kind: str, value: float | None) -> None:
     """Set, or remove, a quota for every client without a user (KIP-546)."""
-    connected = Cluster(cluster_settings("quota", cluster), "quota")
+    connected = ClusterConnections(cluster_settings("quota", cluster), "quota")
     module: Any = load_entity_module("alter_client_quotas", 1, EntityType.request)
     operation = module.OpData(key=kind, value=value or 0.0, remove=value is None)
     who = module.EntityData(entity_type="client-id", entity_name=None)
@@ -371,7 +371,7 @@ async def set_quota(cluster: DevCluster, kind: str, value: float | None) -> None
         await connected.close()
 
 
-def logged_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch]:
+def logged_batches(broker: Broker, topic: str, partition: int = 0) -> list[RecordBatch]:
     """The batches of a partition as they lie on the broker's disk."""
     folder = broker.directory / "data" / f"{topic}-{partition}"
     while True:
@@ -385,7 +385,7 @@ def _is_caught_up(report: PartitionReport | None, end: int) -> bool:
     return report is not None and report.state == "copying" and end <= report.source_end <= report.position
 
 
-def _readdress(cluster: Cluster, advertised: Advertised) -> None:
+def _readdress(cluster: ClusterConnections, advertised: Advertised) -> None:
     """Reach each broker by another address than the one it advertises."""
     opened = cluster._open
 

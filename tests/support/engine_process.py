@@ -69,7 +69,7 @@ class EngineProcess:
 
 
 def _stop_after_composing(requests: int) -> None:
-    from mirror_ray.copying.sender import Sender
+    from mirror_ray.replication.sender import Sender
 
     compose, composed = Sender._compose_some, 0
 
@@ -86,12 +86,12 @@ def _stop_after_composing(requests: int) -> None:
 
 
 async def _run() -> None:
-    from mirror_ray.copying.engine import CopyEngine
+    from mirror_ray.replication.engine import ReplicationEngine
 
     settings, assignments, stop_after = pickle.load(sys.stdin.buffer)  # noqa: S301 - pickled by the test itself
     if stop_after:
         _stop_after_composing(stop_after)
-    engine = CopyEngine(settings, "replicator-1", "node")
+    engine = ReplicationEngine(settings, "replicator-1", "node")
     await engine.start()
     engine.assign(assignments)
     while True:

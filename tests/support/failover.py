@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
-from mirror_ray.devcluster import DevCluster
 from mirror_ray.failover.plan import Kind
-from mirror_ray.failover.run import Order, Report
-from mirror_ray.failover.steps import Timing
+from mirror_ray.failover.run import FailoverOrder, FailoverReport
+from mirror_ray.failover.steps import StepTiming
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit
@@ -23,12 +23,12 @@ from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until_async
 
-FAST = Timing(quiet_s=0.3, catch_up_s=60.0)
+FAST = StepTiming(quiet_s=0.3, catch_up_s=60.0)
 
 
-def order(flow: FlowName, kind: Kind = "failover", **more: Any) -> Order:
+def order(flow: FlowName, kind: Kind = "failover", **more: Any) -> FailoverOrder:
     """To fail over, or back, without long waits."""
-    return Order(**{"kind": kind, "flow": flow, "timing": FAST, **more})
+    return FailoverOrder(**{"kind": kind, "flow": flow, "timing": FAST, **more})
 
 
 class Names(NamedTuple):
@@ -95,7 +95,7 @@ async def scene(
         yield system, names
 
 
-def outcomes(report: Report) -> list[str]:
+def outcomes(report: FailoverReport) -> list[str]:
     """Of all steps that were done."""
     return [result.outcome for result in report.plan.results.values()]
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from mirror_ray.devcluster.jars import ensure_jars, java_command
+from mirror_ray.jars.maven import ensure_jars, java_command
 
 
 def run_java(program: Path, *arguments: str | Path) -> str:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import WithFiles
 from tests.support.engine import logged_batches
 from tests.support.kafka import (

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Self, TypeVar
 
-from actors.checkpoint import Checkpoint
-from actors.coordinator import Coordinator
-from actors.flow_port import KafkaFlowPort
-from actors.outside import Outside
-from actors.ports import ReplicatorPort, Timing
-from actors.replicator import Replicator
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordination.naming import replicator_name
-from mirror_ray.copying.engine import CopyEngine
+from mirror_ray.coordinator.dependencies import Dependencies
+from mirror_ray.coordinator.flow_clusters import KafkaFlowClusters
+from mirror_ray.coordinator.ports import CoordinatorTiming, ReplicatorPort
+from mirror_ray.coordinator.service import CoordinatorService
+from mirror_ray.groups.service import GroupSyncService
 from mirror_ray.model.notice import Notice
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.observe.status import GapStatus, PartitionStatus
 from mirror_ray.offsets.translate import Translation
+from mirror_ray.replication.engine import ReplicationEngine
+from mirror_ray.replication.service import ReplicatorService
+from mirror_ray.state.actor_names import replicator_name
 from mirror_ray.topics.port import KafkaTopicPort
 from tests.support.waiting import wait_until_async
 
@@ -28,7 +28,7 @@ TIMEOUT_S = 60.0
 T = TypeVar("T")
 
 
-class LocalReplicator(Replicator):
+class LocalReplicator(ReplicatorService):
     """A replicator in this process; killing it leaves nothing behind but its connections' ends."""
 
     async def kill(self) -> None:
@@ -47,7 +47,7 @@ class LocalSpawner:
     async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
         """See ``SpawnPort``."""
         name = replicator_name("local", number)
-        return LocalReplicator(settings, fingerprint, name, engine=CopyEngine, node="here", node_id="here")
+        return LocalReplicator(settings, fingerprint, name, engine=ReplicationEngine, node="here", node_id="here")
 
     async def living(self) -> Mapping[int, ReplicatorPort]:
         """See ``SpawnPort``."""
@@ -80,7 +80,7 @@ class Silence:
         """See ``MemoryPort``."""
 
 
-class LocalCheckpoint(Checkpoint):
+class LocalCheckpoint(GroupSyncService):
     """The checkpoint actor in this process."""
 
     def __init__(self, settings: MirrorSettings) -> None:
@@ -121,18 +121,18 @@ class LocalSystem:
 
     def __init__(self, settings: MirrorSettings, *, groups: bool = False) -> None:
         self.settings = settings
-        self.coordinator = Coordinator(
+        self.coordinator = CoordinatorService(
             "local",
-            Outside(
+            Dependencies(
                 spawner=LocalSpawner(),
-                flow_port=KafkaFlowPort,
+                flow_port=KafkaFlowClusters,
                 topic_port=KafkaTopicPort,
                 heartbeat=lambda _settings: Silence(),
                 checkpoint=LocalCheckpoint if groups else lambda _settings: NoCheckpoint(),
                 gateway=lambda _settings: Silence(),
                 memory=Silence(),
                 node="here",
-                timing=Timing(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),
+                timing=CoordinatorTiming(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),
             ),
         )
 

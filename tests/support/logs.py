@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import iter_batches
 

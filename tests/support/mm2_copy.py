@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.connect_offsets import SOURCE_CONNECTOR, SourceOffset
-from mirror_ray.records.internal import OffsetSync
+from mirror_ray.records.internal import OffsetSyncRecord
 from tests.support.kafka import ConfluentConfig, Message, create_topic, exists, produce, read_placed
 
 
@@ -53,7 +53,8 @@ class Mm2Copy:
         if not exists(self._source, self.syncs_topic):
             create_topic(self._source, self.syncs_topic, topic_config={"cleanup.policy": "compact"})
         syncs = [
-            OffsetSync(partition=partition, upstream_offset=here, downstream_offset=there) for here, there in pairs
+            OffsetSyncRecord(partition=partition, upstream_offset=here, downstream_offset=there)
+            for here, there in pairs
         ]
         _write(self._source, self.syncs_topic, [sync.encode() for sync in syncs], 0)
 

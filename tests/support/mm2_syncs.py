@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import OffsetSync
+from mirror_ray.records.internal import OffsetSyncRecord
 
 Pair = tuple[int, int]
 
 
-def emitted(partition: TopicPartition, copied: Iterable[Pair], lag_max: int = 100) -> Iterator[OffsetSync]:
+def emitted(partition: TopicPartition, copied: Iterable[Pair], lag_max: int = 100) -> Iterator[OffsetSyncRecord]:
     """As ``OffsetSyncWriter`` of Kafka 4.3: after so many records, behind every hole, and the newest pair at last.
 
     Better than MM2, which loses some when they come fast, and emits the newest one once a minute.
@@ -27,5 +27,5 @@ def emitted(partition: TopicPartition, copied: Iterable[Pair], lag_max: int = 10
         yield _sync(partition, before)
 
 
-def _sync(partition: TopicPartition, pair: Pair) -> OffsetSync:
-    return OffsetSync(partition=partition, upstream_offset=pair[0], downstream_offset=pair[1])
+def _sync(partition: TopicPartition, pair: Pair) -> OffsetSyncRecord:
+    return OffsetSyncRecord(partition=partition, upstream_offset=pair[0], downstream_offset=pair[1])

@@ -19,8 +19,8 @@ from ray.cluster_utils import Cluster
 
 from mirror_ray import own_ray
 from mirror_ray.attach import connect, disconnect, prepare
-from mirror_ray.coordination.naming import NAMESPACE
-from mirror_ray.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.ports import free_port
+from mirror_ray.state.actor_names import NAMESPACE
 
 _LOOPBACK = "127.0.0.1"
 _STORE_BYTES = 80 << 20

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from mirror_ray.chaos import clients
-from mirror_ray.chaos.verdict import judge_compacted, judge_copy, judge_merged
 from mirror_ray.cli.compare import compare_flow
-from mirror_ray.cli.side_by_side import plain_comparison
-from mirror_ray.verification.ends import no_system
-from mirror_ray.verification.finding import Finding
-from mirror_ray.verification.planning import Wanted
+from mirror_ray.cli.comparison_table import plain_comparison
+from mirror_ray.lab.chaos import clients
+from mirror_ray.lab.chaos.verdict import judge_compacted, judge_copy, judge_merged
+from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.log_ends import no_system
+from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.run import MakeLooker, verify_flow
-from mirror_ray.verification.verdict import PartitionVerdict
 from tests.support.planted_faults import FAULTS, KINDS, Case, Fault, Kind, Place, cases
 from tests.support.planting import Planted
 
@@ -73,7 +73,7 @@ class Looked:
 
 async def by_verify(planted: Planted, make_looker: MakeLooker | None = None) -> list[Looked]:
     """``verify``, and with ``make_looker`` ``verify --spark``: one run over all topics."""
-    report = await verify_flow(planted.settings, planted.flow, Wanted(range_offsets=5), make_looker=make_looker)
+    report = await verify_flow(planted.settings, planted.flow, VerifyRequest(range_offsets=5), make_looker=make_looker)
     found = {(each.topic, each.partition): each for each in report.partitions}
     way = "verify --spark" if make_looker else "verify"
     return [
@@ -97,7 +97,7 @@ def _verified(way: str, case: Case, verdicts: Iterable[PartitionVerdict]) -> Loo
     return Looked(way, case, "named" if named else "missed" if not differs else "seen", said)
 
 
-def _names(finding: Finding, case: Case) -> bool:
+def _names(finding: Difference, case: Case) -> bool:
     if case.fault == "foreign":
         return finding.kind == "extra" and finding.producer_id is not None
     kinds = _NAMES.get(case.fault or "")

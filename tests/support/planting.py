@@ -12,14 +12,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.coordination.partition_record import PartitionRecord
-from mirror_ray.coordination.state import FLOW_KEY, FlowRecord, encode, partition_key, state_topic
 from mirror_ray.kafka import produce
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.fetch import PartitionKey
-from mirror_ray.kafka.internal_writer import InternalRecord, InternalWriter
+from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -28,7 +27,8 @@ from mirror_ray.records import decode
 from mirror_ray.records.batch import rewrite
 from mirror_ray.records.repack import encode as encode_batch
 from mirror_ray.records.segment_block import encode_key, encode_value
-from mirror_ray.transforms.of_flow import flow_chains
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.state.schema import FLOW_KEY, FlowRecord, encode, partition_key, state_topic
 from tests.support.clusters import Clusters
 from tests.support.engine import ensure_compacted
 from tests.support.kafka import (
@@ -100,7 +100,7 @@ class Planted:
         """Write sources, copies, state and map."""
         ensure_compacted(self.clusters.b, segments_topic(self.mark))
         settings = self.settings
-        source, target = (Cluster(settings.clusters[alias], "planting") for alias in (self.mark, "B"))
+        source, target = (ClusterConnections(settings.clusters[alias], "planting") for alias in (self.mark, "B"))
         try:
             producer, foreign = await target.init_producer_id(), await target.init_producer_id()
             await source.refresh([])
@@ -133,8 +133,8 @@ class _Copy:
         self,
         planted: Planted,
         kind: Kind,
-        source: Cluster,
-        target: Cluster,
+        source: ClusterConnections,
+        target: ClusterConnections,
         producer: tuple[int, int],
         foreign: tuple[int, int],
     ) -> None:
@@ -171,7 +171,7 @@ class _Copy:
             for name in planted.sources(kind):
                 record, block = self._told(case, name, copies[case.partition], ends[name], producers[name])
                 documents[partition_key(TopicPartition(name, case.partition))] = encode(record)
-                blocks.append(InternalRecord(encode_key(block.key), encode_value(block)))
+                blocks.append(KeyedRecord(encode_key(block.key), encode_value(block)))
         topic = segments_topic(planted.mark)
         await self._target.refresh([topic])
         await InternalWriter(self._target, topic).append(blocks)
@@ -312,9 +312,9 @@ def _batches(lines: Sequence[tuple[Line, tuple[int, int]]]) -> list[memoryview]:
     return found
 
 
-def _encoded(at: int, record: Record) -> decode.Record:
+def _encoded(at: int, record: Record) -> decode.DecodedRecord:
     headers = tuple((name.encode(), value) for name, value in record.headers)
-    return decode.Record(at, record.timestamp_ms, decode.record_tail(record.key, record.value, headers))
+    return decode.DecodedRecord(at, record.timestamp_ms, decode.record_tail(record.key, record.value, headers))
 
 
 def _fill(

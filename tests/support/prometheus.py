@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from mirror_ray.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.ports import free_port
 from tests.support.debian import program
 from tests.support.waiting import wait_until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirror_ray.report.document import Asked, Found
-from mirror_ray.report.progress import BadRecord, LogRead, Progress
+from mirror_ray.report.json_document import ReportRequest, ReportResult
+from mirror_ray.report.progress import BadRecord, LogRead, ReadProgress
 
 HOUR_MS = 3_600_000
 #: 2026-11-22 00:00 UTC.
@@ -55,12 +55,12 @@ def partition(topic: str = "orders", number: int = 0, scale: int = 1, **changes:
     }
 
 
-def found(*partitions: dict[str, Any], **changes: Any) -> Found:
+def found(*partitions: dict[str, Any], **changes: Any) -> ReportResult:
     """Partitions over an hour, a step for each minute."""
     rows = list(partitions) or [partition()]
     scale = sum(row["records"] for row in rows) / 6000 / 60
     told: dict[str, Any] = {
-        "progress": Progress(
+        "progress": ReadProgress(
             flow="A->B",
             topic="mm2-ray-stats.A.internal",
             logs=(LogRead(topic_id="stats-id", partition=0, first=0, next=120),),
@@ -74,18 +74,18 @@ def found(*partitions: dict[str, Any], **changes: Any) -> Found:
             (row["target_topic"], row["target_partition"]): ("t", row["last_target_offset"] + 7) for row in rows
         },
     }
-    return Found(**(told | changes))
+    return ReportResult(**(told | changes))
 
 
-def with_bad_records(text: str) -> Progress:
+def with_bad_records(text: str) -> ReadProgress:
     """Of which one begins with this text."""
     bad = BadRecord(topic_id="stats-id", partition=0, offset=7, kind="not_json", text=text)
-    return Progress(
+    return ReadProgress(
         flow="A->B", topic="mm2-ray-stats.A.internal", bad={"not_json": 1, "other_version": 2}, bad_examples=(bad,)
     )
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ReportRequest:
     """Everything, at 2 cents."""
     told: dict[str, Any] = {"since_ms": None, "until_ms": None, "price_per_gb": 0.02, "currency": "USD"}
-    return Asked(**(told | {"created_ms": BEGIN_MS + 2 * HOUR_MS} | changes))
+    return ReportRequest(**(told | {"created_ms": BEGIN_MS + 2 * HOUR_MS} | changes))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.book import SegmentBook
+from mirror_ray.offsets.map_store import OffsetMapStore
 
 
 def book_of(
@@ -15,12 +15,12 @@ def book_of(
     *,
     ids: tuple[str, str] = ("s", "t"),
     source_next: int | None = None,
-) -> SegmentBook:
+) -> OffsetMapStore:
     """A book of one partition's segments, told in one block; without any there is none.
 
     ``ids``: of the topic and its remote topic; ``source_next``: where copying is, by default behind the last segment.
     """
-    book, told = SegmentBook(), tuple(segments)
+    book, told = OffsetMapStore(), tuple(segments)
     if told:
         block = SegmentBlock(
             source=source,

@@ -12,7 +12,7 @@ from mirror_ray.attach import Mirror, attach
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
 from mirror_ray.config.transforms import with_routes
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Reachable
 from tests.support.waiting import wait_until

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.verification.finding import Kind
-from mirror_ray.verification.job import Job
-from mirror_ray.verification.planning import Wanted
-from mirror_ray.verification.prints import Field
+from mirror_ray.verification.difference import Kind
+from mirror_ray.verification.job import CompareJob
+from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.record_hashes import Field
+from mirror_ray.verification.report import VerifyReport
 from mirror_ray.verification.run import MakeLooker, Verification, verify_flow
-from mirror_ray.verification.verdict import Report
 from tests.support.engine import FLOW
 from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all
 
@@ -56,7 +56,7 @@ def plant(cluster: DevCluster, remote: str, fault: Callable[[list[Record], int],
     return planted
 
 
-async def with_copy(verifying: Verification, job: Job, planted: str, target: DevCluster) -> Job:
+async def with_copy(verifying: Verification, job: CompareJob, planted: str, target: DevCluster) -> CompareJob:
     """The same job, with the planted topic for the copy."""
     end = end_offsets(target.confluent_config(), planted)[0]
     metadata = await verifying.target.refresh([planted])
@@ -72,6 +72,6 @@ async def with_copy(verifying: Verification, job: Job, planted: str, target: Dev
 
 async def verified(
     settings: MirrorSettings, topics: Sequence[str], make_looker: MakeLooker | None = None, **wanted: Any
-) -> Report:
+) -> VerifyReport:
     """The report of these topics."""
-    return await verify_flow(settings, FLOW, Wanted(topics=tuple(topics), **wanted), make_looker=make_looker)
+    return await verify_flow(settings, FLOW, VerifyRequest(topics=tuple(topics), **wanted), make_looker=make_looker)

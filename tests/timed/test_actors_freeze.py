@@ -16,9 +16,9 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from actors.ports import Timing
 from mirror_ray.attach import attach
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.coordinator.ports import CoordinatorTiming
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.status import ReplicatorStatus
 from tests.support.clusters import Clusters, TopicMaker
@@ -139,7 +139,7 @@ def test_a_frozen_coordinator_goes_on_where_it_was(scene: Scene) -> None:
     before = scene.mirror.status()
     stopped_s = time.monotonic()
     with _stopped(before.coordinator_pid):
-        time.sleep(Timing().unresponsive_s + 1)
+        time.sleep(CoordinatorTiming().unresponsive_s + 1)
     scene.spread_over(1)
     after = scene.mirror.status()
     assert (after.coordinator_pid, after.replicators[0].pid) == (before.coordinator_pid, before.replicators[0].pid)

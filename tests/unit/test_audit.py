@@ -9,19 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.audit import Entry, Wanted, Who, decode_entry, encode_entry, entry_of, newest
-from mirror_ray.model.change import Change, committed, many_committed
+from mirror_ray.model.audit import AuditEntry, AuditPrincipal, AuditQuery, decode_entry, encode_entry, entry_of, newest
+from mirror_ray.model.cluster_change import ClusterChange, committed, many_committed
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
 
 _TEXT = st.text(max_size=5000)
 
 
-def entry(**changed: Any) -> Entry:
+def entry(**changed: Any) -> AuditEntry:
     """An entry; ``changed``: fields of it."""
-    change = Change(kind="create_topic", cluster="B", subject="topic A.orders", after="3 partitions")
-    made = entry_of(change, Who(system="mirror", component="coordinator"), "A->B", time_ms=5, id_="x", outcome="done")
-    return Entry(**{name: changed.get(name, getattr(made, name)) for name in made.__slots__})
+    change = ClusterChange(kind="create_topic", cluster="B", subject="topic A.orders", after="3 partitions")
+    made = entry_of(
+        change, AuditPrincipal(system="mirror", component="coordinator"), "A->B", time_ms=5, id_="x", outcome="done"
+    )
+    return AuditEntry(**{name: changed.get(name, getattr(made, name)) for name in made.__slots__})
 
 
 @given(subject=_TEXT, before=st.none() | _TEXT, after=st.none() | _TEXT, why=_TEXT, operator=st.none() | st.text())
@@ -29,8 +31,8 @@ def test_entries_survive_and_are_bounded(
     subject: str, before: str | None, after: str | None, why: str, operator: str | None
 ) -> None:
     """Whatever names and values there are."""
-    change = Change(kind="set", cluster="", subject=subject, before=before, after=after, why=why)
-    who = Who(system="mirror", component="c", operator=operator)
+    change = ClusterChange(kind="set", cluster="", subject=subject, before=before, after=after, why=why)
+    who = AuditPrincipal(system="mirror", component="c", operator=operator)
     made = entry_of(change, who, "A->B", time_ms=1, id_="i", outcome="intended").said("refused", "no" * 9000)
     key, value = encode_entry(made)
     assert decode_entry(value) == made
@@ -65,16 +67,16 @@ def test_the_newest_that_are_wanted_are_shown_once() -> None:
         entry(id="c", time_ms=3, kind="pause", cluster=""),
         entry(id="d", time_ms=4, outcome="intended"),
     ]
-    assert [(e.id, e.outcome) for e in newest(entries, Wanted())] == [
+    assert [(e.id, e.outcome) for e in newest(entries, AuditQuery())] == [
         ("a", "done"),
         ("b", "done"),
         ("c", "done"),
         ("d", "intended"),
     ]
-    assert [each.id for each in newest(entries, Wanted(limit=2))] == ["c", "d"]
-    assert [each.id for each in newest(entries, Wanted(kinds=frozenset({"pause"})))] == ["c"]
-    assert [each.id for each in newest(entries, Wanted(cluster="B", since_ms=2))] == ["b", "d"]
-    assert not newest(entries, Wanted(flow="B->A"))
+    assert [each.id for each in newest(entries, AuditQuery(limit=2))] == ["c", "d"]
+    assert [each.id for each in newest(entries, AuditQuery(kinds=frozenset({"pause"})))] == ["c"]
+    assert [each.id for each in newest(entries, AuditQuery(cluster="B", since_ms=2))] == ["b", "d"]
+    assert not newest(entries, AuditQuery(flow="B->A"))
 
 
 def test_commits_of_a_group_are_one_line() -> None:

@@ -8,12 +8,10 @@ import pytest
 
 from mirror_ray.cli.backfill import plain, read_point, read_request
 from mirror_ray.config.settings import BackfillSettings, FlowSettings
-from mirror_ray.coordination import state
-from mirror_ray.model.anchor import Anchor
 from mirror_ray.model.backfill import (
+    BackfillRange,
     BackfillRecord,
     BackfillRequest,
-    Range,
     check_behind,
     check_into,
     check_range,
@@ -23,13 +21,15 @@ from mirror_ray.model.backfill import (
 )
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.model.start import Start, parse_start
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.start import StartPosition, parse_start
 from mirror_ray.observe.backfills import backfill_status
+from mirror_ray.state import schema
 
 RECORD = BackfillRecord(
     topic="orders",
     into="again",
-    ranges=(Range(0, 5, 20), Range(2, 0, 10)),
+    ranges=(BackfillRange(0, 5, 20), BackfillRange(2, 0, 10)),
     said="from 0@5",
     time_ms=7,
     positions=((0, 9),),
@@ -38,8 +38,8 @@ RECORD = BackfillRecord(
 
 def test_a_record_survives_json() -> None:
     """Through the state topic, beside keys of other kinds; a newer version's fields are ignored."""
-    written = {state.backfill_key("1a2b"): {**RECORD.document(), "newer": 1}, "start/t": {"at": "0@5"}}
-    memory = state.decode(json.loads(json.dumps(written)))
+    written = {schema.backfill_key("1a2b"): {**RECORD.document(), "newer": 1}, "start/t": {"at": "0@5"}}
+    memory = schema.decode(json.loads(json.dumps(written)))
     assert memory.backfills == {"1a2b": RECORD}
     assert memory.starts == {"t": parse_start("0@5")}
 
@@ -48,8 +48,8 @@ def test_names() -> None:
     """A backfill is named beside its flow, and has a state of its own."""
     name = FlowName.parse("A->B#1a2b")
     assert (str(name), name.live, name.live.backfill) == ("A->B#1a2b", FlowName("A", "B"), "")
-    assert state.state_topic("A", "1a2b") == "mm2-ray-state.A.backfill-1a2b.internal"
-    assert state.state_topic("A") == "mm2-ray-state.A.internal"
+    assert schema.state_topic("A", "1a2b") == "mm2-ray-state.A.backfill-1a2b.internal"
+    assert schema.state_topic("A") == "mm2-ray-state.A.internal"
 
 
 def test_what_a_backfill_works_by() -> None:
@@ -90,27 +90,27 @@ def test_partitions_that_are_not_there() -> None:
 def test_ranges_that_are_not_there(start: int, end: int) -> None:
     """Out of the log on either side, or backwards; both bounds are named."""
     with pytest.raises(ConfigError, match=r"goes from 5 to 20|before its start"):
-        check_range("t", Range(0, start, end), (5, 20))
-    check_range("t", Range(0, 5, 20), (5, 20))
+        check_range("t", BackfillRange(0, start, end), (5, 20))
+    check_range("t", BackfillRange(0, 5, 20), (5, 20))
 
 
 def test_behind_the_live_copy() -> None:
     """Refused where anything was copied already; else only when it is said that the order does not matter."""
     asked, told = BackfillRequest(topic="t"), BackfillRequest(topic="t", behind=True)
-    old, late = [Range(0, 0, 10), Range(1, 3, 3)], [Range(0, 0, 11)]
+    old, late = [BackfillRange(0, 0, 10), BackfillRange(1, 3, 3)], [BackfillRange(0, 0, 11)]
     with pytest.raises(ConfigError, match=r"10 older records would be appended to A\.t"):
         check_behind(asked, old, {0: 10, 1: 3}, "A.t")
     check_behind(told, old, {0: 10, 1: 3}, "A.t")
     with pytest.raises(ConfigError, match="from 10 on are the live copy's"):
         check_behind(told, late, {0: 10}, "A.t")
     with pytest.raises(ConfigError, match="began at its first record"):
-        check_behind(told, [Range(0, 3, 3)], {0: 3}, "A.t")
+        check_behind(told, [BackfillRange(0, 3, 3)], {0: 3}, "A.t")
 
 
 def test_where_the_live_copy_began() -> None:
     """Known only where the remote partition held nothing before it, and nothing was repaired since."""
-    assert live_start("t", 0, Anchor(7, 0), 0) == 7
-    for origin, gaps in ((None, 0), (Anchor(7, 3), 0), (Anchor(7, 0), 1)):
+    assert live_start("t", 0, OffsetPair(7, 0), 0) == 7
+    for origin, gaps in ((None, 0), (OffsetPair(7, 3), 0), (OffsetPair(7, 0), 1)):
         with pytest.raises(ConfigError, match="--into"):
             live_start("t", 0, origin, gaps)
 
@@ -150,9 +150,9 @@ def test_status() -> None:
 
 def test_points_on_the_command_line() -> None:
     """Words, offsets with commas, and times as everywhere on the command line."""
-    assert read_point("0@5,1@7", 0) == Start("offsets", offsets=((0, 5), (1, 7)))
-    assert read_point("1h", 7_200_000) == Start("timestamp", 3_600_000)
-    assert read_point(" earliest ", 0) == Start("earliest")
+    assert read_point("0@5,1@7", 0) == StartPosition("offsets", offsets=((0, 5), (1, 7)))
+    assert read_point("1h", 7_200_000) == StartPosition("timestamp", 3_600_000)
+    assert read_point(" earliest ", 0) == StartPosition("earliest")
     for text in ("0@5,0@6", "soon", "0@"):
         with pytest.raises(ConfigError, match=r"twice|no point in time"):
             read_point(text, 0)

@@ -8,9 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
-from mirror_ray.devcluster import DevCluster, DevSecurity
-from mirror_ray.devcluster.certificates import STORE_PASSWORD, CertificateAuthority
-from mirror_ray.devcluster.clusters import mm2_properties
+from mirror_ray.lab.devcluster import DevCluster, DevSecurity
+from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, CertificateAuthority
+from mirror_ray.lab.devcluster.clusters import mm2_properties
 
 
 def test_scram_over_tls_speaks_kafkas_words(tmp_path: Path) -> None:

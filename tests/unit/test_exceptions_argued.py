@@ -12,13 +12,13 @@ _EXCEPTION = re.compile(r"# (?:ruff: )?noqa: ((?:[A-Z]+\d+(?:, ?)?)+)(.*)")
 
 
 def test_none_is_for_all_the_code() -> None:
-    """A rule is left out for benchmarks or tests alone, by its number, and its line says why."""
+    """A rule is left out for the benchmarks or tests alone, by its number, and its line says why."""
     text = (_ROOT / "pyproject.toml").read_text()
     lint = tomllib.loads(text)["tool"]["ruff"]["lint"]
     assert [each for each in lint["ignore"] if re.fullmatch(r"S\d*", each)] == []
     left_out = {each for rules in lint["per-file-ignores"].values() for each in rules if re.fullmatch(r"S\d*", each)}
     assert {where for where, rules in lint["per-file-ignores"].items() if left_out & set(rules)} == {
-        *("benchmarks/**", "tests/**")
+        *("mirror_ray/lab/benchmarks/**", "tests/**")
     }
     for rule in left_out:
         assert re.search(rf'^    "{rule}",  # \w', text, re.MULTILINE), rule

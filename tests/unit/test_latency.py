@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.latency import LATENCY_BOUNDS_MS, Latencies, LatencyCounter
+from mirror_ray.model.latency import LATENCY_BOUNDS_MS, LatencyCounter, LatencyHistogram
 
 _NOW_MS = 1_000_000_000_000
 _BATCHES = st.lists(st.tuples(st.integers(-10_000, 200_000_000), st.integers(1, 500)))
@@ -36,4 +36,4 @@ def test_growth_is_what_came_after(first: list[tuple[int, int]], second: list[tu
             each.acknowledged(_NOW_MS - latency_ms, records)
     assert counter.so_far() - before == alone.so_far()
     assert before + alone.so_far() == counter.so_far()
-    assert Latencies() + before == before
+    assert LatencyHistogram() + before == before

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.config.checks import check_loops
+from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, RenamePattern, TopicSettings, with_all_names
 from mirror_ray.model.filters import TopicFilter
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.naming import MAX_NAME_LENGTH, FlowNames, Rename, TopicNames, illegal_name
 from mirror_ray.model.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from mirror_ray.model.rules import ReplicationRules
-from mirror_ray.topics.selection import replication_rules
+from mirror_ray.model.topic_names import MAX_NAME_LENGTH, FlowNames, Rename, TopicNames, illegal_name
 
 
 def rules(

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from mirror_ray import own_ray
 from mirror_ray.cli.app import app
-from mirror_ray.devcluster.jars import cache_dir
+from mirror_ray.jars.maven import cache_dir
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.own_ray import OwnRay
 from mirror_ray.private import make_secret, private_directory, read_private, write_private

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.config.settings import FetchSettings, FlowSettings, TopicSettings
-from mirror_ray.coordination.discovery import rules_of, selection_of, starts_changed, starts_of
-from mirror_ray.coordination.state import FlowRecord
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.start import EARLIEST, LATEST, Start, out_of_bounds, parse_start, start_rules
+from mirror_ray.model.start import EARLIEST, LATEST, StartPosition, out_of_bounds, parse_start, start_rules
+from mirror_ray.state.schema import FlowRecord
+from mirror_ray.topics.discovery_rules import rules_of, selection_of, starts_changed, starts_of
 
 OFFSETS = st.dictionaries(st.integers(0, 10**6), st.integers(0, 10**15), min_size=1, max_size=5)
 STARTS = st.one_of(
     st.sampled_from([EARLIEST, LATEST]),
-    st.builds(lambda ms: Start("timestamp", ms), st.integers(0, 4_000_000_000_000)),
-    st.builds(lambda pairs: Start("offsets", offsets=tuple(sorted(pairs.items()))), OFFSETS),
+    st.builds(lambda ms: StartPosition("timestamp", ms), st.integers(0, 4_000_000_000_000)),
+    st.builds(lambda pairs: StartPosition("offsets", offsets=tuple(sorted(pairs.items()))), OFFSETS),
 )
 
 
@@ -31,7 +31,7 @@ def flow(start: str | None = None, *overrides: str, reset: str = "earliest") -> 
 
 
 @given(STARTS)
-def test_what_is_written_is_read_back(start: Start) -> None:
+def test_what_is_written_is_read_back(start: StartPosition) -> None:
     """A mark in the state topic says the same after a restart, to the millisecond."""
     assert parse_start(str(start)) == start
 
@@ -48,7 +48,7 @@ def test_what_is_written_is_read_back(start: Start) -> None:
 )
 def test_points_in_time(text: str, time_ms: int) -> None:
     """RFC 3339 in any zone, and epoch milliseconds."""
-    assert parse_start(text) == Start("timestamp", time_ms)
+    assert parse_start(text) == StartPosition("timestamp", time_ms)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_first_override_that_fits_holds() -> None:
     """Names are matched whole; without a match the default holds."""
     rules = start_rules("latest", ["audit-.*=earliest", "audit-old = 2026-11-22T10:00:00Z", "orders=0@5 1@7"])
     assert rules.of("audit-old") == EARLIEST
-    assert rules.of("orders") == Start("offsets", offsets=((0, 5), (1, 7)))
+    assert rules.of("orders") == StartPosition("offsets", offsets=((0, 5), (1, 7)))
     assert rules.of("orders-2") == LATEST
 
 

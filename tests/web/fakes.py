@@ -11,18 +11,18 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from mirror_ray.config.difference import FlowChange, KeyChange, SettingsDifference
 from mirror_ray.config.gateway import GatewaySettings, GatewayToken
 from mirror_ray.config.secrets import Secret
-from mirror_ray.coordination.change import Changed, FlowChange, KeyChange
-from mirror_ray.model.audit import Entry, Wanted, Who, entry_of, newest
-from mirror_ray.model.change import Change
+from mirror_ray.model.audit import AuditEntry, AuditPrincipal, AuditQuery, entry_of, newest
+from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.observe.groups import GroupStatus
-from mirror_ray.observe.picture import Picture
-from mirror_ray.web.bounds import BOUNDS, GuestBounds
-from mirror_ray.web.door import Door
+from mirror_ray.observe.system_snapshot import SystemSnapshot
+from mirror_ray.web.access import GatewayAccess
+from mirror_ray.web.client_limits import BOUNDS, ClientLimits
 from mirror_ray.web.server import application, serving
-from mirror_ray.web.watch import Watch
+from mirror_ray.web.snapshot_cache import SnapshotCache
 from tests.unit.observe.values import picture
 
 TOKEN = "s3cret-of-the-tests"
@@ -34,10 +34,10 @@ USERS = (
 )
 
 
-def kept(**changed: Any) -> Entry:
+def kept(**changed: Any) -> AuditEntry:
     """An entry of the audit log, of now; ``changed``: fields of it."""
-    change = Change(kind="create_topic", cluster="B", subject="topic A.orders", after="3 partitions")
-    who, now_ms = Who(system="mirror", component="coordinator"), int(time.time() * 1000)
+    change = ClusterChange(kind="create_topic", cluster="B", subject="topic A.orders", after="3 partitions")
+    who, now_ms = AuditPrincipal(system="mirror", component="coordinator"), int(time.time() * 1000)
     return replace(entry_of(change, who, "A->B", time_ms=now_ms, id_="x", outcome="done"), **changed)
 
 
@@ -45,18 +45,18 @@ def kept(**changed: Any) -> Entry:
 class FakeSystem:
     """Shows ``seen``; remembers what it was told."""
 
-    seen: Picture = field(default_factory=picture)
+    seen: SystemSnapshot = field(default_factory=picture)
     absent: bool = False
     asked: int = 0
     told: list[tuple[Any, ...]] = field(default_factory=list)
     carried: tuple[GroupStatus, ...] = ()
-    kept: tuple[Entry, ...] = ()
-    wanted: Wanted | None = None
+    kept: tuple[AuditEntry, ...] = ()
+    wanted: AuditQuery | None = None
     audits: int = 0
     groups_asked: int = 0
     operators: list[str] = field(default_factory=list)
 
-    async def picture(self) -> Picture:
+    async def picture(self) -> SystemSnapshot:
         self.asked += 1
         if self.absent:
             raise MirrorError("nobody answers")
@@ -66,7 +66,7 @@ class FakeSystem:
         self.groups_asked += 1
         return self.carried
 
-    async def audit(self, wanted: Wanted) -> Sequence[Entry]:
+    async def audit(self, wanted: AuditQuery) -> Sequence[AuditEntry]:
         self.wanted, self.audits = wanted, self.audits + 1
         return newest(self.kept, wanted)
 
@@ -85,10 +85,10 @@ class FakeSystem:
             raise ConfigError("scale needs at least one replicator")
         self.told.append(("scale", replicators))
 
-    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> Changed:
+    async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> SettingsDifference:
         self.told.append(("set", flow, dict(changes), dry_run))
         key = KeyChange(key="topics.include", before=".*", after="orders", effect="topics")
-        return Changed(flows=(FlowChange(flow=str(flow), verdict="configured", keys=(key,)),), system=())
+        return SettingsDifference(flows=(FlowChange(flow=str(flow), verdict="configured", keys=(key,)),), system=())
 
 
 class Clock:
@@ -106,11 +106,11 @@ class Site:
     """A server under test."""
 
     system: FakeSystem
-    watch: Watch
+    watch: SnapshotCache
     clock: Clock
     url: str
     session: aiohttp.ClientSession
-    door: Door
+    door: GatewayAccess
     app: web.Application
 
     @property
@@ -136,12 +136,12 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def site(token: str | None = TOKEN, bounds: GuestBounds = BOUNDS, **changed: Any) -> AsyncIterator[Site]:
+async def site(token: str | None = TOKEN, bounds: ClientLimits = BOUNDS, **changed: Any) -> AsyncIterator[Site]:
     """A server on a port of its own. ``changed``: fields of its settings."""
     system, clock = FakeSystem(), Clock()
-    watch = Watch(system, clock=clock, on_picture=lambda _: None)
+    watch = SnapshotCache(system, clock=clock, on_picture=lambda _: None)
     settings = GatewaySettings(port=0, token=Secret(token) if token is not None else None, **changed)
-    door = Door(settings, clock=clock, bounds=bounds)
+    door = GatewayAccess(settings, clock=clock, bounds=bounds)
     app = application(watch, system, settings, door)
     async with serving(app, settings, door) as url, aiohttp.ClientSession() as session:
         yield Site(system, watch, clock, url, session, door, app)

@@ -12,7 +12,7 @@ from typing import Final
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mirror_ray.web.bounds import BOUNDS
+from mirror_ray.web.client_limits import BOUNDS
 from tests.web.fakes import TOKEN, site
 from tests.web.raw import send, status
 

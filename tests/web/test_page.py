@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
-from mirror_ray.observe.picture import Picture
 from mirror_ray.observe.status import ElasticStatus
+from mirror_ray.observe.system_snapshot import SystemSnapshot
 from tests.support.browser import Page, browser
 from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
 from tests.web.fakes import TOKEN, FakeSystem, Site, kept, site
@@ -39,7 +39,7 @@ async def page(there: Site, tmp_path: Path) -> AsyncIterator[Page]:
         assert tab.errors == []
 
 
-def _laggard(system: FakeSystem) -> Picture:
+def _laggard(system: FakeSystem) -> SystemSnapshot:
     """One topic of many is behind, for a reason."""
     seen = picture(topics=20, problems=())
     stopped = replace(partition(1, "topic-7"), state="stopped", reason="TOPIC_AUTHORIZATION_FAILED", lag_records=9_000)

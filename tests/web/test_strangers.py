@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.web.bounds import BOUNDS
+from mirror_ray.web.client_limits import BOUNDS
 from mirror_ray.web.connections import victim
 from tests.support.waiting import wait_until_async
 from tests.web.fakes import TOKEN, Site, site

@@ -13,10 +13,10 @@ import pytest
 from cryptography import x509
 
 from mirror_ray.config.gateway import GatewaySettings, GatewayTls
-from mirror_ray.devcluster.certificates import CertificateAuthority
+from mirror_ray.lab.devcluster.certificates import CertificateAuthority
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.web.bounds import BOUNDS
-from mirror_ray.web.door import Door
+from mirror_ray.web.access import GatewayAccess
+from mirror_ray.web.client_limits import BOUNDS
 from tests.web.fakes import Clock, Site, site
 from tests.web.raw import request, send, status
 
@@ -121,4 +121,4 @@ async def test_a_new_certificate_takes_the_place_of_the_old_one(
 def test_a_certificate_that_can_not_be_used_is_named() -> None:
     """Where the gateway begins, which may be another machine than the one that loaded the configuration."""
     with pytest.raises(ConfigError, match=r"gateway\.tls\.certificate: '/none'"):
-        Door(GatewaySettings(tls=GatewayTls(certificate="/none", key="/none")), clock=Clock())
+        GatewayAccess(GatewaySettings(tls=GatewayTls(certificate="/none", key="/none")), clock=Clock())

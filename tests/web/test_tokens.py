@@ -11,9 +11,9 @@ import pytest
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
-from mirror_ray.web.bounds import BOUNDS
-from mirror_ray.web.door import Door
-from mirror_ray.web.refusals import Refusals
+from mirror_ray.web.access import GatewayAccess
+from mirror_ray.web.client_limits import BOUNDS
+from mirror_ray.web.refusal_log import RefusalLog
 from tests.web.fakes import TOKEN, USERS, Clock, site
 from tests.web.raw import JSON, PAUSE, request, send, status
 
@@ -112,7 +112,7 @@ async def test_wrong_tokens_are_told_in_one_line(caplog: pytest.LogCaptureFixtur
 def test_reports_get_rarer_while_it_goes_on() -> None:
     """And come soon again after a calm; of many addresses a few are named."""
     clock = Clock()
-    counted = Refusals("knocks", clock=clock, first_s=10, last_s=40)
+    counted = RefusalLog("knocks", clock=clock, first_s=10, last_s=40)
     times: list[float] = []
     for _ in range(200):
         clock.now_s += 1
@@ -151,7 +151,7 @@ def test_a_token_is_followed_where_its_file_goes(tmp_path: Path) -> None:
     one, other, file = "the-first-token-0123456789", "the-second-token-0123456789", tmp_path / "token"
     file.write_text(f"{one}\n")
     secret = Secret(f"${{dir:{tmp_path}:token}}", STANDARD_PROVIDERS)
-    door = Door(GatewaySettings(token=secret), clock=Clock())
+    door = GatewayAccess(GatewaySettings(token=secret), clock=Clock())
     assert _lets_in(door, one)
     file.write_text(f"{other}\r\n")
     door.renew()
@@ -166,7 +166,7 @@ def test_a_token_is_followed_where_its_file_goes(tmp_path: Path) -> None:
     assert f"{file} can't be read" in gone.text
 
 
-def _lets_in(door: Door, token: str) -> bool:
+def _lets_in(door: GatewayAccess, token: str) -> bool:
     return door.keyring.holder([f"Bearer {token}"]) is not None
 
 

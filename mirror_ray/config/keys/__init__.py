@@ -8,7 +8,7 @@ from mirror_ray.config.keys.clients import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_K
 from mirror_ray.config.keys.cluster import CLUSTER_KEYS, SECURITY_KEYS
 from mirror_ray.config.keys.deviations import DEVIATIONS
 from mirror_ray.config.keys.flow import FLOW_KEYS
-from mirror_ray.config.keys.key import Key, Kind, Use, find_key, nearest
+from mirror_ray.config.keys.key import ConfigKey, KeyUse, ValueKind, find_key, nearest
 from mirror_ray.config.keys.system import DRIVER_KEYS, WORKER_KEYS
 
 __all__ = [
@@ -21,9 +21,9 @@ __all__ = [
     "PRODUCER_KEYS",
     "SECURITY_KEYS",
     "WORKER_KEYS",
-    "Key",
-    "Kind",
-    "Use",
+    "ConfigKey",
+    "KeyUse",
+    "ValueKind",
     "find_key",
     "nearest",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mirror_ray.config.keys.cluster import CLUSTER_KEYS
-from mirror_ray.config.keys.key import Kind, ignored, refused, used
+from mirror_ray.config.keys.key import ValueKind, ignored, refused, used
 from mirror_ray.config.keys.shared import BYTES_ONLY, EXACTLY_ONCE, JMX
 
 _GROUPLESS = "partitions are assigned by the coordinator, not by a consumer group"
@@ -31,15 +31,15 @@ _COMMON_CLIENT_KEYS: Final = (
 CONSUMER_KEYS: Final = (
     used("isolation.level", "fetch.isolation_level", default="read_uncommitted"),
     used("auto.offset.reset", "fetch.auto_offset_reset", default="earliest", text=_RESET),
-    used("fetch.min.bytes", "fetch.min_bytes", Kind.INTEGER, "1"),
-    used("fetch.max.wait.ms", "fetch.max_wait_ms", Kind.INTEGER, "500"),
-    used("fetch.max.bytes", "fetch.max_bytes", Kind.INTEGER, "52428800"),
-    used("max.partition.fetch.bytes", "fetch.max_partition_bytes", Kind.INTEGER, "1048576"),
-    used("receive.buffer.bytes", "fetch.receive_buffer_bytes", Kind.INTEGER, "65536"),
+    used("fetch.min.bytes", "fetch.min_bytes", ValueKind.INTEGER, "1"),
+    used("fetch.max.wait.ms", "fetch.max_wait_ms", ValueKind.INTEGER, "500"),
+    used("fetch.max.bytes", "fetch.max_bytes", ValueKind.INTEGER, "52428800"),
+    used("max.partition.fetch.bytes", "fetch.max_partition_bytes", ValueKind.INTEGER, "1048576"),
+    used("receive.buffer.bytes", "fetch.receive_buffer_bytes", ValueKind.INTEGER, "65536"),
     used("client.rack", "cluster.client_rack"),
-    used("request.timeout.ms", "cluster.request_timeout_ms", Kind.INTEGER, "30000"),
-    used("metadata.max.age.ms", "cluster.metadata_max_age_ms", Kind.INTEGER, "300000"),
-    used("socket.connection.setup.timeout.ms", "cluster.connection_setup_timeout_ms", Kind.INTEGER, "10000"),
+    used("request.timeout.ms", "cluster.request_timeout_ms", ValueKind.INTEGER, "30000"),
+    used("metadata.max.age.ms", "cluster.metadata_max_age_ms", ValueKind.INTEGER, "300000"),
+    used("socket.connection.setup.timeout.ms", "cluster.connection_setup_timeout_ms", ValueKind.INTEGER, "10000"),
     refused("interceptor.classes", "interceptors are Java classes; remove them", ""),
     *ignored(BYTES_ONLY, "key.deserializer value.deserializer"),
     *ignored(
@@ -65,9 +65,9 @@ PRODUCER_KEYS: Final = (
         default="none",
         text="applied to batches that are not compressed on the source; compressed ones pass as they are",
     ),
-    used("max.request.size", "produce.max_request_bytes", Kind.INTEGER, "1048576"),
-    used("request.timeout.ms", "produce.request_timeout_ms", Kind.INTEGER, "30000"),
-    used("send.buffer.bytes", "produce.send_buffer_bytes", Kind.INTEGER, "131072"),
+    used("max.request.size", "produce.max_request_bytes", ValueKind.INTEGER, "1048576"),
+    used("request.timeout.ms", "produce.request_timeout_ms", ValueKind.INTEGER, "30000"),
+    used("send.buffer.bytes", "produce.send_buffer_bytes", ValueKind.INTEGER, "131072"),
     refused("interceptor.classes", "interceptors are Java classes; remove them", ""),
     *ignored(_PIPELINE, "batch.size linger.ms max.in.flight.requests.per.connection"),
     *ignored("replicator_buffer_bytes bounds what is held", "buffer.memory max.block.ms"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mirror_ray.config.keys.key import Kind, ignored, refused, used
+from mirror_ray.config.keys.key import ValueKind, ignored, refused, used
 from mirror_ray.config.keys.shared import OURS
 from mirror_ray.config.token_endpoint import ALLOW_HTTP_KEY, TOKEN_ENDPOINT_KEY
 
@@ -18,21 +18,21 @@ SECURITY_KEYS: Final = (
     used("security.protocol", "security.protocol", default="PLAINTEXT"),
     used("ssl.truststore.location", "security.ssl.truststore_location"),
     used("ssl.truststore.type", "security.ssl.truststore_type", default="JKS"),
-    used("ssl.truststore.password", "security.ssl.truststore_password", Kind.SECRET),
+    used("ssl.truststore.password", "security.ssl.truststore_password", ValueKind.SECRET),
     used("ssl.truststore.certificates", "security.ssl.truststore_certificates"),
     used("ssl.keystore.location", "security.ssl.keystore_location"),
     used("ssl.keystore.type", "security.ssl.keystore_type", default="JKS"),
-    used("ssl.keystore.password", "security.ssl.keystore_password", Kind.SECRET),
-    used("ssl.keystore.key", "security.ssl.keystore_key", Kind.SECRET),
+    used("ssl.keystore.password", "security.ssl.keystore_password", ValueKind.SECRET),
+    used("ssl.keystore.key", "security.ssl.keystore_key", ValueKind.SECRET),
     used("ssl.keystore.certificate.chain", "security.ssl.keystore_certificate_chain"),
-    used("ssl.key.password", "security.ssl.key_password", Kind.SECRET),
+    used("ssl.key.password", "security.ssl.key_password", ValueKind.SECRET),
     used("ssl.endpoint.identification.algorithm", "security.ssl.endpoint_identification_algorithm", default="https"),
     used("sasl.mechanism", "security.sasl.mechanism", default="GSSAPI"),
-    used("sasl.jaas.config", "security.sasl", Kind.SECRET),
+    used("sasl.jaas.config", "security.sasl", ValueKind.SECRET),
     used(TOKEN_ENDPOINT_KEY, "security.sasl.token_endpoint_url"),
-    used(ALLOW_HTTP_KEY, "security.sasl.token_endpoint_allow_http", Kind.BOOLEAN, text=OURS),
+    used(ALLOW_HTTP_KEY, "security.sasl.token_endpoint_allow_http", ValueKind.BOOLEAN, text=OURS),
     used("sasl.oauthbearer.client.credentials.client.id", "security.sasl.client_id"),
-    used("sasl.oauthbearer.client.credentials.client.secret", "security.sasl.client_secret", Kind.SECRET),
+    used("sasl.oauthbearer.client.credentials.client.secret", "security.sasl.client_secret", ValueKind.SECRET),
     used("sasl.oauthbearer.scope", "security.sasl.scope"),
     refused("sasl.client.callback.handler.class", _JAVA_LOGIN),
     refused(
@@ -64,4 +64,4 @@ SECURITY_KEYS: Final = (
 )
 
 #: Keys of a cluster that every client of it shares.
-CLUSTER_KEYS: Final = (used("bootstrap.servers", "bootstrap_servers", Kind.LIST), *SECURITY_KEYS)
+CLUSTER_KEYS: Final = (used("bootstrap.servers", "bootstrap_servers", ValueKind.LIST), *SECURITY_KEYS)

@@ -13,7 +13,7 @@ from typing import Final
 _LONGEST_COMPARED: Final = 150
 
 
-class Use(StrEnum):
+class KeyUse(StrEnum):
     """What becomes of a key."""
 
     USED = "used"
@@ -21,7 +21,7 @@ class Use(StrEnum):
     REFUSED = "refused"
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """How the value of a used key is written."""
 
     TEXT = "text"
@@ -40,45 +40,45 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Key:
+class ConfigKey:
     """One key in one scope, equal to itself alone. A name that ends in ``*`` stands for all keys that begin so."""
 
     name: str
-    use: Use
+    use: KeyUse
     #: Why it is ignored, or what to do instead of a refused one; what differs from Kafka for a used one, if anything.
     text: str = ""
     #: The field that a used key sets, as in the native form.
     field: str = ""
-    kind: Kind = Kind.TEXT
+    kind: ValueKind = ValueKind.TEXT
     #: Kafka's default, as its documentation writes it.
     default: str = ""
     #: Values with which a refused key does no harm.
     accepted: tuple[str, ...] = ()
 
 
-def used(name: str, field: str, kind: Kind = Kind.TEXT, default: str = "", text: str = "") -> Key:
+def used(name: str, field: str, kind: ValueKind = ValueKind.TEXT, default: str = "", text: str = "") -> ConfigKey:
     """The row of a key that sets a field."""
-    return Key(name, Use.USED, text, field=field, kind=kind, default=default)
+    return ConfigKey(name, KeyUse.USED, text, field=field, kind=kind, default=default)
 
 
-def ignored(text: str, names: str) -> tuple[Key, ...]:
+def ignored(text: str, names: str) -> tuple[ConfigKey, ...]:
     """Rows of keys, separated by blanks, that have no effect here, for one reason."""
-    return tuple(Key(name, Use.IGNORED, text) for name in names.split())
+    return tuple(ConfigKey(name, KeyUse.IGNORED, text) for name in names.split())
 
 
-def refused(name: str, text: str, *accepted: str) -> Key:
+def refused(name: str, text: str, *accepted: str) -> ConfigKey:
     """The row of a key that stops everything, unless it has one of the ``accepted`` values."""
-    return Key(name, Use.REFUSED, text, accepted=accepted)
+    return ConfigKey(name, KeyUse.REFUSED, text, accepted=accepted)
 
 
-def find_key(keys: tuple[Key, ...], name: str) -> Key | None:
+def find_key(keys: tuple[ConfigKey, ...], name: str) -> ConfigKey | None:
     """The row for a key: that of its own name, or else the longest ``*`` row that it begins with."""
     by_name, stars = _index(keys)
     return by_name.get(name) or next((row for begin, row in stars if name.startswith(begin)), None)
 
 
 @lru_cache(maxsize=64)
-def _index(keys: tuple[Key, ...]) -> tuple[dict[str, Key], list[tuple[str, Key]]]:
+def _index(keys: tuple[ConfigKey, ...]) -> tuple[dict[str, ConfigKey], list[tuple[str, ConfigKey]]]:
     """Rows by their names, of which the first counts, and the ``*`` rows by what they begin with, the longest first."""
     stars = [(row.name[:-1], row) for row in keys if row.name.endswith("*")]
     return {row.name: row for row in reversed(keys)}, sorted(stars, key=lambda each: len(each[0]), reverse=True)

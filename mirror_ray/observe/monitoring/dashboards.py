@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mirror_ray.observe.monitoring.grafana import Dashboard, Panel, Query, Row, Variable
+from mirror_ray.observe.monitoring.grafana import Dashboard, DashboardRow, Panel, Query, Variable
 
 _OF: Final = 'source=~"$source", target=~"$target"'
 _TOPIC: Final = f'{_OF}, topic=~"$topic"'
@@ -27,7 +27,7 @@ def _rate(series: str, by: str, labels: str, legend: str) -> Query:
     return Query(expression=f"sum by ({by}) (rate({series}{{{labels}}}[$__rate_interval]))", legend=legend)
 
 
-_NOW: Final = Row(
+_NOW: Final = DashboardRow(
     title="Now",
     panels=(
         Panel(
@@ -101,7 +101,7 @@ _NOW: Final = Row(
     ),
 )
 
-_FLOWS: Final = Row(
+_FLOWS: Final = DashboardRow(
     title="Flows",
     panels=(
         Panel(
@@ -175,7 +175,7 @@ _FLOWS: Final = Row(
     ),
 )
 
-_TOPICS: Final = Row(
+_TOPICS: Final = DashboardRow(
     title="Topics",
     panels=(
         Panel(
@@ -223,7 +223,7 @@ _TOPICS: Final = Row(
     ),
 )
 
-_PROCESSES: Final = Row(
+_PROCESSES: Final = DashboardRow(
     title="Replicators",
     panels=(
         Panel(

@@ -8,7 +8,7 @@ from typing import Final
 
 import yaml
 
-from mirror_ray.observe.catalogue import CATALOGUE, Metric
+from mirror_ray.observe.metrics import CATALOGUE, Metric
 from mirror_ray.observe.monitoring.alerts import alert_group
 from mirror_ray.observe.monitoring.dashboards import DASHBOARDS
 from mirror_ray.observe.monitoring.mm2_names import mm2_group
@@ -37,7 +37,7 @@ def files() -> dict[str, str]:
 
 def _table() -> str:
     rows = [f"| `{name}` | {each.kind} | {', '.join(each.labels)} | {each.text} |" for each, name in _listed()]
-    head = "# Metrics\n\nMade by `python -m mirror_ray.observe.monitoring` from `mirror_ray/observe/catalogue.py`.\n\n"
+    head = "# Metrics\n\nMade by `python -m mirror_ray.observe.monitoring` from `mirror_ray/observe/metrics.py`.\n\n"
     return head + "\n".join(["| series | type | labels | |", "|---|---|---|---|", *rows]) + "\n"
 
 

@@ -40,7 +40,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class DashboardRow:
     """Panels under one heading."""
 
     title: str
@@ -62,7 +62,7 @@ class Dashboard:
     uid: str
     title: str
     variables: tuple[Variable, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[DashboardRow, ...]
 
     @property
     def panels(self) -> Iterator[Panel]:
@@ -105,7 +105,7 @@ def _choice(variable: Variable) -> dict[str, object]:
     }
 
 
-def _placed(rows: Sequence[Row]) -> Iterator[dict[str, object]]:
+def _placed(rows: Sequence[DashboardRow]) -> Iterator[dict[str, object]]:
     top, number = 0, 1
     for row in rows:
         yield _heading(row.title, number, top)

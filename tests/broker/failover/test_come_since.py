@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_ray.failover.plan import Options, Plan, Step, StepResult
+from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, FailoverStep, StepResult
 from mirror_ray.failover.run import carry_out
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import caught_up, member, new_names, numbered, order, scene, settings
@@ -23,14 +23,14 @@ async def test_a_group_comes_while_another_is_waited_for(clusters: Clusters, mak
         new = f"{names.group}-new"
         async with member(b, names.group, names.remote):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.COMMIT
+            assert report.plan.next_step == FailoverStep.COMMIT
             await aside(lambda: commit(a, new, {(names.topic, 0): 0, (names.topic, 1): 0}))
             done = await aside(lambda: process(a, new, names.topic, 50))
         async with member(b, new, names.remote):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.COMMIT, report.plan.results
-            assert report.plan.results[Step.COMMIT].figures["active"] == [new]
-            assert report.plan.results[Step.COMMIT].repeats == 1
+            assert report.plan.next_step == FailoverStep.COMMIT, report.plan.results
+            assert report.plan.results[FailoverStep.COMMIT].figures["active"] == [new]
+            assert report.plan.results[FailoverStep.COMMIT].repeats == 1
         report = await carry_out(system.settings, order(names.flow), system.coordinator)
         assert report.plan.finished, report.plan.results
         rest = await aside(lambda: process(b, new, names.remote))
@@ -43,18 +43,18 @@ async def test_a_group_comes_before_the_end(clusters: Clusters, make_topic: Topi
     async with scene(clusters, make_topic) as (system, names):
         new, works = f"{names.group}-new", f"{names.group}-works"
 
-        def come(_: Plan, result: StepResult) -> None:
-            if result.step == Step.COMMIT and result.outcome == "done" and not result.repeats:
+        def come(_: FailoverPlan, result: StepResult) -> None:
+            if result.step == FailoverStep.COMMIT and result.outcome == "done" and not result.repeats:
                 commit(a, new, {(names.topic, 0): 90})
 
         report = await carry_out(system.settings, order(names.flow), system.coordinator, come)
-        assert report.plan.next_step == Step.OFFSETS, report.plan.results
-        assert report.plan.results[Step.OFFSETS].figures["active"] == [new]
+        assert report.plan.next_step == FailoverStep.OFFSETS, report.plan.results
+        assert report.plan.results[FailoverStep.OFFSETS].figures["active"] == [new]
         async with member(a, works, names.topic):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.OFFSETS, report.plan.results
-            assert works in report.plan.results[Step.OFFSETS].summary
-            left = order(names.flow, options=Options(skip_active=True))
+            assert report.plan.next_step == FailoverStep.OFFSETS, report.plan.results
+            assert works in report.plan.results[FailoverStep.OFFSETS].summary
+            left = order(names.flow, options=FailoverOptions(skip_active=True))
             report = await carry_out(system.settings, left, system.coordinator)
             assert report.plan.finished, report.plan.results
         assert sorted(report.places) == [names.group, new]
@@ -73,8 +73,8 @@ async def test_members_that_have_committed_nothing_yet(
         with joined(clusters.a, f"{names.group}-other", other, protocol=protocol):
             with joined(clusters.a, f"{names.group}-works", names.topic, protocol=protocol):
                 report = await carry_out(system.settings, order(names.flow), system.coordinator)
-                assert report.plan.next_step == Step.OFFSETS, report.plan.results
-                assert report.plan.results[Step.OFFSETS].figures["active"] == [f"{names.group}-works"]
+                assert report.plan.next_step == FailoverStep.OFFSETS, report.plan.results
+                assert report.plan.results[FailoverStep.OFFSETS].figures["active"] == [f"{names.group}-works"]
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
             assert report.plan.finished, report.plan.results
 
@@ -88,12 +88,12 @@ async def test_a_first_commit_in_another_partition(clusters: Clusters, make_topi
     async with LocalSystem(settings(clusters, names), groups=True) as system:
         await caught_up(system, 2)
 
-        def go_on(_: Plan, result: StepResult) -> None:
-            if result.step == Step.VERIFY and not result.repeats:
+        def go_on(_: FailoverPlan, result: StepResult) -> None:
+            if result.step == FailoverStep.VERIFY and not result.repeats:
                 commit(a, names.group, {(names.topic, 1): 40})
 
         report = await carry_out(system.settings, order(names.flow), system.coordinator, go_on)
-        assert report.plan.next_step == Step.OFFSETS, report.plan.results
+        assert report.plan.next_step == FailoverStep.OFFSETS, report.plan.results
         report = await carry_out(system.settings, order(names.flow), system.coordinator)
         assert report.plan.finished, report.plan.results
         assert len(await aside(lambda: process(b, names.group, names.remote))) == 130

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.failover.audit import Audit
-from mirror_ray.failover.plan import STEPS, Options, Plan, Step, StepResult
+from mirror_ray.failover.audit_topic import FailoverAudit
+from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, StepResult
 from mirror_ray.failover.run import carry_out, look
-from mirror_ray.failover.steps import Timing
+from mirror_ray.failover.steps import StepTiming
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.translate import Translation
@@ -44,7 +44,7 @@ async def test_every_record_once_over_both_sides_and_back(clusters: Clusters, ma
         report = await carry_out(config, order(names.flow), system.coordinator)
         assert report.plan.finished
         assert outcomes(report) == ["done"] * 9
-        verified = report.plan.results[Step.VERIFY].figures
+        verified = report.plan.results[FailoverStep.VERIFY].figures
         assert (verified["different"], verified["not_comparable"]) == ([], 0)
         first = {g: await aside(lambda g=g: process(b, g, names.remote, 50)) for g in wanted}  # type: ignore[misc]
         back = await carry_out(config, order(names.flow, "failback"), system.coordinator)
@@ -100,7 +100,7 @@ async def test_what_was_written_on_the_target_comes_back_by_the_flow_back(
         assert report.plan.finished, report.plan.results
         found = {place.origin: place.offset for place in report.places[group]}
         assert found == {(topic, 0): 10, (topic, 1): 5, (names.remote, 0): 45, (names.remote, 1): 30}
-        assert report.plan.results[Step.VERIFY].figures["compared"] == 4
+        assert report.plan.results[FailoverStep.VERIFY].figures["compared"] == 4
         left = await aside(lambda: process(a, group, f"{back.source}.{topic}"))
         assert len(left) == 50 - 10 - 5
         assert len(await aside(lambda: process(a, group, topic))) == 100 - 45 - 30
@@ -119,13 +119,13 @@ async def test_another_record_at_a_place_stops_it_and_a_new_plan_takes_its_turn(
         with monkeypatch.context() as patched:
             patched.setattr(Translator, "to_target", wrong)
             report = await carry_out(
-                system.settings, order(names.flow, options=Options(force=True)), system.coordinator
+                system.settings, order(names.flow, options=FailoverOptions(force=True)), system.coordinator
             )
-        assert report.plan.next_step == Step.VERIFY
-        assert len(report.plan.results[Step.VERIFY].figures["different"]) == 2
+        assert report.plan.next_step == FailoverStep.VERIFY
+        assert len(report.plan.results[FailoverStep.VERIFY].figures["different"]) == 2
         with pytest.raises(ConfigError, match="is not finished"):
             await carry_out(system.settings, order(names.flow, "failback"), system.coordinator)
-        again = order(names.flow, options=Options(force=True), restart=True)
+        again = order(names.flow, options=FailoverOptions(force=True), restart=True)
         report = await carry_out(system.settings, again, system.coordinator)
         assert [place.offset for place in report.places[names.group]] == [30, 30]
         plans = (await look(system.settings, names.flow)).plans()
@@ -142,10 +142,10 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
 ) -> None:
     """Cut off before or after each result is in the audit topic, and taken up by the same order each time."""
     left = list(STEPS)
-    write = Audit.result
-    written: list[Step] = []
+    write = FailoverAudit.result
+    written: list[FailoverStep] = []
 
-    async def cut(audit: Audit, plan: Plan, result: StepResult) -> None:
+    async def cut(audit: FailoverAudit, plan: FailoverPlan, result: StepResult) -> None:
         breaks = bool(left) and left[0] == result.step
         if breaks:
             left.pop(0)
@@ -157,7 +157,7 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
             raise BrokenOffError
 
     async with scene(clusters, make_topic) as (system, names):
-        monkeypatch.setattr(Audit, "result", cut)
+        monkeypatch.setattr(FailoverAudit, "result", cut)
         for _ in STEPS:
             with pytest.raises(BrokenOffError):
                 await carry_out(system.settings, order(names.flow), system.coordinator)
@@ -176,7 +176,7 @@ async def test_a_dry_run_changes_nothing(clusters: Clusters, make_topic: TopicMa
         report = await carry_out(system.settings, order(names.flow, dry=True), system.coordinator)
         assert list(report.plan.results) == list(STEPS)
         assert outcomes(report) == ["done"] * 9
-        assert report.plan.results[Step.CHECK].figures["groups"] == 1
+        assert report.plan.results[FailoverStep.CHECK].figures["groups"] == 1
         assert [place.offset for place in report.places[names.group]] == [30, 30]
         assert (await look(system.settings, names.flow)).plans() == before
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"copying"}
@@ -190,8 +190,8 @@ async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMa
         await aside(lambda: commit(clusters.a, idle, {(topic, 0): 10}))
         async with member(clusters.b, group, names.remote):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.COMMIT
-            assert report.plan.results[Step.COMMIT].figures["active"] == [group]
+            assert report.plan.next_step == FailoverStep.COMMIT
+            assert report.plan.results[FailoverStep.COMMIT].figures["active"] == [group]
             assert (await aside(lambda: committed(clusters.b, idle, names.remote, 1)))[0] == 10
         async with member(clusters.b, idle, names.remote):
             # It was moved by the first try.
@@ -199,8 +199,8 @@ async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMa
             assert report.plan.finished
         async with member(clusters.a, group, topic):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.OFFSETS
-            without = order(names.flow, options=Options(skip_active=True))
+            assert report.plan.next_step == FailoverStep.OFFSETS
+            without = order(names.flow, options=FailoverOptions(skip_active=True))
             report = await carry_out(system.settings, without, system.coordinator)
             assert report.plan.finished
             assert list(report.places) == [idle]
@@ -237,11 +237,11 @@ async def test_producers_that_write_hold_it_up(clusters: Clusters, make_topic: T
                 await aside(lambda: produce(clusters.a.confluent_config(), names.topic, numbered(2)))
 
         writing = asyncio.create_task(write())
-        report = await carry_out(system.settings, order(names.flow, timing=Timing(1.5, 5)), system.coordinator)
+        report = await carry_out(system.settings, order(names.flow, timing=StepTiming(1.5, 5)), system.coordinator)
         stop.set()
         await writing
-        assert report.plan.next_step == Step.PRODUCERS
-        assert list(report.plan.results[Step.PRODUCERS].figures["written"]) == [names.topic]
+        assert report.plan.next_step == FailoverStep.PRODUCERS
+        assert list(report.plan.results[FailoverStep.PRODUCERS].figures["written"]) == [names.topic]
         report = await carry_out(system.settings, order(names.flow), system.coordinator)
         assert report.plan.finished
 
@@ -259,11 +259,11 @@ async def test_the_source_is_gone(clusters: Clusters, make_topic: TopicMaker) ->
     gone = known[names.flow.source].model_copy(update={"bootstrap_servers": ("127.0.0.1:1",)})
     config = system.settings.model_copy(update={"clusters": {**known, names.flow.source: gone}})
     with pytest.raises(ConfigError):
-        await carry_out(config, order(names.flow, "failback", options=Options(source_is_gone=True)), None)
+        await carry_out(config, order(names.flow, "failback", options=FailoverOptions(source_is_gone=True)), None)
     report = await carry_out(config, order(names.flow), None)
-    assert report.plan.next_step == Step.DETECT
-    assert "--source-is-gone" in report.plan.results[Step.DETECT].summary
-    report = await carry_out(config, order(names.flow, options=Options(source_is_gone=True)), None)
+    assert report.plan.next_step == FailoverStep.DETECT
+    assert "--source-is-gone" in report.plan.results[FailoverStep.DETECT].summary
+    report = await carry_out(config, order(names.flow, options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
     assert [place.offset for place in report.places[names.group]] == [30, 30]
     with pytest.raises(ClusterUnreachableError):

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.failover.audit import Audit
-from mirror_ray.failover.plan import STEPS, Kind, Step
+from mirror_ray.failover.audit_topic import FailoverAudit
+from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.failover.plan import STEPS, FailoverStep, Kind
 from mirror_ray.failover.run import carry_out, look
-from mirror_ray.failover.sides import Sides
-from mirror_ray.failover.steps import Timing
+from mirror_ray.failover.steps import StepTiming
 from mirror_ray.kafka.group_offsets import ToCommit
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.observe.status import PartitionStatus
@@ -29,7 +29,7 @@ from tests.support.local import LocalSystem, aside
 
 pytestmark = pytest.mark.timeout(300)
 
-QUICK = Timing(quiet_s=0.1, catch_up_s=60.0)
+QUICK = StepTiming(quiet_s=0.1, catch_up_s=60.0)
 
 
 class KilledError(Exception):
@@ -87,31 +87,31 @@ def named(key: Mapping[str, str], value: Any) -> str:
 def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
     """Kills around everything that a plan writes."""
     killer = Killer()
-    append, say, write = Audit._append, Sides.say, Sides.commit
+    append, say, write = FailoverAudit._append, FailoverClusters.say, FailoverClusters.commit
 
-    async def appended(audit: Audit, records: Iterable[tuple[Mapping[str, str], Any]]) -> None:
+    async def appended(audit: FailoverAudit, records: Iterable[tuple[Mapping[str, str], Any]]) -> None:
         written = list(records)
         name = next((named(key, value) for key, value in written), "nothing")
         await killer.around(f"audit {name}", lambda: append(audit, written))
 
-    async def said(sides: Sides, records: list[Any]) -> None:
+    async def said(sides: FailoverClusters, records: list[Any]) -> None:
         await killer.around("checkpoints", lambda: say(sides, records))
 
-    async def committed(sides: Sides, commits: Mapping[str, ToCommit]) -> Any:
+    async def committed(sides: FailoverClusters, commits: Mapping[str, ToCommit]) -> Any:
         async def write_counted() -> Any:
             killer.committed.update((group, str(at)) for group, offsets in commits.items() for at in offsets)
             return await write(sides, commits)
 
         return await killer.around("commits", write_counted)
 
-    monkeypatch.setattr(Audit, "_append", appended)
-    monkeypatch.setattr(Sides, "say", said)
-    monkeypatch.setattr(Sides, "commit", committed)
+    monkeypatch.setattr(FailoverAudit, "_append", appended)
+    monkeypatch.setattr(FailoverClusters, "say", said)
+    monkeypatch.setattr(FailoverClusters, "commit", committed)
     return killer
 
 
 async def kill_and_go_on(
-    system: LocalSystem, names: Names, kind: Kind, killer: Killer, back_to: Step | None = None
+    system: LocalSystem, names: Names, kind: Kind, killer: Killer, back_to: FailoverStep | None = None
 ) -> None:
     """Give the same command until it is killed behind its last record: then there is nothing left to do.
 
@@ -136,7 +136,7 @@ async def kill_and_go_on(
         (step, int(step in again)) for step in STEPS
     ]
     wanted = {"commits", *(f"audit {step}" for step in again or STEPS)}
-    wanted |= {"pause"} if Step.STOP in (again or STEPS) else set()
+    wanted |= {"pause"} if FailoverStep.STOP in (again or STEPS) else set()
     wanted |= {f"audit {back_to} blocked", "audit places", "checkpoints"} if back_to is not None else set()
     assert {f"{when} {what}" for when in ("before", "after") for what in wanted} <= set(killer.moments)
     # Nothing else was done again.
@@ -164,9 +164,9 @@ async def test_every_state_that_a_kill_can_leave(clusters: Clusters, make_topic:
             assert sorted(done[group] + rest) == sorted(wanted), group
 
 
-@pytest.mark.parametrize("back_to", [Step.PRODUCERS, Step.OFFSETS])
+@pytest.mark.parametrize("back_to", [FailoverStep.PRODUCERS, FailoverStep.OFFSETS])
 async def test_every_state_of_a_plan_that_has_gone_back(
-    clusters: Clusters, make_topic: TopicMaker, killer: Killer, back_to: Step
+    clusters: Clusters, make_topic: TopicMaker, killer: Killer, back_to: FailoverStep
 ) -> None:
     """Once, behind commits of its first round, to copy more or to look for groups: those are where they were or go on.
 
@@ -180,16 +180,16 @@ async def test_every_state_of_a_plan_that_has_gone_back(
             await aside(lambda group=group: commit(a, group, {(names.topic, 0): 10, (names.topic, 1): 20}))  # type: ignore[misc]
         async with member(b, waits, names.remote):
             report = await carry_out(system.settings, order(names.flow, timing=QUICK), system.coordinator)
-            assert report.plan.results[Step.COMMIT].figures["active"] == [waits]
+            assert report.plan.results[FailoverStep.COMMIT].figures["active"] == [waits]
         await aside(lambda: commit(a, came, {(names.topic, 0): 0, (names.topic, 1): 0}))
         done = {g: await aside(lambda g=g: process(a, g, names.topic, 40)) for g in (went_on, came)}  # type: ignore[misc]
-        if back_to == Step.PRODUCERS:
+        if back_to == FailoverStep.PRODUCERS:
             await aside(lambda: produce(a.confluent_config(), names.topic, numbered(50, 200)))
         await kill_and_go_on(system, names, "failover", killer, back_to)
-        assert ("after resume" in killer.moments) == (back_to == Step.PRODUCERS)
+        assert ("after resume" in killer.moments) == (back_to == FailoverStep.PRODUCERS)
         moved = Counter(group for group, _ in killer.committed)
         assert moved.keys() == {went_on, waits, came}
-        count = 250 if back_to == Step.PRODUCERS else 200
+        count = 250 if back_to == FailoverStep.PRODUCERS else 200
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
         for group in groups:
             rest = await aside(lambda group=group: process(b, group, names.remote))  # type: ignore[misc]

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, RenamePattern, TopicSettings
-from mirror_ray.failover.plan import Kind, Options, Step
-from mirror_ray.failover.run import Order, carry_out
-from mirror_ray.failover.steps import Timing
+from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind
+from mirror_ray.failover.run import FailoverOrder, carry_out
+from mirror_ray.failover.steps import StepTiming
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, member, process
@@ -61,9 +61,9 @@ class Scene:
         clusters = {self.flow.source: self.a, self.flow.target: self.b}
         return settings_of(clusters, str(self.flow), topics=topics, groups=groups)
 
-    def order(self, kind: Kind = "failover", **more: Any) -> Order:
+    def order(self, kind: Kind = "failover", **more: Any) -> FailoverOrder:
         """Without long waits."""
-        return Order(kind=kind, flow=self.flow, timing=Timing(quiet_s=0.3, catch_up_s=60.0), **more)
+        return FailoverOrder(kind=kind, flow=self.flow, timing=StepTiming(quiet_s=0.3, catch_up_s=60.0), **more)
 
     def unread(self) -> dict[str, list[bytes]]:
         """What the groups have not processed when they stop."""
@@ -144,14 +144,14 @@ async def test_there_and_back(clusters: Clusters) -> None:
         await caught_up(system)
         report = await carry_out(config, scene.order(), system.coordinator)
         assert report.plan.finished, report.plan.results
-        assert report.plan.results[Step.VERIFY].figures["different"] == []
+        assert report.plan.results[FailoverStep.VERIFY].figures["different"] == []
         there = {
             scene.plain: await aside(lambda: process(scene.b, scene.plain, scene.renamed, 50)),
             scene.both: await aside(lambda: process(scene.b, scene.both, scene.merged, 60)),
         }
         back = await carry_out(config, scene.order("failback"), system.coordinator)
         assert back.plan.finished, back.plan.results
-        assert back.plan.results[Step.VERIFY].figures["different"] == []
+        assert back.plan.results[FailoverStep.VERIFY].figures["different"] == []
     again = await aside(lambda: process(scene.a, scene.plain, scene.legacy))
     assert sorted(there[scene.plain] + again) == sorted(unread[scene.plain])
     again = await aside(lambda: process(scene.a, scene.both, scene.orders))
@@ -208,7 +208,7 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
             return min(both.values()) >= 0 and plain == {0: 13, 1: 17}
 
         await system.wait(synced, "groups are carried over")
-    report = await carry_out(config, scene.order(options=Options(source_is_gone=True)), None)
+    report = await carry_out(config, scene.order(options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
     origins = {place.origin.topic for place in report.places[scene.plain]}
     assert origins == {scene.legacy}

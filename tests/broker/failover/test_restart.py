@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mirror_ray.failover import looking
-from mirror_ray.failover.plan import Plan, Step, StepResult
+from mirror_ray.failover import copy_progress
+from mirror_ray.failover.plan import FailoverPlan, FailoverStep, StepResult
 from mirror_ray.failover.run import carry_out, look
 from mirror_ray.observe.status import PartitionStatus
 from tests.support.clusters import Clusters, TopicMaker
@@ -43,25 +43,25 @@ class WrittenOnce:
         await self._coordinator.resume(flow)
 
 
-@pytest.mark.parametrize("at", [Step.STOP, Step.VERIFY])
+@pytest.mark.parametrize("at", [FailoverStep.STOP, FailoverStep.VERIFY])
 async def test_a_plan_that_was_sent_back_is_begun_anew(
-    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch, at: Step
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch, at: FailoverStep
 ) -> None:
     """Before `stop` was ever over, and after it: the new plan lifts the pause, catches up, and is done."""
-    monkeypatch.setattr(looking, "TOLD_WITHIN_S", 1.2)
+    monkeypatch.setattr(copy_progress, "TOLD_WITHIN_S", 1.2)
     async with scene(clusters, make_topic) as (system, names):
 
         def write() -> None:
             produce(clusters.a.confluent_config(), names.topic, numbered(20, 1000))
 
-        def write_at(_: Plan, result: StepResult) -> None:
+        def write_at(_: FailoverPlan, result: StepResult) -> None:
             if result.step == at and not result.repeats:
                 write()
 
-        running = WrittenOnce(system, write if at == Step.STOP else None)
+        running = WrittenOnce(system, write if at == FailoverStep.STOP else None)
         report = await carry_out(system.settings, order(names.flow), running, write_at)
-        assert report.plan.next_step == Step.PRODUCERS, report.plan.results
-        assert Step.STOP not in report.plan.results
+        assert report.plan.next_step == FailoverStep.PRODUCERS, report.plan.results
+        assert FailoverStep.STOP not in report.plan.results
         report = await carry_out(system.settings, order(names.flow, restart=True), system.coordinator)
         assert report.plan.finished, report.plan.results
         old, new = (await look(system.settings, names.flow)).plans()

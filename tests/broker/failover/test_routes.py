@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
-from mirror_ray.config.steps import TransformSettings
-from mirror_ray.failover.bulk import BulkOrder
-from mirror_ray.failover.bulk import carry_out as translate_all
-from mirror_ray.failover.plan import Kind, Options, Step
-from mirror_ray.failover.run import Order, carry_out
-from mirror_ray.failover.steps import Timing
+from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.failover.bulk_translation import BulkOrder
+from mirror_ray.failover.bulk_translation import carry_out as translate_all
+from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind
+from mirror_ray.failover.run import FailoverOrder, carry_out
+from mirror_ray.failover.steps import StepTiming
+from mirror_ray.groups.bulk import ReadMaps
 from mirror_ray.model.names import FlowName
-from mirror_ray.offsets.bulk import ReadMaps
 from mirror_ray.topics.planning import make_plan
-from mirror_ray.topics.reconciling import find
-from mirror_ray.verification.planning import Wanted
+from mirror_ray.topics.reconciliation import find
+from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_family
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, process
@@ -62,9 +62,9 @@ class Scene:
             transforms=TransformSettings.model_validate(transforms),
         )
 
-    def order(self, kind: Kind = "failover", **more: Any) -> Order:
+    def order(self, kind: Kind = "failover", **more: Any) -> FailoverOrder:
         """Without long waits."""
-        return Order(kind=kind, flow=self.flow, timing=Timing(quiet_s=0.3, catch_up_s=60.0), **more)
+        return FailoverOrder(kind=kind, flow=self.flow, timing=StepTiming(quiet_s=0.3, catch_up_s=60.0), **more)
 
     def places(self) -> dict[str, tuple[int, ...]]:
         """Where the group goes on in each topic: behind what it has read of it."""
@@ -105,9 +105,9 @@ async def test_there_and_back(clusters: Clusters) -> None:
         }
         report = await carry_out(config, scene.order(), system.coordinator)
         assert report.plan.finished, report.plan.results
-        assert report.plan.results[Step.VERIFY].figures["different"] == []
+        assert report.plan.results[FailoverStep.VERIFY].figures["different"] == []
         assert await aside(scene.committed) == scene.places()
-        verdict = await verify_family(config, scene.flow, Wanted())
+        verdict = await verify_family(config, scene.flow, VerifyRequest())
         # The failover has paused them; nothing else keeps them from being equal.
         assert [each.outcome for each in verdict.partitions] == ["paused"] * 6
         assert [each.checked.findings or each.checked.reason for each in verdict.partitions] == [None] * 6
@@ -135,7 +135,7 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
             assert (await find(config, flow, (), {}, every=True)).findings == ()
         statuses = await system.coordinator.groups(str(scene.flow))
         assert {each.flow for each in statuses} == {str(flow.name) for flow in config.flows}
-    report = await carry_out(config, scene.order(options=Options(source_is_gone=True)), None)
+    report = await carry_out(config, scene.order(options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
     assert {place.origin.topic for place in report.places[scene.group]} == {scene.topic}
     there = [v for remote in scene.remotes for v in await aside(lambda r=remote: process(scene.b, scene.group, r))]  # type: ignore[misc]

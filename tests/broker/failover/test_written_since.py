@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.failover import looking
-from mirror_ray.failover.plan import STEPS, Kind, Options, Plan, Step, StepResult
-from mirror_ray.failover.run import Report, carry_out, look
+from mirror_ray.failover import copy_progress
+from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
+from mirror_ray.failover.run import FailoverReport, carry_out, look
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import Names, caught_up, member, new_names, numbered, order, scene, settings
@@ -30,7 +30,7 @@ BEFORE_THE_END = STEPS[:-1]
 @pytest.fixture(autouse=True)
 def told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replicators of a busy machine tell within three seconds; here one is enough, and saves one for each look."""
-    monkeypatch.setattr(looking, "TOLD_WITHIN_S", 1.2)
+    monkeypatch.setattr(copy_progress, "TOLD_WITHIN_S", 1.2)
 
 
 class SlowProducer:
@@ -84,15 +84,15 @@ async def held(cluster: DevCluster, topic: str) -> set[bytes]:
     return {record.value or b"" for records in found.values() for record in records}
 
 
-def left_behind(producer: SlowProducer, report: Report, copied: set[bytes]) -> list[bytes]:
+def left_behind(producer: SlowProducer, report: FailoverReport, copied: set[bytes]) -> list[bytes]:
     """What was acknowledged before the last step began, and is not on the other side, though the plan is finished."""
     if not report.plan.finished:
         return []
-    last_ms = report.plan.results[Step.REDIRECT].began_ms
+    last_ms = report.plan.results[FailoverStep.REDIRECT].began_ms
     return [value for value, at_ms in producer.acknowledged if at_ms < last_ms and value not in copied]
 
 
-async def until_done(system: LocalSystem, names: Names, kind: Kind = "failover") -> Report:
+async def until_done(system: LocalSystem, names: Names, kind: Kind = "failover") -> FailoverReport:
     """Give the same command until it is done: twice, where the first one finds out."""
     for _ in range(3):
         report = await carry_out(system.settings, order(names.flow, kind), system.coordinator)
@@ -122,20 +122,22 @@ async def test_a_producer_starts_between_any_two_steps(
 ) -> None:
     """A plan that says done has it all; one that does not says who wrote, and is done once the producer has stopped."""
     # A flow that is paused has told all already.
-    monkeypatch.setattr(looking, "TOLD_WITHIN_S", 0.4)
+    monkeypatch.setattr(copy_progress, "TOLD_WITHIN_S", 0.4)
     async with scene(clusters, make_topic) as (system, names):
         written = 0
         for step in BEFORE_THE_END:
             with slow_producer(clusters.a, names.topic) as producer:
 
-                def begin(_: Plan, result: StepResult, at: Step = step, producer: SlowProducer = producer) -> None:
+                def begin(
+                    _: FailoverPlan, result: StepResult, at: FailoverStep = step, producer: SlowProducer = producer
+                ) -> None:
                     if result.step == at and not producer.acknowledged:
                         producer.start()
 
                 report = await carry_out(system.settings, order(names.flow), system.coordinator, begin)
                 assert left_behind(producer, report, await held(clusters.b, names.remote)) == [], step
-                if STEPS.index(step) >= STEPS.index(Step.STOP):
-                    said = report.plan.results[Step.PRODUCERS]
+                if STEPS.index(step) >= STEPS.index(FailoverStep.STOP):
+                    said = report.plan.results[FailoverStep.PRODUCERS]
                     assert (report.plan.finished, said.outcome) == (False, "blocked"), step
                     assert "written on" in said.summary
                     assert names.topic in said.summary
@@ -169,7 +171,9 @@ async def test_a_producer_starts_between_any_two_steps_of_the_way_back(
             await until_done(system, names)
             with slow_producer(b, names.topic) as producer:
 
-                def begin(_: Plan, result: StepResult, at: Step = step, producer: SlowProducer = producer) -> None:
+                def begin(
+                    _: FailoverPlan, result: StepResult, at: FailoverStep = step, producer: SlowProducer = producer
+                ) -> None:
                     if result.step == at and not producer.acknowledged:
                         producer.start()
 
@@ -187,16 +191,16 @@ async def test_written_while_a_group_is_waited_for(clusters: Clusters, make_topi
     async with scene(clusters, make_topic) as (system, names):
         async with member(clusters.a, names.group, names.topic):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.OFFSETS
+            assert report.plan.next_step == FailoverStep.OFFSETS
             await aside(lambda: produce(clusters.a.confluent_config(), names.topic, numbered(500, 1000)))
         told: list[StepResult] = []
         report = await carry_out(
             system.settings, order(names.flow), system.coordinator, lambda _, result: told.append(result)
         )
         assert report.plan.finished, report.plan.results
-        assert (told[0].step, told[0].outcome) == (Step.PRODUCERS, "blocked")
+        assert (told[0].step, told[0].outcome) == (FailoverStep.PRODUCERS, "blocked")
         assert told[0].figures["written"] == {names.topic: 500}
-        assert [result.step for result in told[1:]] == list(STEPS[STEPS.index(Step.PRODUCERS) :])
+        assert [result.step for result in told[1:]] == list(STEPS[STEPS.index(FailoverStep.PRODUCERS) :])
         assert len(await held(clusters.b, names.remote)) == 700
         assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 640
         (plan,) = (await look(system.settings, names.flow)).plans()
@@ -209,13 +213,13 @@ async def test_a_flow_that_was_resumed_meanwhile(clusters: Clusters, make_topic:
     async with scene(clusters, make_topic) as (system, names):
         async with member(clusters.a, names.group, names.topic):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.OFFSETS
+            assert report.plan.next_step == FailoverStep.OFFSETS
         await system.coordinator.resume(str(names.flow))
         await caught_up(system, 2)
         report = await carry_out(system.settings, order(names.flow), system.coordinator)
         assert report.plan.finished, report.plan.results
         assert [(result.step, result.repeats) for result in report.plan.results.values()] == [
-            (step, int(STEPS.index(step) >= STEPS.index(Step.STOP))) for step in STEPS
+            (step, int(STEPS.index(step) >= STEPS.index(FailoverStep.STOP))) for step in STEPS
         ]
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
 
@@ -226,10 +230,10 @@ async def test_written_after_the_last_look(clusters: Clusters, make_topic: Topic
         await until_done(system, names)
         await aside(lambda: produce(clusters.a.confluent_config(), names.topic, numbered(20, 1000)))
         dry = await carry_out(system.settings, order(names.flow, dry=True), system.coordinator)
-        assert dry.plan.results[Step.CHECK].figures["topics"] == {names.topic: 20}
-        assert dry.plan.results[Step.CATCH_UP].outcome == "blocked"
+        assert dry.plan.results[FailoverStep.CHECK].figures["topics"] == {names.topic: 20}
+        assert dry.plan.results[FailoverStep.CATCH_UP].outcome == "blocked"
         async with member(clusters.b, names.group, names.remote):
-            again = order(names.flow, options=Options(skip_active=True))
+            again = order(names.flow, options=FailoverOptions(skip_active=True))
             report = await carry_out(system.settings, again, system.coordinator)
             assert report.plan.finished, report.plan.results
         assert len(await held(clusters.b, names.remote)) == 220
@@ -243,8 +247,8 @@ async def test_a_transaction_that_is_open_behind_the_pause(clusters: Clusters, m
     async with scene(clusters, make_topic) as (system, names):
         producer = Producer({**clusters.a.confluent_config(), "transactional.id": names.group})
 
-        def begin(_: Plan, result: StepResult) -> None:
-            if result.step == Step.STOP and result.outcome == "done":
+        def begin(_: FailoverPlan, result: StepResult) -> None:
+            if result.step == FailoverStep.STOP and result.outcome == "done":
                 producer.init_transactions(60)
                 producer.begin_transaction()
                 producer.produce(names.topic, b"late", partition=0)
@@ -252,7 +256,7 @@ async def test_a_transaction_that_is_open_behind_the_pause(clusters: Clusters, m
 
         report = await carry_out(system.settings, order(names.flow), system.coordinator, begin)
         assert not report.plan.finished
-        assert report.plan.results[Step.PRODUCERS].figures["open_transactions"] == {names.topic: 1}
+        assert report.plan.results[FailoverStep.PRODUCERS].figures["open_transactions"] == {names.topic: 1}
         await aside(lambda: producer.commit_transaction(60))
         await until_done(system, names)
         assert b"late" in await held(clusters.b, names.remote)
@@ -265,7 +269,7 @@ async def test_a_group_goes_on_on_the_side_that_it_has_left(clusters: Clusters, 
         await aside(lambda: commit(clusters.a, other, {(names.topic, 0): 10}))
         async with member(clusters.b, other, names.remote):
             report = await carry_out(system.settings, order(names.flow), system.coordinator)
-            assert report.plan.next_step == Step.COMMIT
+            assert report.plan.next_step == FailoverStep.COMMIT
         done = await aside(lambda: process(clusters.a, names.group, names.topic, 50))
         report = await carry_out(system.settings, order(names.flow), system.coordinator)
         assert report.plan.finished
@@ -274,14 +278,14 @@ async def test_a_group_goes_on_on_the_side_that_it_has_left(clusters: Clusters, 
 
         await system.coordinator.resume(str(names.flow))
 
-        def work(_: Plan, result: StepResult) -> None:
-            if result.step == Step.COMMIT and result.outcome == "done":
+        def work(_: FailoverPlan, result: StepResult) -> None:
+            if result.step == FailoverStep.COMMIT and result.outcome == "done":
                 commit(clusters.a, names.group, {(names.topic, 0): 90, (names.topic, 1): 95})
 
-        force = order(names.flow, options=Options(force=True))
+        force = order(names.flow, options=FailoverOptions(force=True))
         report = await carry_out(system.settings, force, system.coordinator, work)
-        assert report.plan.next_step == Step.OFFSETS, report.plan.results
-        assert names.group in report.plan.results[Step.OFFSETS].summary
+        assert report.plan.next_step == FailoverStep.OFFSETS, report.plan.results
+        assert names.group in report.plan.results[FailoverStep.OFFSETS].summary
         report = await until_done(system, names)
         assert [place.offset for place in report.places[names.group]] == [90, 95]
 
@@ -290,8 +294,8 @@ async def test_transactions_behind_the_last_step(clusters: Clusters, make_topic:
     """Markers and aborted records count as written; once they are passed, what was committed is there, and no more."""
     async with scene(clusters, make_topic) as (system, names):
 
-        def write(_: Plan, result: StepResult) -> None:
-            if result.step == Step.VERIFY and result.outcome == "done":
+        def write(_: FailoverPlan, result: StepResult) -> None:
+            if result.step == FailoverStep.VERIFY and result.outcome == "done":
                 batches = [(numbered(4, 900), True), (numbered(4, 950), False)]
                 produce_transactions(clusters.a.confluent_config(), names.topic, batches, transactional_id=names.topic)
 

@@ -10,15 +10,15 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientTopicPartition
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic, TopicSummary
+from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.clients import AdminError
-from mirror_ray.kafka.editing import ClusterEditor
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
-from mirror_ray.kafka.trail import UNRECORDED
+from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.records.internal import Heartbeat
+from mirror_ray.records.internal import HeartbeatRecord
 from tests.support.clusters import TopicMaker
 from tests.support.kafka import produce, sample_messages
 from tests.support.waiting import wait_until
@@ -138,5 +138,5 @@ def test_heartbeats_are_mm2s(settings: ClusterSettings, unique_topic: str) -> No
     consumer.assign([ClientTopicPartition(unique_topic, 0, 0)])
     messages = consumer.consume(2, timeout=20)
     consumer.close()
-    assert [Heartbeat.decode(each.key(), each.value()).source_alias for each in messages] == ["A", "C"]
+    assert [HeartbeatRecord.decode(each.key(), each.value()).source_alias for each in messages] == ["A", "C"]
     assert {each.timestamp()[1] for each in messages} == {1_700_000_000_000}

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.devcluster import QUICK_START, DevCluster
 from mirror_ray.kafka import admin_connection
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.state import read_state
+from mirror_ray.kafka.state_topic import read_state
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError
 from tests.support.clusters import Clusters
 from tests.support.command import mirror_ray

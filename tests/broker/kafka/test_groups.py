@@ -17,13 +17,13 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.kafka.cluster import CONTROL, Cluster
+from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
 from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo, error_info
 from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, send_commits
 from mirror_ray.kafka.groups import list_groups
-from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
 from tests.support.kafka import produce, sample_messages
@@ -35,7 +35,7 @@ PATIENCE_S = 60.0
 @pytest.fixture
 async def coordinators(source: DevCluster) -> AsyncIterator[Coordinators]:
     """Those of cluster A's groups."""
-    cluster = Cluster(ClusterSettings(alias="A", bootstrap_servers=(source.bootstrap,)), "test")
+    cluster = ClusterConnections(ClusterSettings(alias="A", bootstrap_servers=(source.bootstrap,)), "test")
     yield Coordinators(cluster, patience_s=PATIENCE_S)
     await cluster.close()
 

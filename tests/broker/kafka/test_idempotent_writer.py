@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_writer import InternalRecord
+from mirror_ray.kafka.internal_writer import KeyedRecord
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import KafkaProtocolError
 from tests.support.clusters import TopicMaker
 from tests.support.engine import cluster_settings
@@ -40,15 +40,15 @@ class Shaky(IdempotentWriter):
 @pytest.fixture
 async def writer(target: DevCluster, make_topic: TopicMaker) -> AsyncIterator[Shaky]:
     """To a topic of its own."""
-    cluster = Cluster(cluster_settings("B", target), "test")
+    cluster = ClusterConnections(cluster_settings("B", target), "test")
     shaky = Shaky(cluster, make_topic(target))
     shaky.errors = []
     yield shaky
     await cluster.close()
 
 
-def _records(*values: int) -> list[InternalRecord]:
-    return [InternalRecord(b"key", b"%d" % value) for value in values]
+def _records(*values: int) -> list[KeyedRecord]:
+    return [KeyedRecord(b"key", b"%d" % value) for value in values]
 
 
 def _values(target: DevCluster, writer: Shaky) -> list[int]:

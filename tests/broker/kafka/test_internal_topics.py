@@ -9,11 +9,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.devcluster import DevCluster
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.editing import ClusterEditor
-from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader
-from mirror_ray.kafka.trail import UNRECORDED
+from mirror_ray.kafka.audit_log import UNRECORDED
+from mirror_ray.kafka.internal_topics import CommittedInternalRecord, InternalTopicReader
+from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, TopicMissingError
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
@@ -41,14 +41,14 @@ def numbered(first: int, count: int) -> list[Message]:
     ]
 
 
-def read(reader: InternalTopicReader) -> list[InternalRecord]:
+def read(reader: InternalTopicReader) -> list[CommittedInternalRecord]:
     """What is there up to the end."""
     return [record for batch in reader.to_end() for record in batch]
 
 
-def follow(reader: InternalTopicReader, count: int) -> list[InternalRecord]:
+def follow(reader: InternalTopicReader, count: int) -> list[CommittedInternalRecord]:
     """The next records, as they come."""
-    found: list[InternalRecord] = []
+    found: list[CommittedInternalRecord] = []
 
     def enough() -> bool:
         found.extend(reader.follow(1))
@@ -58,10 +58,10 @@ def follow(reader: InternalTopicReader, count: int) -> list[InternalRecord]:
     return found
 
 
-def as_records(messages: list[Message], first_offset: int) -> list[InternalRecord]:
+def as_records(messages: list[Message], first_offset: int) -> list[CommittedInternalRecord]:
     """As the reader gives them."""
     return [
-        InternalRecord(offset, each.key, each.value, list(each.headers) or ())
+        CommittedInternalRecord(offset, each.key, each.value, list(each.headers) or ())
         for offset, each in enumerate(messages, first_offset)
     ]
 
@@ -100,7 +100,7 @@ def test_what_was_not_committed_is_not_read(
         producer.flush(30)
         end(30)
     with InternalTopicReader(settings, topic) as reader:
-        assert read(reader) == [InternalRecord(0, b"k", b"kept")]
+        assert read(reader) == [CommittedInternalRecord(0, b"k", b"kept")]
         assert read(reader) == []
 
 

@@ -19,13 +19,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
-from mirror_ray.devcluster import QUICK_START, DevCluster, DevSecurity
-from mirror_ray.devcluster.certificates import CertificateAuthority
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.audit_log import UNRECORDED
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
-from mirror_ray.kafka.state import StateStore
-from mirror_ray.kafka.trail import UNRECORDED
+from mirror_ray.kafka.state_topic import StateStore
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity
+from mirror_ray.lab.devcluster.certificates import CertificateAuthority
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, TopicPartition
 from tests.support.clusters import TopicMaker
@@ -109,7 +109,7 @@ class _Load:
 async def _old_password_is_refused(cluster: DevCluster, entry: SecuritySettings) -> None:
     assert entry.sasl is not None
     old = entry.model_copy(update={"sasl": entry.sasl.model_copy(update={"password": Secret(_OLD)})})
-    raw = Cluster(cluster_settings("A", cluster, security=old), "test")
+    raw = ClusterConnections(cluster_settings("A", cluster, security=old), "test")
     with pytest.raises(ClusterUnreachableError, match="refuses SCRAM-SHA-512 for user robin"):
         await raw.refresh([])
     await raw.close()

@@ -15,11 +15,11 @@ from kio.static.constants import EntityType
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
-from mirror_ray.devcluster import DevCluster, DevSecurity
-from mirror_ray.devcluster.certificates import CertificateAuthority, StoreType
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.cluster import CONTROL, Cluster
+from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
 from mirror_ray.kafka.security import ClientSecurity
+from mirror_ray.lab.devcluster import DevCluster, DevSecurity
+from mirror_ray.lab.devcluster.certificates import CertificateAuthority, StoreType
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
@@ -76,7 +76,7 @@ def _settings(cluster: DevCluster, security: SecuritySettings) -> ClusterSetting
 
 async def _cluster_id(settings: ClusterSettings) -> str:
     """By the bootstrap connection, and by one to the broker that it names."""
-    cluster = Cluster(settings, "test")
+    cluster = ClusterConnections(settings, "test")
     try:
         metadata = await cluster.refresh()
         for broker in metadata.brokers:
@@ -156,7 +156,9 @@ async def test_missing_client_certificate_is_told(tls_cluster: DevCluster) -> No
 async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevCluster) -> None:
     """Requests keep being answered past the session's end, on one connection (KIP-368), pipelined ones included."""
     sasl = SaslSettings(mechanism="PLAIN", username="admin", password=Secret("admin-secret"))
-    cluster = Cluster(_settings(plain_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)), "test")
+    cluster = ClusterConnections(
+        _settings(plain_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl)), "test"
+    )
     await cluster.refresh()
     connection = await cluster.connect(1, "data")
     metadata_of_nothing = b"\1\0\0\0\0"
@@ -228,7 +230,9 @@ async def test_a_client_secret_is_replaced_while_records_flow(
 
 async def test_draining_over_tls_never_stands_still(tls_cluster: DevCluster) -> None:
     """Whatever went before it: small requests and ones that fill the socket, many at once, answers."""
-    cluster = Cluster(_settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=_ssl(tls_cluster))), "test")
+    cluster = ClusterConnections(
+        _settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=_ssl(tls_cluster))), "test"
+    )
     metadata: Any = load_entity_module("metadata", 12, EntityType.request)
     try:
         connection = await cluster.connect(next(iter((await cluster.refresh([])).brokers)), "test")

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.kafka.cluster import CONTROL, Cluster
+from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
 from mirror_ray.kafka.offsets import EARLIEST, LATEST, LogEnd, OffsetAnswer
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
 
@@ -45,15 +45,15 @@ def brokers() -> Iterator[DevCluster]:
 
 
 @pytest.fixture
-async def cluster(brokers: DevCluster) -> AsyncIterator[Cluster]:
+async def cluster(brokers: DevCluster) -> AsyncIterator[ClusterConnections]:
     """A cluster one of whose bootstrap servers is not there."""
     servers = ("127.0.0.1:1", *brokers.bootstrap.split(","))
-    cluster = Cluster(ClusterSettings(alias="A", bootstrap_servers=servers), "test")
+    cluster = ClusterConnections(ClusterSettings(alias="A", bootstrap_servers=servers), "test")
     yield cluster
     await cluster.close()
 
 
-async def test_metadata_names_brokers_topics_and_leaders(brokers: DevCluster, cluster: Cluster) -> None:
+async def test_metadata_names_brokers_topics_and_leaders(brokers: DevCluster, cluster: ClusterConnections) -> None:
     """All topics, or those that are named; one that does not exist is there with its error and is not created."""
     metadata = await cluster.refresh()
     assert metadata.cluster_id == brokers.cluster_id
@@ -65,7 +65,7 @@ async def test_metadata_names_brokers_topics_and_leaders(brokers: DevCluster, cl
     assert "nowhere" not in (await cluster.refresh()).topics
 
 
-async def test_connection_is_opened_once_and_again_when_lost(cluster: Cluster) -> None:
+async def test_connection_is_opened_once_and_again_when_lost(cluster: ClusterConnections) -> None:
     """All who ask at the same time share one connection per purpose; after a loss a new one is opened."""
     await cluster.refresh()
     first, second = await asyncio.gather(cluster.connect(1, "fetch"), cluster.connect(1, "fetch"))
@@ -75,7 +75,7 @@ async def test_connection_is_opened_once_and_again_when_lost(cluster: Cluster) -
     assert await cluster.connect(1, "fetch") is not first
 
 
-async def test_asker_that_is_cancelled_does_not_spoil_the_opening(cluster: Cluster) -> None:
+async def test_asker_that_is_cancelled_does_not_spoil_the_opening(cluster: ClusterConnections) -> None:
     """One waiter's cancellation leaves the opening to the others."""
     await cluster.refresh()
     impatient = asyncio.create_task(cluster.connect(2, "fetch"))
@@ -85,7 +85,7 @@ async def test_asker_that_is_cancelled_does_not_spoil_the_opening(cluster: Clust
     assert not (await patient).closed
 
 
-async def test_offsets_are_asked_of_each_leader(cluster: Cluster) -> None:
+async def test_offsets_are_asked_of_each_leader(cluster: ClusterConnections) -> None:
     """First and last offsets; an open transaction holds back read_committed only; what is unknown has a code."""
     latest = dict.fromkeys((ORDERS, OPEN, NOWHERE), LATEST)
     committed = await cluster.list_offsets(latest, "read_committed")
@@ -94,7 +94,7 @@ async def test_offsets_are_asked_of_each_leader(cluster: Cluster) -> None:
     assert (await cluster.list_offsets({ORDERS: EARLIEST}, "read_committed"))[ORDERS].offset == 0
 
 
-async def test_log_ends_are_the_leaders_own(cluster: Cluster) -> None:
+async def test_log_ends_are_the_leaders_own(cluster: ClusterConnections) -> None:
     """Each partition's end by its leader's epoch, beside the high watermark."""
     partitions = [TopicPartition("orders", 0), TopicPartition("orders", 1), NOWHERE]
     ends = await cluster.log_ends(partitions)
@@ -103,14 +103,14 @@ async def test_log_ends_are_the_leaders_own(cluster: Cluster) -> None:
     assert ends[NOWHERE] == LogEnd(end_offset=-1, high_watermark=-1, leader_epoch=-1, error_code=3)
 
 
-async def test_each_producer_id_is_new(cluster: Cluster) -> None:
+async def test_each_producer_id_is_new(cluster: ClusterConnections) -> None:
     """Two idempotent producers never share an id, and start at epoch 0."""
     (first, epoch), (second, _) = await cluster.init_producer_id(), await cluster.init_producer_id()
     assert first != second
     assert epoch == 0
 
 
-async def test_moved_leader_is_found_after_one_refresh(brokers: DevCluster, cluster: Cluster) -> None:
+async def test_moved_leader_is_found_after_one_refresh(brokers: DevCluster, cluster: ClusterConnections) -> None:
     """Offsets asked with yesterday's metadata come from today's leader; bootstrap falls back to who lives."""
     await cluster.refresh()
     leader = cluster.metadata.topics["orders"].partitions[0].leader
@@ -127,7 +127,7 @@ async def test_moved_leader_is_found_after_one_refresh(brokers: DevCluster, clus
 
 async def test_every_servers_error_is_named() -> None:
     """Nobody answers: the error names the cluster, each server and why, and what to check."""
-    cluster = Cluster(ClusterSettings(alias="A", bootstrap_servers=("127.0.0.1:1", "127.0.0.1:2")), "test")
+    cluster = ClusterConnections(ClusterSettings(alias="A", bootstrap_servers=("127.0.0.1:1", "127.0.0.1:2")), "test")
     with pytest.raises(ClusterUnreachableError) as unreachable:
         await cluster.refresh()
     for part in (

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.model.anchor import Anchor
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.observe.groups import GroupPartitionStatus
-from mirror_ray.offsets.segments import Between
-from mirror_ray.records.internal import Checkpoint, OffsetSync
+from mirror_ray.offsets.segments import BetweenSegments
+from mirror_ray.records.internal import CheckpointRecord, OffsetSyncRecord
 from mirror_ray.records.segment_block import encode_key, encode_value
 from tests.support.carrying import (
     CHECKPOINTS,
@@ -82,7 +82,7 @@ def targets(found: Mapping[str, GroupPartitionStatus]) -> dict[str, int | None]:
     return {name: each.target_offset for name, each in found.items()}
 
 
-async def copied_from(flow: Replicated, topic: str, start: Anchor) -> None:
+async def copied_from(flow: Replicated, topic: str, start: OffsetPair) -> None:
     """Copy the topic from there to its end, and stop."""
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): start}))
@@ -126,7 +126,7 @@ async def test_the_ends_of_the_copy(clusters: Clusters, flow: Replicated, make_t
     produce_transactions(config, topic, aborted, transactional_id=topic)
     end = end_offsets(config, topic)[0]
     flow.remote(topic)
-    await copied_from(flow, topic, Anchor(30, 0))
+    await copied_from(flow, topic, OffsetPair(30, 0))
     offsets = {"lowest": 0, "below": 29, "first": 30, "hole": 51, "last": 54, "head": 55, "end": end, "above": end + 1}
     found = await asked(clusters, prefix, topic, offsets)
     above = found.pop("above")
@@ -179,7 +179,7 @@ async def test_a_crash_before_the_last_second_was_told(
     async with follow(clusters) as maps:
         page = maps.own.book.find(place)
         assert page is not None
-        assert isinstance(page.places.to_target(120), Between)
+        assert isinstance(page.places.to_target(120), BetweenSegments)
     found = targets(await asked(clusters, prefix, topic, offsets))
     assert found == {name: min((t for s, t in truth.items() if s >= n), default=140) for name, n in offsets.items()}
     await _clean(clusters.a, topic, place)
@@ -257,7 +257,7 @@ async def test_a_recreated_source_topic(
     (found,) = (await asked(clusters, prefix, topic, {"g": 3})).values()
     assert (found.target_offset, found.state) == (None, "behind")
     assert found.reason == f"topic {topic} on cluster A was created anew, and nothing of that was copied yet"
-    await copied_from(flow, topic, Anchor(0, 20))
+    await copied_from(flow, topic, OffsetPair(0, 20))
     assert targets(await asked(clusters, prefix, topic, {"g": 3, "other": 0})) == {"g": 23, "other": 20}
 
 
@@ -277,7 +277,7 @@ async def test_a_recreated_remote_topic(
     (found,) = (await asked(clusters, prefix, topic, {"empty": 5})).values()
     assert found.target_offset is None
     delete_records(config, topic, 10)
-    await copied_from(flow, topic, Anchor(10, 0))
+    await copied_from(flow, topic, OffsetPair(10, 0))
     assert targets(await asked(clusters, prefix, topic, {"g": 15, "low": 5})) == {"g": 5, "low": 0}
 
 
@@ -321,7 +321,7 @@ async def test_a_shared_remote_topic(clusters: Clusters, flow: Replicated, make_
     engine = await flow.engine()
     for topic in topics:
         producer_id, producer_epoch = await flow.new_producer()
-        (own,) = await flow.assignments([topic], {TopicPartition(topic, 0): Anchor(0, 0, 0)})
+        (own,) = await flow.assignments([topic], {TopicPartition(topic, 0): OffsetPair(0, 0, 0)})
         engine.assign(
             [
                 replace(
@@ -359,7 +359,7 @@ async def test_at_least_once(clusters: Clusters, flow: Replicated, make_topic: T
     config = clusters.a.confluent_config()
     flow.remote(topic)
     produce(config, topic, numbered(0, 50))
-    for start in (Anchor(0, 0), Anchor(30, 50)):
+    for start in (OffsetPair(0, 0), OffsetPair(30, 50)):
         engine = await flow.engine()
         given = await flow.assignments([topic], {TopicPartition(topic, 0): start})
         engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in given])
@@ -412,7 +412,7 @@ async def test_everything_starts_anew_after_all_topics_were_compacted(
 def _internal(clusters: Clusters) -> Iterator[tuple[DevCluster, str, tuple[bytes, bytes]]]:
     """The topics, each with a record that means nothing to anybody."""
     nobody = TopicPartition("nobody", 0)
-    sync = OffsetSync(partition=nobody, upstream_offset=0, downstream_offset=0)
+    sync = OffsetSyncRecord(partition=nobody, upstream_offset=0, downstream_offset=0)
     yield clusters.a, SYNCS, sync.encode()
     block = SegmentBlock(
         source=nobody,
@@ -423,7 +423,7 @@ def _internal(clusters: Clusters) -> Iterator[tuple[DevCluster, str, tuple[bytes
         source_next=0,
     )
     yield clusters.b, SEGMENTS, (encode_key(block.key), encode_value(block))
-    checkpoint = Checkpoint(group="nobody", partition=nobody, upstream_offset=0, downstream_offset=0)
+    checkpoint = CheckpointRecord(group="nobody", partition=nobody, upstream_offset=0, downstream_offset=0)
     yield clusters.b, CHECKPOINTS, checkpoint.encode()
 
 

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import pytest
 
-from mirror_ray.devcluster import DevCluster
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.mm2_store import TOO_OLD, Mm2OffsetSyncStore
-from mirror_ray.records.internal import OffsetSync
+from mirror_ray.records.internal import OffsetSyncRecord
 from tests.support.carrying import SYNCS, carrier, commit_many, internal_topics, standings
 from tests.support.clusters import Clusters
 from tests.support.engine import Engine, Replicated, cluster_settings, logged_batches
@@ -200,14 +200,14 @@ def _truths(clusters: Clusters, topics: Topics) -> dict[TopicPartition, Truth]:
     return truths
 
 
-async def _published(source: DevCluster, truths: Mapping[TopicPartition, Truth]) -> list[OffsetSync]:
+async def _published(source: DevCluster, truths: Mapping[TopicPartition, Truth]) -> list[OffsetSyncRecord]:
     """What MM2 can read of ours."""
-    connected = Cluster(cluster_settings("A", source), "test")
+    connected = ClusterConnections(cluster_settings("A", source), "test")
     try:
-        reader, syncs, complete = InternalReader(connected, SYNCS), list[OffsetSync](), False
+        reader, syncs, complete = InternalReader(connected, SYNCS), list[OffsetSyncRecord](), False
         while not complete:
             _, records, complete = await reader.read()
-            syncs += [OffsetSync.decode(each.key, each.value) for each in records]
+            syncs += [OffsetSyncRecord.decode(each.key, each.value) for each in records]
     finally:
         await connected.close()
     return [sync for sync in syncs if sync.partition in truths]
@@ -215,7 +215,7 @@ async def _published(source: DevCluster, truths: Mapping[TopicPartition, Truth])
 
 def _figures(
     title: str,
-    syncs: Iterable[OffsetSync],
+    syncs: Iterable[OffsetSyncRecord],
     asked: Sequence[tuple[TopicPartition, int]],
     truths: Mapping[TopicPartition, Truth],
 ) -> str:

@@ -8,7 +8,7 @@ import uuid
 from functools import partial
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSettings, MirrorSettings, TopicSettings
-from mirror_ray.kafka.traffic import Reader, Traffic
+from mirror_ray.lab.traffic import Traffic, TrafficReader
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import committed
@@ -33,7 +33,7 @@ async def test_a_group_follows_while_it_reads(clusters: Clusters, make_topic: To
         topics=TopicSettings(include=(topic,), refresh_interval_s=1.0),
         groups=GroupSettings(include=(group,)),
     )
-    traffic, reader = Traffic(a, [topic], 2_000), Reader(a, group, [topic])
+    traffic, reader = Traffic(a, [topic], 2_000), TrafficReader(a, group, [topic])
     traffic.start()
     reader.start()
     try:

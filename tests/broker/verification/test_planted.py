@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from mirror_ray.verification.planning import Wanted
-from mirror_ray.verification.ranges import Range
+from mirror_ray.verification.compared_ranges import ComparedRange
+from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verification
 from tests.support.clusters import TopicMaker
 from tests.support.engine import FLOW, Replicated
@@ -34,7 +34,7 @@ async def test_each_fault_in_the_copy_of_a_transactional_topic(flow: Replicated,
         for at, (name, (fault, kind, fields)) in enumerate(FAULTS.items(), 170):
             planted = plant(flow.target, remote, fault, at)
             for size in (50, 100_000):
-                (job,) = await verifying.planner.plan(Wanted(topics=(topic,), range_offsets=size))
+                (job,) = await verifying.planner.plan(VerifyRequest(topics=(topic,), range_offsets=size))
                 (verdict,) = await verifying.verify([await with_copy(verifying, job, planted, flow.target)])
                 assert verdict.outcome == "differs"
                 (found,) = verdict.checked.findings
@@ -56,9 +56,9 @@ async def test_doubles_that_end_a_range(flow: Replicated, make_topic: TopicMaker
 
     planted = plant(flow.target, remote, again, 40)
     async with verification(flow.settings(), FLOW) as verifying:
-        (job,) = await verifying.planner.plan(Wanted(topics=(topic,)))
+        (job,) = await verifying.planner.plan(VerifyRequest(topics=(topic,)))
         job = await with_copy(verifying, job, planted, flow.target)
-        ranges = Range(0, 40, 0, 50), Range(40, 100, 50, 110)
+        ranges = ComparedRange(0, 40, 0, 50), ComparedRange(40, 100, 50, 110)
         (found,) = await verifying.verify([replace(job, ranges=ranges, chosen=(0, 1))])
     assert [(each.kind, each.source_offset, each.target_offset) for each in found.checked.findings] == [
         ("doubled", at, at) for at in range(40, 50)
@@ -92,7 +92,7 @@ async def test_each_fault_in_the_copy_of_a_compacted_topic(flow: Replicated, mak
     produce(flow.source.confluent_config(), topic, [*messages, Message(None, b"key 7")])
     await flow.copy([topic])
     async with verification(flow.settings(), FLOW) as verifying:
-        (job,) = await verifying.planner.plan(Wanted(topics=(topic,)))
+        (job,) = await verifying.planner.plan(VerifyRequest(topics=(topic,)))
         told = {}
         for name, (fault, _, _) in FAULTS.items():
             planted = plant(flow.target, remote, fault, 70)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.verification.ends import Ask, no_system
-from mirror_ray.verification.planning import Wanted
+from mirror_ray.verification.log_ends import Ask, no_system
+from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.run import verify_flow
-from mirror_ray.verification.verdict import PartitionVerdict
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import FLOW
 from tests.support.kafka import Message, create_topic, produce, sample_messages
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 async def verdict(settings: MirrorSettings, topic: str, system: LocalSystem | None = None) -> PartitionVerdict:
     """Of the topic's one partition."""
     running = asked(system) if system is not None else no_system
-    report = await verify_flow(settings, FLOW, Wanted(topics=(topic,), range_offsets=40), running=running)
+    report = await verify_flow(settings, FLOW, VerifyRequest(topics=(topic,), range_offsets=40), running=running)
     (found,) = report.partitions
     assert report.equal == (found.outcome == "equal")
     return found
@@ -120,7 +120,7 @@ async def test_since_a_point_in_time(clusters: Clusters, make_topic: TopicMaker)
     async with LocalSystem(chosen) as system:
         await system.caught_up(topic, 100)
     for since_ms, records in ((1_700_000_000_070, 30), (1_800_000_000_000, 0), (0, 100)):
-        report = await verify_flow(chosen, FLOW, Wanted(topics=(topic,), since_ms=since_ms))
+        report = await verify_flow(chosen, FLOW, VerifyRequest(topics=(topic,), since_ms=since_ms))
         (found,) = report.partitions
         assert (found.outcome, found.checked.records) == ("equal", records)
         assert found.source_from == 100 - records

@@ -14,10 +14,10 @@ from typing import Final, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from mirror_ray.devcluster import QUICK_START, Broker, ensure_jars
-from mirror_ray.devcluster.guard import guarded
-from mirror_ray.devcluster.jars import kafka_program
-from mirror_ray.devcluster.ports import free_port
+from mirror_ray.jars.maven import ensure_jars, kafka_program
+from mirror_ray.lab.devcluster import QUICK_START, Broker
+from mirror_ray.lab.devcluster.guard import guarded
+from mirror_ray.lab.devcluster.ports import free_port
 from tests.support.waiting import wait_until
 
 _HERE: Final = Path(__file__).parent

@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mirror_ray.cli import acting, changing, groups, launch, looking, systems, translating, up
+from mirror_ray.cli import config as settings_commands
+from mirror_ray.cli import control, flow_access, groups, launch, status, translate, up
 from mirror_ray.cli.app import app
+from mirror_ray.kafka.audit_logs import AUDIT_LOGS
 from mirror_ray.kafka.audit_writer import AuditWriter
-from mirror_ray.kafka.trails import TRAILS
-from mirror_ray.model.audit import Entry
+from mirror_ray.model.audit import AuditEntry
 from tests.unit.cli.fakes import CONFIG, FakeCoordinator
 
 
 @pytest.fixture(autouse=True)
-def audit_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
+def audit_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[AuditEntry]]:
     """What commands keep in the audit log; its cluster would be waited for, and there is none."""
-    written: list[Entry] = []
+    written: list[AuditEntry] = []
     monkeypatch.setattr(AuditWriter, "write", lambda _, entries: written.extend(entries))
     yield written
-    assert TRAILS.flush(1.0)
+    assert AUDIT_LOGS.flush(1.0)
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     """The system that every command finds or starts."""
     fake = FakeCoordinator()
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    for module in (acting, changing, groups, looking, systems, translating, up):
+    for module in (control, settings_commands, groups, status, flow_access, translate, up):
         monkeypatch.setattr(module, "attach", lambda _name, _address: fake.system())
     monkeypatch.setattr(launch, "start", fake.start)
     return fake

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from mirror_ray.cli import launch
+from mirror_ray.config.difference import changed, rescaled
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordination.change import changed, rescaled
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
@@ -180,7 +180,7 @@ class FakeCoordinator:
         self.ends_with: str | None = None
         self.started = False
         #: What the command has agreed to change.
-        self.agreed: launch.Agreed | None = None
+        self.agreed: launch.AgreedChanges | None = None
         self.drained = True
 
     def ask(self, method: str, *args: object, timeout_s: float) -> Any:
@@ -217,10 +217,12 @@ class FakeCoordinator:
         return Mirror("mirror", self)
 
     @contextmanager
-    def start(self, *_args: Any, agree: Callable[[Mirror], launch.Agreed], **_: Any) -> Iterator[launch.Started]:
+    def start(
+        self, *_args: Any, agree: Callable[[Mirror], launch.AgreedChanges], **_: Any
+    ) -> Iterator[launch.StartedSystem]:
         """In the place of ``launch.start``."""
         with self.system() as system:
             self.agreed = agree(system) if self.before is not None else None
             self.started = True
             changes = self.agreed.changes if self.agreed is not None else None
-            yield launch.Started(system=system, changes=changes, ends_with=self.ends_with)
+            yield launch.StartedSystem(system=system, changes=changes, ends_with=self.ends_with)

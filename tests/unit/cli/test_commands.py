@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from mirror_ray.cli import acting
-from mirror_ray.cli.changing import parse_changes
-from mirror_ray.config.changing import with_changes
+from mirror_ray.cli import control
+from mirror_ray.cli.config import parse_changes
+from mirror_ray.config.difference import changed
 from mirror_ray.config.load import load_settings
-from mirror_ray.coordination.change import changed
-from mirror_ray.model.backfill import BackfillRecord, Range
+from mirror_ray.config.runtime_changes import with_changes
+from mirror_ray.model.backfill import BackfillRange, BackfillRecord
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
     ConfigError,
@@ -100,7 +100,7 @@ def test_an_unknown_lag_is_no_small_lag(coordinator: FakeCoordinator, run: Run) 
 
 def test_status_shows_backfills(run: Run, coordinator: FakeCoordinator) -> None:
     """Those that are under way, with what holds them up."""
-    record = BackfillRecord(topic="orders", into="old", ranges=(Range(0, 10, 30),), said="", time_ms=0)
+    record = BackfillRecord(topic="orders", into="old", ranges=(BackfillRange(0, 10, 30),), said="", time_ms=0)
     line = backfill_status("A->B#1", record, state="stopped", reason="disk full", positions={0: 15})
     coordinator.status = replace(status_of(FLOW), backfills=(line,))
     assert "A->B#1  orders into old  5 of 20 (25%)  stopped: disk full" in run("status").stdout
@@ -275,7 +275,7 @@ def test_up_changes_no_running_system_unasked(
     assert (unasked.exit_code, coordinator.started) == (2, False)
     assert unasked.stderr.startswith(said)
     assert "--yes" in unasked.stderr
-    monkeypatch.setattr(acting, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(control, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     for answer, ended in ((False, (1, False)), (True, (0, True))):
         monkeypatch.setattr("typer.confirm", lambda question, err, said=answer: said and "mirror" in question)
         result = run("up", config, "--detach")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_ray.cli.demo_claim import DemoPartition, claim, of_topics, taken
+from mirror_ray.cli.demo_summary import DemoPartition, claim, of_topics, taken
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.model.names import FlowName, TopicPartition
 

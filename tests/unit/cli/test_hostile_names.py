@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 import mirror_ray.cli
-from mirror_ray.cli.live import LiveView
-from mirror_ray.cli.options import Format
+from mirror_ray.cli.live_view import LiveView
+from mirror_ray.cli.options import OutputFormat
 from mirror_ray.cli.output import TerminalConsole, emit, out, say, table
 from mirror_ray.cli.printable import PrintableFormatter, is_unsafe, one_line, printable
 from tests.unit.cli.fakes import EVENT, FLOW, GAP, GROUP, PARTITION, TOPIC, FakeCoordinator, status_of, stopped
@@ -110,9 +110,9 @@ def test_sentences_and_log_records_show_them(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
-@pytest.mark.parametrize("form", [Format.json, Format.yaml])
+@pytest.mark.parametrize("form", [OutputFormat.json, OutputFormat.yaml])
 def test_data_reads_back_whatever_stdout_can_encode(
-    monkeypatch: pytest.MonkeyPatch, encoding: str, form: Format
+    monkeypatch: pytest.MonkeyPatch, encoding: str, form: OutputFormat
 ) -> None:
     """JSON that a C locale has made of it is JSON."""
     everything = "".join(map(chr, [*range(0x300), *range(0x2000, 0x2070), 0xD800, 0xFEFF, 0xDFFF, 0xFFFE, 0x1F600]))
@@ -121,7 +121,7 @@ def test_data_reads_back_whatever_stdout_can_encode(
     monkeypatch.setattr("sys.stdout", stream)
     emit(value, form, lambda: None)
     told = stream.buffer.getvalue().decode(encoding)
-    assert (json.loads(told) if form is Format.json else yaml.load(told, yaml.SafeLoader)) == value
+    assert (json.loads(told) if form is OutputFormat.json else yaml.load(told, yaml.SafeLoader)) == value
     assert not is_unsafe(told)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mirror_ray.cli.live import LiveView
+from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.output import count, duration, size
 from tests.unit.cli.fakes import FLOW, STATUS, status_of, stopped
 

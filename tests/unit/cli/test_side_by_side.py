@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_ray.cli.side_by_side import plain_comparison, print_comparison
+from mirror_ray.cli.comparison_table import plain_comparison, print_comparison
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.acls import Acl, AclPattern, AclResource
 from mirror_ray.model.names import FlowName
-from mirror_ray.topics.acl_comparing import AclPair
-from mirror_ray.topics.comparing import FlowComparison, Pair, PartitionFacts, SideFacts, TopicComparison
+from mirror_ray.topics.acl_comparison import AclPair
+from mirror_ray.topics.comparison import ComparedTopic, FlowComparison, PartitionFacts, SideFacts, TopicComparison
 
 _FLOW = FlowSettings(name=FlowName("A", "B"), enabled=True)
 
@@ -28,7 +28,7 @@ def _acl(name: str, operation: str, pattern: AclPattern = "LITERAL", resource: A
 
 def _compared() -> FlowComparison:
     partitions = {0: PartitionFacts(leader=1, replication_factor=1, start=0, end=1, size_bytes=1)}
-    pair = Pair(
+    pair = ComparedTopic(
         topic="orders",
         remote_topic="dr",
         source=SideFacts(topic="orders", partitions=partitions, configs={}),

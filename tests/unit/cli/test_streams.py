@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from mirror_ray.cli import acting
+from mirror_ray.cli import control
 from mirror_ray.cli.app import app
 from mirror_ray.cli.streams import OutputStream
 from mirror_ray.model.errors import MirrorError
@@ -163,7 +163,7 @@ def test_ctrl_c_at_a_question_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
 
         monkeypatch.setattr("typer._click.termui.visible_prompt_func", prompt)
         with pytest.raises(typer.Exit) as ended:
-            acting.confirm("Go on?", yes=False)
+            control.confirm("Go on?", yes=False)
         assert ended.value.exit_code == code
 
 

@@ -10,20 +10,20 @@ from typing import Any, Never
 
 import pytest
 
-from mirror_ray.cli import systems
+from mirror_ray.cli import flow_access
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import NotRunningError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.takeover import handing_back, taking
-from mirror_ray.takeover.deciding import Row
-from mirror_ray.takeover.handing_back import HandedBack, Note
-from mirror_ray.takeover.taking import Taken
-from mirror_ray.takeover.traces import Mm2, which_mm2
+from mirror_ray.takeover import handback, takeover
+from mirror_ray.takeover.decisions import TakeoverDecision
+from mirror_ray.takeover.handback import HandbackResult, SourceOffsetNote
+from mirror_ray.takeover.mm2_activity import Mm2Topics, which_mm2
+from mirror_ray.takeover.takeover import TakeoverResult
 from tests.unit.cli.fakes import FakeCoordinator
 
 Run = Callable[..., Any]
 
-DEDICATED = Mm2(offsets_topic="mm2-offsets.A.internal", connector="MirrorSourceConnector", group="A-mm2")
+DEDICATED = Mm2Topics(offsets_topic="mm2-offsets.A.internal", connector="MirrorSourceConnector", group="A-mm2")
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2Topics]:
     """From which MM2 flows would be taken over; no system runs. One topic is taken, another one refused."""
-    given: list[Mm2] = []
-    taken = Row(
+    given: list[Mm2Topics] = []
+    taken = TakeoverDecision(
         source=TopicPartition("orders", 0),
         remote="A.orders",
         outcome="taken",
@@ -49,32 +49,36 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2]:
         target_end=1130,
         found=30,
     )
-    refused = Row(source=TopicPartition("other", 0), remote="A.other", outcome="refused", remarks=("why",))
+    refused = TakeoverDecision(source=TopicPartition("other", 0), remote="A.other", outcome="refused", remarks=("why",))
 
     async def take_over(
-        _: MirrorSettings, name: FlowName, mm2: Mm2, *, quiet_s: float, dry: bool, force: bool
-    ) -> Taken:
+        _: MirrorSettings, name: FlowName, mm2: Mm2Topics, *, quiet_s: float, dry: bool, force: bool
+    ) -> TakeoverResult:
         assert quiet_s == 3.0
         given.append(mm2)
         rows = (replace(taken, lost=70), refused) if force else (taken, refused)
-        return Taken(flow=name, rows=rows[: 1 if dry else 2], others=("elsewhere",), dry=dry)
+        return TakeoverResult(flow=name, rows=rows[: 1 if dry else 2], others=("elsewhere",), dry=dry)
 
-    async def hand_back(_: MirrorSettings, name: FlowName, mm2: Mm2, *, quiet_s: float, dry: bool) -> HandedBack:
+    async def hand_back(
+        _: MirrorSettings, name: FlowName, mm2: Mm2Topics, *, quiet_s: float, dry: bool
+    ) -> HandbackResult:
         assert quiet_s == 3.0
         given.append(mm2)
-        note = Note(source=TopicPartition("orders", 0), remote="A.orders", target_end=1130, before=99, noted=129)
-        return HandedBack(flow=name, notes=(note,), dry=dry)
+        note = SourceOffsetNote(
+            source=TopicPartition("orders", 0), remote="A.orders", target_end=1130, before=99, noted=129
+        )
+        return HandbackResult(flow=name, notes=(note,), dry=dry)
 
     def attach(_name: str, _address: str | None) -> Never:
         raise NotRunningError("nothing runs")
 
-    monkeypatch.setattr(taking, "take_over", take_over)
-    monkeypatch.setattr(handing_back, "hand_back", hand_back)
-    monkeypatch.setattr(systems, "attach", attach)
+    monkeypatch.setattr(takeover, "take_over", take_over)
+    monkeypatch.setattr(handback, "hand_back", hand_back)
+    monkeypatch.setattr(flow_access, "attach", attach)
     return given
 
 
-def test_a_refused_topic_is_exit_1(asked: list[Mm2], config: Path, run: Run) -> None:
+def test_a_refused_topic_is_exit_1(asked: list[Mm2Topics], config: Path, run: Run) -> None:
     """All others are taken over; the table has the offsets."""
     result = run("takeover", config)
     assert result.exit_code == 1
@@ -86,7 +90,7 @@ def test_a_refused_topic_is_exit_1(asked: list[Mm2], config: Path, run: Run) -> 
     assert asked == [DEDICATED]
 
 
-def test_force_says_what_may_be_lost(asked: list[Mm2], config: Path, run: Run) -> None:
+def test_force_says_what_may_be_lost(asked: list[Mm2Topics], config: Path, run: Run) -> None:
     """In the table, and below it."""
     result = run("takeover", config, "--dry-run", "--force")
     assert result.stdout.splitlines()[3].split()[-1] == "70"
@@ -94,7 +98,7 @@ def test_force_says_what_may_be_lost(asked: list[Mm2], config: Path, run: Run) -
     assert asked == [DEDICATED]
 
 
-def test_a_dry_run_as_json(asked: list[Mm2], config: Path, run: Run) -> None:
+def test_a_dry_run_as_json(asked: list[Mm2Topics], config: Path, run: Run) -> None:
     """Of an MM2 in a Connect cluster: there the group is not known."""
     where = ("--offsets-topic", "connect-offsets", "--connector", "mirror")
     result = run("takeover", config, "A->B", "--dry-run", "-o", "json", *where)
@@ -118,7 +122,7 @@ def test_a_dry_run_as_json(asked: list[Mm2], config: Path, run: Run) -> None:
     assert asked[0].group is None
 
 
-def test_handback(asked: list[Mm2], config: Path, run: Run) -> None:
+def test_handback(asked: list[Mm2Topics], config: Path, run: Run) -> None:
     """The notes, before and now."""
     result = run("handback", config)
     assert result.exit_code == 0

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSettings, MirrorSettings
-from mirror_ray.failover import bulk
-from mirror_ray.failover.bulk import BulkOrder, BulkRow
-from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.failover import bulk_translation
+from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow
+from mirror_ray.groups.bulk import TranslatedOffset
+from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import NoAnswerError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.bulk import TranslatedOffset
 from mirror_ray.offsets.translate import Translation
 from tests.unit.cli.fakes import FakeCoordinator
 
@@ -40,7 +40,7 @@ def orders(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> lis
         given.append(order)
         return [BulkRow(translated=row, outcome="committed" if order.commit else None)]
 
-    monkeypatch.setattr(bulk, "carry_out", carry_out)
+    monkeypatch.setattr(bulk_translation, "carry_out", carry_out)
     clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("nowhere:1",)) for alias in "AB"}
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
     monkeypatch.setattr(coordinator, "configuration", MirrorSettings(clusters=clusters, flows=(flow,)), raising=False)
@@ -132,14 +132,14 @@ def test_what_was_refused_is_told_row_by_row(
     orders: list[BulkOrder], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all that was committed beside it, and in the file, too."""
-    carry_out = bulk.carry_out
+    carry_out = bulk_translation.carry_out
 
     async def refused(settings: MirrorSettings, order: BulkOrder, make: Any) -> Sequence[BulkRow]:
         (row,) = await carry_out(settings, order, make)
         name = "GROUP_AUTHORIZATION_FAILED"
         return [row, BulkRow(translated=row.translated, outcome=f"refused: {name}", refused=name)]
 
-    monkeypatch.setattr(bulk, "carry_out", refused)
+    monkeypatch.setattr(bulk_translation, "carry_out", refused)
     result = run("translate", "A->B", "--all", "--commit", "--yes", "--to", tmp_path, "-o", "json")
     assert result.exit_code == 4
     outcomes = ["committed", "refused: GROUP_AUTHORIZATION_FAILED"]

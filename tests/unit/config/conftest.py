@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.model.errors import ConfigError
 
 BASE = """
@@ -18,7 +18,7 @@ B.bootstrap.servers = b:9092
 A->B.enabled = true
 """
 
-Load = Callable[..., Loaded]
+Load = Callable[..., LoadedConfig]
 Problems = Callable[..., list[str]]
 
 
@@ -26,7 +26,7 @@ Problems = Callable[..., list[str]]
 def load(tmp_path: Path) -> Load:
     """Load a file's text, for ``mm2.properties`` after two clusters and a flow."""
 
-    def call(text: str, base: str = BASE, suffix: str = ".properties", **environ: str) -> Loaded:
+    def call(text: str, base: str = BASE, suffix: str = ".properties", **environ: str) -> LoadedConfig:
         path = tmp_path / f"config{suffix}"
         path.write_text(base + text)
         return load_settings(path, environ)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.loaded import LoadedConfig
 
-Load = Callable[..., Loaded]
+Load = Callable[..., LoadedConfig]
 Problems = Callable[..., list[str]]
 
 _NATIVE = "version: 1\nclusters:\n  A: {bootstrap_servers: '%s'}\n  B: {bootstrap_servers: 'b:1'}\nflows:\n  A->B: {}\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from mirror_ray.config.changing import with_changes
 from mirror_ray.config.gateway import GatewaySettings, token_text
+from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.devcluster.certificates import CertificateAuthority
+from mirror_ray.lab.devcluster.certificates import CertificateAuthority
 from mirror_ray.model.errors import ConfigError
 from tests.unit.config.conftest import BASE, Load, Problems
 

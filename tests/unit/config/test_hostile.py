@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.model.errors import ConfigError
 
-Load = Callable[..., Loaded]
+Load = Callable[..., LoadedConfig]
 Problems = Callable[..., list[str]]
 
 _NATIVE = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import mirror_ray.config
 from mirror_ray.config import keys as table
-from mirror_ray.config.keys import Use, find_key
+from mirror_ray.config.keys import KeyUse, find_key
 from mirror_ray.config.reference import SCOPES, deviations_table, fill, keys_table, our_default
 
 #: Names of all ConfigDefs of Kafka 4.3.0, each with the classes that define it.
@@ -34,8 +34,8 @@ def test_ignored_and_refused_keys_have_a_reason() -> None:
     """And a used one has a field."""
     for _, rows in SCOPES:
         for row in rows:
-            assert row.text or row.use is Use.USED
-            assert row.field or row.use is not Use.USED or row.name.startswith("config.providers")
+            assert row.text or row.use is KeyUse.USED
+            assert row.field or row.use is not KeyUse.USED or row.name.startswith("config.providers")
 
 
 def test_every_default_that_differs_has_its_reason() -> None:
@@ -44,7 +44,7 @@ def test_every_default_that_differs_has_its_reason() -> None:
         row.name
         for rows in (table.FLOW_KEYS, table.CONSUMER_KEYS, table.PRODUCER_KEYS)
         for row in rows
-        if row.use is Use.USED
+        if row.use is KeyUse.USED
         and row.field.startswith(
             ("topics", "groups", "offset_syncs", "heartbeats", "fetch", "produce", "cluster", "policy.")
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.settings import FlowSettings, GroupSettings, TopicSettings
 from mirror_ray.model.names import FlowName
 
-Load = Callable[..., Loaded]
+Load = Callable[..., LoadedConfig]
 
 _THREE = """
 clusters = a, b, c
@@ -19,11 +19,11 @@ c.bootstrap.servers = c:1
 """
 
 
-def _flow(loaded: Loaded, name: str = "A->B") -> FlowSettings:
+def _flow(loaded: LoadedConfig, name: str = "A->B") -> FlowSettings:
     return loaded.settings.flow(FlowName.parse(name))
 
 
-def _names(loaded: Loaded) -> list[str]:
+def _names(loaded: LoadedConfig) -> list[str]:
     return [str(flow.name) for flow in loaded.settings.flows]
 
 

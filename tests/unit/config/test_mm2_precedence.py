@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mirror_ray.config.fields import Given
+from mirror_ray.config.fields import RawValue
 from mirror_ray.config.mm2 import cluster_config, connector_config, flow_names, source_consumer_config
 from mirror_ray.config.properties import parse_properties
 
@@ -24,7 +24,7 @@ _CONNECTOR_KEYS = (
 )
 
 
-def _answers(properties: Mapping[str, Given]) -> Iterator[str]:
+def _answers(properties: Mapping[str, RawValue]) -> Iterator[str]:
     for flow in flow_names(properties, _ALIASES):
         yield f"PAIR {flow}"
         connector = connector_config(properties, flow)
@@ -43,6 +43,6 @@ def _answers(properties: Mapping[str, Given]) -> Iterator[str]:
 def test_same_values_win_as_in_mm2() -> None:
     """Pairs, consumers, producers and connector keys are MM2's, one by one."""
     text = (_HERE / "precedence.properties").read_text()
-    properties = {key: Given(value, key) for key, value in parse_properties(text).items()}
+    properties = {key: RawValue(value, key) for key, value in parse_properties(text).items()}
     expected = (_HERE / "precedence_4_3_0.txt").read_text().splitlines()
     assert sorted(_answers(properties)) == sorted(expected)

@@ -11,10 +11,10 @@ import pytest
 
 import mirror_ray.config
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.native import json_schema
 from mirror_ray.config.settings import TopicSettings
-from mirror_ray.config.steps import TransformSettings, TransformStep
+from mirror_ray.config.transform_settings import TransformSettings, TransformStep
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 
@@ -28,7 +28,7 @@ clusters:
 _FLOWS = _BASE + "flows:\n  A->B: {}\n"
 
 
-def test_flows_inherit_defaults_section_by_section(load: Callable[..., Loaded]) -> None:
+def test_flows_inherit_defaults_section_by_section(load: Callable[..., LoadedConfig]) -> None:
     """A flow's value replaces that of defaults, the rest of the section stays."""
     text = """
 defaults: {topics: {exclude: [x], replication_factor: 3}}
@@ -44,7 +44,7 @@ flows:
     assert settings.flow(FlowName("A", "B")) is forth
 
 
-def test_offset_reset_that_the_file_gives_skips_removed_records(load: Callable[..., Loaded]) -> None:
+def test_offset_reset_that_the_file_gives_skips_removed_records(load: Callable[..., LoadedConfig]) -> None:
     """In defaults or in a flow; a policy says it otherwise, in defaults too."""
 
     def policy(text: str) -> str:
@@ -66,7 +66,7 @@ flows:
 """
 
 
-def test_transforms(load: Callable[..., Loaded]) -> None:
+def test_transforms(load: Callable[..., LoadedConfig]) -> None:
     """A flow's steps replace those of defaults; one that is not pure is noted, one that is not there is a mistake."""
     loaded = load(_STEPS % "tests.support.transforms:Suffix", _BASE, ".yaml")
     transforms = loaded.settings.flows[0].transforms
@@ -82,14 +82,14 @@ def test_transforms(load: Callable[..., Loaded]) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".conf", ""])
-def test_form_is_told_by_suffix_or_content(load: Callable[..., Loaded], suffix: str) -> None:
+def test_form_is_told_by_suffix_or_content(load: Callable[..., LoadedConfig], suffix: str) -> None:
     """Any other suffix: a mapping of clusters is the native form."""
     assert load("", _FLOWS, suffix).settings.flows
     if suffix in (".conf", ""):
         assert load("", "clusters = A\nA.bootstrap.servers: a:1", suffix).settings.clusters
 
 
-def test_references(load: Callable[..., Loaded]) -> None:
+def test_references(load: Callable[..., LoadedConfig]) -> None:
     """Providers need no declaration."""
     text = _BASE.replace("[b:1]", "['${env:B}']")
     assert load("flows: {}", text, ".yaml", B="b:9").settings.clusters["B"].bootstrap_servers == ("b:9",)

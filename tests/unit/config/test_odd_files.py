@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from mirror_ray.config.changing import with_changes
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.native import load_native
+from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.model.errors import ConfigError
 from tests.unit.config import odd_files
 

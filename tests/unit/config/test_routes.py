@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
-from mirror_ray.topics.selection import replication_rules
 
 MM2 = """
 clusters = A, B

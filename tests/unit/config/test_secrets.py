@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.loaded import Loaded
+from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.native_form import native_form
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS, ProviderSpec
 from mirror_ray.config.secrets import KEPT, Secret
@@ -39,13 +39,13 @@ flows: {A->B: {}}
 """
 
 
-def _load(directory: Path, text: str, suffix: str) -> Loaded:
+def _load(directory: Path, text: str, suffix: str) -> LoadedConfig:
     path = directory / f"config{suffix}"
     path.write_text(text)
     return load_settings(path)
 
 
-def _password(loaded: Loaded) -> Secret:
+def _password(loaded: LoadedConfig) -> Secret:
     sasl = loaded.settings.clusters["A"].security.sasl
     assert sasl is not None
     assert sasl.password is not None

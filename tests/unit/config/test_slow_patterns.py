@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import pytest
 
-from mirror_ray.config.changing import with_changes
+from mirror_ray.config.flow_rules import config_filter, replication_rules
+from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.providers import EnvVarConfigProvider
+from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordination.discovery import rules_of
-from mirror_ray.coordination.limits import Limits
+from mirror_ray.coordinator.limit_rules import FlowLimits
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import GroupFilter
-from mirror_ray.topics.selection import config_filter, replication_rules
+from mirror_ray.topics.discovery_rules import rules_of
 from mirror_ray.transforms import Record
-from mirror_ray.transforms.of_flow import flow_chains
 
 _FILE: Final = """
 A->B.topics = (a+)+b
@@ -59,7 +59,7 @@ _CHANGES: Final = {
 
 def _answers(flow: FlowSettings, name: str) -> Iterator[object]:
     """What each place says of a name that none of its patterns fits."""
-    rules, limits, groups = replication_rules(flow), Limits(flow.limits), flow.groups
+    rules, limits, groups = replication_rules(flow), FlowLimits(flow.limits), flow.groups
     yield rules.should_replicate_topic(name)
     yield rules.topic_filter.should_replicate_topic(name)
     yield rules.remote_topic(name) != f"A.{name}"

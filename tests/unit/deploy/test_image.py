@@ -15,7 +15,7 @@ import yaml
 
 import mirror_ray
 from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
-from mirror_ray.web.looking import routes
+from mirror_ray.web.queries import routes
 from tests.support.locks import pins
 
 _ROOT = Path(__file__).parents[3]

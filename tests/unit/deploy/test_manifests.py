@@ -16,7 +16,7 @@ import mirror_ray
 from mirror_ray.cli.app import app
 from mirror_ray.config.gateway import GATEWAY_PORT, token_text
 from mirror_ray.config.load import load_settings
-from mirror_ray.devcluster.certificates import CertificateAuthority
+from mirror_ray.lab.devcluster.certificates import CertificateAuthority
 from tests.support.kubernetes.manifests import DEPLOY, KUBERNETES, Manifest, kustomize, read
 from tests.support.kubernetes.validation import mistakes
 

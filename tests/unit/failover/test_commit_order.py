@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from mirror_ray.failover.committing import CommitResult, commit
-from mirror_ray.failover.plan import Options
-from mirror_ray.failover.said import Said
-from mirror_ray.failover.sides import Sides
-from mirror_ray.kafka.internal_writer import InternalRecord
-from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.failover.commit_offsets import CommitResult, commit
+from mirror_ray.failover.group_checkpoint import GroupCheckpoint
+from mirror_ray.failover.plan import FailoverOptions
+from mirror_ray.groups.offset_state import WRITTEN_HEADER, encode_written
+from mirror_ray.kafka.internal_writer import KeyedRecord
+from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.group_book import WRITTEN_HEADER, encode_written
-from mirror_ray.records.internal import Checkpoint
-from tests.unit.failover.test_committing import REFUSED, REMOTE, FakeSides, place
+from mirror_ray.records.internal import CheckpointRecord
+from tests.unit.failover.test_commit_offsets import REFUSED, REMOTE, FakeSides, place
 
 
 @dataclass
@@ -27,24 +27,26 @@ class Told(FakeSides):
     at: int = 3
     upstream: int = 4
     done: list[str] = field(default_factory=list)
-    remembered: list[InternalRecord] = field(default_factory=list)
+    remembered: list[KeyedRecord] = field(default_factory=list)
 
     async def committed(self, on: object, groups: object) -> dict[str, Any]:
-        """See ``Sides``."""
+        """See ``FailoverClusters``."""
         return {"g": {REMOTE: CommittedOffset(self.at)}}
 
     async def said(self) -> dict[str, Any]:
-        """See ``Sides``."""
-        checkpoint = Checkpoint(group="g", partition=REMOTE, upstream_offset=self.upstream, downstream_offset=self.at)
-        return {"g": {REMOTE: Said(checkpoint=checkpoint, written=(self.at,), sources={})}}
+        """See ``FailoverClusters``."""
+        checkpoint = CheckpointRecord(
+            group="g", partition=REMOTE, upstream_offset=self.upstream, downstream_offset=self.at
+        )
+        return {"g": {REMOTE: GroupCheckpoint(checkpoint=checkpoint, written=(self.at,), sources={})}}
 
     async def say(self, records: object) -> None:
-        """See ``Sides``."""
+        """See ``FailoverClusters``."""
         self.done.append("say")
-        self.remembered += cast("list[InternalRecord]", records)
+        self.remembered += cast("list[KeyedRecord]", records)
 
     async def commit(self, commits: Mapping[str, Mapping[TopicPartition, Any]]) -> dict[str, dict[TopicPartition, Any]]:
-        """See ``Sides``."""
+        """See ``FailoverClusters``."""
         self.done.append("commit")
         return await super().commit(commits)
 
@@ -57,7 +59,7 @@ class Back(Told):
 
 async def tried(sides: Told, *, dry: bool = False) -> CommitResult:
     """The group goes on at 7, where it stands at 9 on the source."""
-    return await commit(cast("Sides", sides), {"g": [place("g")]}, {}, Options(), dry=dry)
+    return await commit(cast("FailoverClusters", sides), {"g": [place("g")]}, {}, FailoverOptions(), dry=dry)
 
 
 async def test_it_is_remembered_before_it_is_committed() -> None:

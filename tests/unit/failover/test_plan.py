@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.failover.audit import AuditBook, place_records
-from mirror_ray.failover.places import Place
-from mirror_ray.failover.plan import STEPS, Options, Outcome, Plan, Step, StepResult
+from mirror_ray.failover.audit_topic import AuditBook, place_records
+from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Outcome, StepResult
 from mirror_ray.failover.run import still_due
+from mirror_ray.failover.translated_offsets import GroupPlacement
 from mirror_ray.model.names import TopicPartition
 
 #: What each try of the next step comes to: a result that is written, or a break before that.
 TRIES = st.lists(st.sampled_from(["done", "skipped", "blocked", "lost"]), max_size=60)
 
 
-def new_plan(name: str = "failover-1", began_ms: int = 1) -> Plan:
+def new_plan(name: str = "failover-1", began_ms: int = 1) -> FailoverPlan:
     """A plan that was just begun."""
-    return Plan(id=name, kind="failover", flow="A->B", began_ms=began_ms, options=Options(force=True))
+    return FailoverPlan(id=name, kind="failover", flow="A->B", began_ms=began_ms, options=FailoverOptions(force=True))
 
 
-def result(step: Step, outcome: Outcome, at_ms: int = 5) -> StepResult:
+def result(step: FailoverStep, outcome: Outcome, at_ms: int = 5) -> StepResult:
     """What came of a step."""
     return StepResult(step=step, outcome=outcome, summary="so", figures={"lag": 1}, began_ms=at_ms - 1, ended_ms=at_ms)
 
 
-def written(plan: Plan, results: list[StepResult]) -> Iterator[tuple[bytes, bytes]]:
+def written(plan: FailoverPlan, results: list[StepResult]) -> Iterator[tuple[bytes, bytes]]:
     """The records of the audit topic, before it is compacted."""
     yield json.dumps({"plan": plan.id}).encode(), json.dumps(plan.head()).encode()
     for each in results:
@@ -49,7 +49,7 @@ def read(records: list[tuple[bytes, bytes]]) -> AuditBook:
 def test_a_plan_that_breaks_off_anywhere_is_taken_up_there(tries: list[str]) -> None:
     """Steps are tried in their order, one that is over never again, whatever was lost, blocked or compacted between."""
     topic: list[StepResult] = []
-    over: list[Step] = []
+    over: list[FailoverStep] = []
     for outcome in tries:
         (plan,) = read(list(written(new_plan(), topic))).plans()
         step = plan.next_step
@@ -74,7 +74,7 @@ def test_a_plan_that_goes_back_does_all_again_from_there(tries: list[str]) -> No
     """It is finished only when each step was over after all that went back before it; compaction changes nothing."""
     topic: list[StepResult] = []
     #: What is over, and has not been undone since.
-    over: list[Step] = []
+    over: list[FailoverStep] = []
     for outcome in tries:
         (plan,) = read(list(written(new_plan(), topic))).plans()
         if (step := plan.next_step) is None:
@@ -83,9 +83,9 @@ def test_a_plan_that_goes_back_does_all_again_from_there(tries: list[str]) -> No
         if outcome in {"done", "blocked"}:
             made = replace(result(step, outcome), repeats=plan.repeats)  # type: ignore[arg-type]
             over += [step] if outcome == "done" else []
-        elif outcome != "lost" and STEPS.index(Step(outcome)) < len(over):
-            made = replace(result(Step(outcome), "blocked"), repeats=plan.repeats + 1)
-            del over[STEPS.index(Step(outcome)) :]
+        elif outcome != "lost" and STEPS.index(FailoverStep(outcome)) < len(over):
+            made = replace(result(FailoverStep(outcome), "blocked"), repeats=plan.repeats + 1)
+            del over[STEPS.index(FailoverStep(outcome)) :]
         else:
             continue
         topic.append(made)
@@ -99,28 +99,28 @@ def test_a_plan_that_goes_back_does_all_again_from_there(tries: list[str]) -> No
 
 def test_what_an_earlier_version_wrote_counts() -> None:
     """It knew of no going back."""
-    said = asdict(result(Step.DETECT, "done"))
+    said = asdict(result(FailoverStep.DETECT, "done"))
     del said["repeats"]
     head = next(written(new_plan(), []))
     (plan,) = read([head, (b'{"plan": "failover-1", "step": "detect"}', json.dumps(said).encode())]).plans()
-    assert plan.next_step == Step.CHECK
+    assert plan.next_step == FailoverStep.CHECK
 
 
 def test_what_a_step_came_to_last_is_known_though_the_plan_went_back() -> None:
     """Which groups `commit` has left decides what the next try does with them."""
-    done = [result(step, "done") for step in STEPS[: STEPS.index(Step.VERIFY)]]
-    back = replace(result(Step.PRODUCERS, "blocked"), repeats=1)
+    done = [result(step, "done") for step in STEPS[: STEPS.index(FailoverStep.VERIFY)]]
+    back = replace(result(FailoverStep.PRODUCERS, "blocked"), repeats=1)
     book = read(list(written(new_plan(), [*done, back])))
     (plan,) = book.plans()
-    assert list(plan.results) == [Step.DETECT, Step.CHECK, Step.PRODUCERS]
-    assert (plan.state, plan.next_step) == ("blocked in producers", Step.PRODUCERS)
-    assert book.last_try(plan.id, Step.COMMIT) == done[-1]
-    assert book.last_try("another", Step.COMMIT) is None
+    assert list(plan.results) == [FailoverStep.DETECT, FailoverStep.CHECK, FailoverStep.PRODUCERS]
+    assert (plan.state, plan.next_step) == ("blocked in producers", FailoverStep.PRODUCERS)
+    assert book.last_try(plan.id, FailoverStep.COMMIT) == done[-1]
+    assert book.last_try("another", FailoverStep.COMMIT) is None
 
 
 def test_who_came_after_the_last_commit_was_moved_by_none() -> None:
     """Until the next try of `commit`; what the topic says of it outlives kills, compaction and groups that leave."""
-    place = Place(
+    place = GroupPlacement(
         group="g", origin=TopicPartition("t", 0), origin_offset=1, destination=TopicPartition("u", 0), offset=1
     )
 
@@ -133,16 +133,16 @@ def test_who_came_after_the_last_commit_was_moved_by_none() -> None:
     since = book.since("failover-1")
     assert since == {"first": 0, "left": 0, "new": 1, "long": 2}
     assert len(book.places("failover-1")["long"]) == 2001
-    tried = replace(result(Step.COMMIT, "blocked"), figures={"active": ["left"]})
+    tried = replace(result(FailoverStep.COMMIT, "blocked"), figures={"active": ["left"]})
     assert still_due(None, since) is None
-    assert still_due(result(Step.COMMIT, "blocked"), since) is None
+    assert still_due(result(FailoverStep.COMMIT, "blocked"), since) is None
     assert still_due(tried, since) == {"left", "new", "long"}
     assert still_due(replace(tried, repeats=1), since) == {"left", "long"}
     assert still_due(replace(tried, repeats=2), since) == {"left"}
 
 
 @given(st.sampled_from(STEPS), st.sampled_from(STEPS))
-def test_only_the_next_step_has_a_result(reached: Step, step: Step) -> None:
+def test_only_the_next_step_has_a_result(reached: FailoverStep, step: FailoverStep) -> None:
     """Neither a step that is over, nor one that would leave another out."""
     plan = new_plan()
     for each in STEPS[: STEPS.index(reached)]:
@@ -158,7 +158,7 @@ def test_its_state_in_words() -> None:
     """Where it broke off, what blocks it, that it is over."""
     plan = new_plan()
     assert plan.state == "broke off before the end of detect"
-    blocked = plan.after(result(Step.DETECT, "blocked", 9))
+    blocked = plan.after(result(FailoverStep.DETECT, "blocked", 9))
     assert (blocked.state, blocked.last_ms) == ("blocked in detect", 9)
     assert replace(plan, abandoned=True).state == "abandoned"
     for step in STEPS:
@@ -168,13 +168,13 @@ def test_its_state_in_words() -> None:
 
 def test_a_source_that_was_gone_stays_gone() -> None:
     """All else is as the order says that takes the plan up."""
-    begun = Options(source_is_gone=True, force=True)
-    assert begun.joined(Options(skip_active=True)) == Options(source_is_gone=True, skip_active=True)
+    begun = FailoverOptions(source_is_gone=True, force=True)
+    assert begun.joined(FailoverOptions(skip_active=True)) == FailoverOptions(source_is_gone=True, skip_active=True)
 
 
 def test_the_book_knows_plans_by_time_and_places_by_group() -> None:
     """Records of others, and of later versions, are passed over."""
-    place = Place(
+    place = GroupPlacement(
         group="g",
         origin=TopicPartition("orders", 1),
         origin_offset=7,
@@ -201,7 +201,7 @@ def test_any_number_of_places_fits_into_the_topic(count: int) -> None:
     """Of one group, with names as long as they may be: no record, even uncompressed, is above the brokers' default."""
     topic = "t" * 200
     places = [
-        Place(
+        GroupPlacement(
             group="g",
             origin=TopicPartition(topic, number),
             origin_offset=10**12 + number,

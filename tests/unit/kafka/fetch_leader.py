@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.offsets import OffsetAnswer
 from mirror_ray.model.names import TopicPartition
 from tests.unit.kafka.group_brokers import module, read, written
@@ -46,19 +46,19 @@ class Leader:
     settings = SimpleNamespace(alias="A")
     metadata = SimpleNamespace(leader=lambda _partition: 1)
 
-    def as_cluster(self) -> Cluster:
+    def as_cluster(self) -> ClusterConnections:
         """For the code under test."""
-        return cast("Cluster", self)
+        return cast("ClusterConnections", self)
 
     async def connect(self, broker: int, purpose: str) -> Leader:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
         return self
 
     async def refresh(self, topics: Collection[str]) -> None:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, object]:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
         self.ends_told += 1
         end = self.ends[min(self.ends_told, len(self.ends)) - 1]
         return {partition: OffsetAnswer(end, 0) for partition in wanted}

@@ -17,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.coordinators import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, Coordinators
 from mirror_ray.kafka.errors import protocol_error
 
@@ -116,7 +116,7 @@ class GroupBrokers:
 
     def coordinators_of(self, patience_s: float = 10.0) -> Coordinators:
         """The code's own view of them."""
-        return Coordinators(cast(Cluster, _Cluster(self)), patience_s=patience_s)
+        return Coordinators(cast(ClusterConnections, _Cluster(self)), patience_s=patience_s)
 
 
 class _Cluster:

@@ -15,7 +15,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
 from mirror_ray.kafka import fetch
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.metadata import EMPTY_METADATA, PartitionMetadata, TopicMetadata
 from mirror_ray.kafka.offsets import EARLIEST, OffsetAnswer
 from mirror_ray.model.names import TopicId, TopicPartition
@@ -84,12 +84,12 @@ class LogBroker:
 
     # ---- as a cluster
 
-    def as_cluster(self) -> Cluster:
+    def as_cluster(self) -> ClusterConnections:
         """For the code under test."""
-        return cast("Cluster", self)
+        return cast("ClusterConnections", self)
 
     async def refresh(self, topics: Collection[str]) -> Any:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
         self.refreshed += 1
         partition = PartitionMetadata(
             partition=0, leader=self.leader, leader_epoch=self.epoch, replicas=(1, 2), isr=(1, 2), error_code=0
@@ -105,11 +105,11 @@ class LogBroker:
         return self.metadata
 
     async def connect(self, broker: int, purpose: str) -> _Connection:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
         return _Connection(self, broker)
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], _: str) -> dict[TopicPartition, OffsetAnswer]:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
         assert set(wanted.values()) == {EARLIEST}
         return {partition: OffsetAnswer(0, 0) for partition in wanted}
 

@@ -19,7 +19,7 @@ from mirror_ray.kafka.group_codec import (
     encode_offset_commit,
     encode_offset_fetch,
 )
-from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from tests.unit.kafka.group_brokers import NO_TIME, Fetched, FetchedState, encode_fetched, module, written
 

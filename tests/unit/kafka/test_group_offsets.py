@@ -10,7 +10,7 @@ from mirror_ray.kafka import group_offsets
 from mirror_ray.kafka.coordinators import GroupError
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, send_commits
-from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import KafkaProtocolError
 from mirror_ray.model.names import TopicPartition
 from tests.unit.kafka.group_brokers import COMMIT, FETCH, Fetched, FetchedState, GroupBrokers

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslMechanism, SaslSettings, SecuritySettings
 from mirror_ray.kafka import fetch, produce
-from mirror_ray.kafka.cluster import Cluster
-from mirror_ray.kafka.reading import fetch_at
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
 from tests.support.fuzzing import EDITS, Edit, edited, fuzzing
@@ -116,7 +116,7 @@ async def ask_everything(port: int, mechanism: SaslMechanism, patience_ms: int) 
         connection_setup_timeout_ms=patience_ms,
         request_timeout_ms=patience_ms,
     )
-    cluster = Cluster(settings, "test")
+    cluster = ClusterConnections(settings, "test")
     try:
         metadata = await cluster.refresh()
         for each in metadata.brokers:

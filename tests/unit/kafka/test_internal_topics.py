@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka import internal_topics
 from mirror_ray.kafka.clients import AdminError, kafka_error, until_answered
-from mirror_ray.kafka.internal_topics import InternalRecord, InternalTopicReader, latest
+from mirror_ray.kafka.internal_topics import CommittedInternalRecord, InternalTopicReader, latest
 
 CLUSTER = ClusterSettings(alias="B", bootstrap_servers=("localhost:9092",))
 
@@ -101,11 +101,16 @@ def test_the_group_that_is_never_joined_needs_no_right(
 
 def test_the_latest_record_of_each_key() -> None:
     """A tombstone deletes its key, a later value brings it back, and a record without a key is none."""
-    kept = InternalRecord(4, b"a", b"2", [("h", b"1")])
-    again = InternalRecord(6, b"b", b"3")
+    kept = CommittedInternalRecord(4, b"a", b"2", [("h", b"1")])
+    again = CommittedInternalRecord(6, b"b", b"3")
     batches = [
-        [InternalRecord(0, b"a", b"1"), InternalRecord(1, b"b", b"1")],
-        [InternalRecord(2, None, b"1"), InternalRecord(3, b"b", None), kept, InternalRecord(5, b"c", None)],
+        [CommittedInternalRecord(0, b"a", b"1"), CommittedInternalRecord(1, b"b", b"1")],
+        [
+            CommittedInternalRecord(2, None, b"1"),
+            CommittedInternalRecord(3, b"b", None),
+            kept,
+            CommittedInternalRecord(5, b"c", None),
+        ],
         [again],
     ]
     assert latest(batches) == {b"a": kept, b"b": again}

@@ -9,7 +9,7 @@ import pytest
 from mirror_ray.kafka.internal_reader import InternalReader
 from mirror_ray.kafka.log_follower import LogFollower
 from mirror_ray.model.errors import CorruptRecordError, KafkaProtocolError, MirrorError
-from mirror_ray.records.batch import Batch
+from mirror_ray.records.batch import RecordBatch
 from tests.unit.kafka.log_broker import LogBroker, Pairs
 
 ABC: Pairs = [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]
@@ -136,7 +136,7 @@ async def test_what_can_not_be_decoded_is_read_again() -> None:
     log, broken = LogBroker("t"), [True]
     log.append(ABC)
 
-    def decode(batch: Batch, first: int) -> Iterable[int]:
+    def decode(batch: RecordBatch, first: int) -> Iterable[int]:
         if batch.base_offset == 1 and broken:
             broken.pop()
             raise CorruptRecordError("broken")

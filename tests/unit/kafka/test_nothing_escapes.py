@@ -10,14 +10,14 @@ from confluent_kafka.admin import AdminClient
 
 _ROOT = Path(__file__).parents[3]
 #: They make clusters of their own, for a time, and are no part of a system.
-_TOOLS = ("mirror_ray/bench/", "mirror_ray/chaos/", "mirror_ray/devcluster/")
+_TOOLS = ("mirror_ray/lab/",)
 _LOOKS = ("describe_", "list_", "poll", "consumer_", "set_sasl")
 #: What Kafka's own client can change.
 _CHANGES = {
     name for name in dir(AdminClient) if not name.startswith(("_", *_LOOKS)) and callable(getattr(AdminClient, name))
 }
 _EDITING, _ACLS, _GROUPS = (
-    "mirror_ray/kafka/editing.py",
+    "mirror_ray/kafka/topic_editor.py",
     "mirror_ray/kafka/acls.py",
     "mirror_ray/kafka/group_offsets.py",
 )
@@ -110,7 +110,7 @@ def test_little_is_left_unrecorded() -> None:
     assert _users("UNRECORDED") == {
         "mirror_ray/cli/demo.py",
         "mirror_ray/failover/run.py",
-        "mirror_ray/kafka/audit.py",
-        "mirror_ray/kafka/trail.py",
-        "mirror_ray/kafka/trails.py",
+        "mirror_ray/kafka/audit_topics.py",
+        "mirror_ray/kafka/audit_log.py",
+        "mirror_ray/kafka/audit_logs.py",
     }

@@ -13,7 +13,7 @@ from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.clients import client_config
-from mirror_ray.model.errors import ClusterUnreachableError, NotLetInError
+from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError
 from tests.unit.kafka.hostile_broker import Answers, Asked, api_versions, frame, sasl_answers, server_context, serving
 
 PLAINTEXT = SecuritySettings()
@@ -79,14 +79,14 @@ def test_an_expired_certificate_is_named(tmp_path: Path) -> None:
     ssl = SslSettings(truststore_location=str(authority))
     with serving(b"", context) as port:
         problem = refusal(port, SecuritySettings(protocol="SSL", ssl=ssl))
-        assert isinstance(problem, NotLetInError)
+        assert isinstance(problem, AccessDeniedError)
         assert "certificate has expired" in str(problem)
 
 
 def test_nobody_is_there() -> None:
     """Which is something else than a refusal."""
     problem = refusal(9, PLAINTEXT)
-    assert not isinstance(problem, NotLetInError)
+    assert not isinstance(problem, AccessDeniedError)
     assert re.search(
         r"no broker answers \(127\.0\.0\.1:9: Connection refused\); check A\.bootstrap\.servers", str(problem)
     )
@@ -102,7 +102,7 @@ def test_no_client_gives_a_proof_to_a_broker_that_asks_for_few_iterations() -> N
         return b"r=" + nonce + b"x,s=c2l4dGVlbiBieXRlcyBvaw==,i=1"
 
     with serving(sasl_answers(server_first)) as port:
-        with pytest.raises(NotLetInError, match="1 iterations, fewer than 4096"):
+        with pytest.raises(AccessDeniedError, match="1 iterations, fewer than 4096"):
             client_config(cluster(port, BY_SCRAM), "test")
         assert "1 iterations" in str(refusal(port, BY_SCRAM))
     assert messages

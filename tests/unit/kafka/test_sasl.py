@@ -12,7 +12,7 @@ import scramp
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.kafka import sasl
-from mirror_ray.kafka.scram import Scram
+from mirror_ray.kafka.scram import ScramMechanism
 from mirror_ray.model.errors import ClusterUnreachableError
 from tests.unit.kafka.sasl_broker import SaslBroker, authenticate
 
@@ -20,7 +20,7 @@ from tests.unit.kafka.sasl_broker import SaslBroker, authenticate
 async def test_plain_sends_user_and_password() -> None:
     """PLAIN is one message of RFC 4616, without an authorization identity."""
     broker = SaslBroker(lambda _: b"")
-    await authenticate(broker, sasl.Plain(cluster="A", principal="alice", password=Secret("pässword")))
+    await authenticate(broker, sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("pässword")))
     assert broker.messages == ["\0alice\0pässword".encode()]
 
 
@@ -38,7 +38,7 @@ async def test_scram_agrees_with_a_server(name: str) -> None:
         return bytes(server.get_server_final().encode())
 
     broker = SaslBroker(answer)
-    await authenticate(broker, Scram(cluster="A", principal="alice", password=Secret("secret"), name=name))
+    await authenticate(broker, ScramMechanism(cluster="A", principal="alice", password=Secret("secret"), name=name))
     assert len(broker.messages) == 2
 
 
@@ -54,7 +54,7 @@ async def test_scram_refuses_a_server_that_does_not_know_the_password() -> None:
     with pytest.raises(ClusterUnreachableError, match="cluster A: SCRAM-SHA-256 for user alice was broken off by us"):
         await authenticate(
             SaslBroker(answer),
-            Scram(cluster="A", principal="alice", password=Secret("secret"), name="SCRAM-SHA-256"),
+            ScramMechanism(cluster="A", principal="alice", password=Secret("secret"), name="SCRAM-SHA-256"),
         )
 
 
@@ -62,7 +62,7 @@ async def test_refusal_without_a_text_is_named_by_its_code() -> None:
     """An error code stands for itself where the broker says nothing more."""
     broker = SaslBroker(lambda _: b"", error_code=58)
     with pytest.raises(ClusterUnreachableError, match="user alice: SASL_AUTHENTICATION_FAILED") as refused:
-        await authenticate(broker, sasl.Plain(cluster="A", principal="alice", password=Secret("secret")))
+        await authenticate(broker, sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("secret")))
     assert "secret" not in str(refused.value)
 
 
@@ -89,7 +89,9 @@ async def test_a_broker_that_does_not_speak_scram_gets_no_proof(answer: Callable
     """A named error, and no second message."""
     broker = SaslBroker(answer)
     with pytest.raises(ClusterUnreachableError, match=f"cluster A: SCRAM-SHA-512 .* broken off by us: .*{said}"):
-        await authenticate(broker, Scram(cluster="A", principal="a", password=Secret("hush"), name="SCRAM-SHA-512"))
+        await authenticate(
+            broker, ScramMechanism(cluster="A", principal="a", password=Secret("hush"), name="SCRAM-SHA-512")
+        )
     assert len(broker.messages) == 1
 
 
@@ -110,7 +112,7 @@ async def test_scram_takes_user_and_password_as_kafka_does(user: str, password: 
         return b"v=" + base64.b64encode(signature)
 
     seen: list[str] = []
-    mechanism = Scram(cluster="A", principal=user, password=Secret(password), name="SCRAM-SHA-256")
+    mechanism = ScramMechanism(cluster="A", principal=user, password=Secret(password), name="SCRAM-SHA-256")
     await authenticate(SaslBroker(answer), mechanism)
     assert seen[0].startswith(f"n={user.replace('=', '=3D').replace(',', '=2C')},r=")
 
@@ -122,7 +124,7 @@ async def test_a_refused_handshake_names_the_key(code: int, said: str) -> None:
     """A mechanism that is not offered, and a port that wants none."""
     broker = SaslBroker(lambda _: b"", handshake_code=code)
     with pytest.raises(ClusterUnreachableError, match=said):
-        await authenticate(broker, sasl.Plain(cluster="A", principal="alice", password=Secret("hush")))
+        await authenticate(broker, sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("hush")))
 
 
 async def test_words_of_a_broker_are_cut_short() -> None:
@@ -130,6 +132,6 @@ async def test_words_of_a_broker_are_cut_short() -> None:
     with pytest.raises(ClusterUnreachableError) as refused:
         await authenticate(
             SaslBroker(lambda _: b"", error_code=58, error_message="x" * 60_000),
-            sasl.Plain(cluster="A", principal="alice", password=Secret("hush")),
+            sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("hush")),
         )
     assert len(str(refused.value)) < 500

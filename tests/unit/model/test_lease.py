@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_ray.model.lease import DEFAULT_LEASE_MS, LeaseTerms
+from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS, LeaseTerms
 
 
 @pytest.mark.parametrize("lease_ms", [200, 1001, DEFAULT_LEASE_MS, 60_000])

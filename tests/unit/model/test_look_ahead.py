@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.naming import Rename
 from mirror_ray.model.patterns import Pattern, compile_patterns
+from mirror_ray.model.topic_names import Rename
 
 _NAMES = st.text("abt-.1", max_size=8)
 _PART = st.sampled_from(["a", "b", "t-", r"\.", ".*", "[ab]+", "(?:a|b)", "a$", "[)|]", r"\(", r"\Qa.b\E", "1?"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.windows import Window, is_open, next_change
+from mirror_ray.model.time_windows import TimeWindow, is_open, next_change
 
 _BERLIN = ZoneInfo("Europe/Berlin")
 #: A Monday.
@@ -34,7 +34,7 @@ def _at(day: int, hour: int, minute: int = 0) -> datetime:
 )
 def test_a_window_is_open_within_its_times(text: str, inside: datetime, outside: datetime) -> None:
     """The end is not included; one that ends before it begins ends the day after."""
-    window = Window.parse(text)
+    window = TimeWindow.parse(text)
     assert inside in window
     assert outside not in window
 
@@ -43,12 +43,12 @@ def test_a_window_is_open_within_its_times(text: str, inside: datetime, outside:
 def test_what_is_no_window_is_refused_with_its_text(text: str) -> None:
     """And with how one is written."""
     with pytest.raises(ValueError, match=r"write it like|no day|times are|whole day"):
-        Window.parse(text)
+        TimeWindow.parse(text)
 
 
 def test_the_clock_is_that_of_the_zone() -> None:
     """22:00 in Berlin is 21:00 UTC in winter and 20:00 in summer."""
-    windows = [Window.parse("22:00-06:00")]
+    windows = [TimeWindow.parse("22:00-06:00")]
     assert is_open(windows, datetime(2026, 1, 10, 21, 0, tzinfo=UTC), _BERLIN)
     assert not is_open(windows, datetime(2026, 7, 10, 19, 59, tzinfo=UTC), _BERLIN)
     assert is_open(windows, datetime(2026, 7, 10, 20, 0, tzinfo=UTC), _BERLIN)
@@ -56,9 +56,9 @@ def test_the_clock_is_that_of_the_zone() -> None:
 
 def test_it_is_known_when_they_open_and_that_they_never_close() -> None:
     """Across a weekend; a whole week has no end."""
-    opens = next_change([Window.parse("mon-fri 08:00-18:00")], _at(4, 20), ZoneInfo("UTC"))
+    opens = next_change([TimeWindow.parse("mon-fri 08:00-18:00")], _at(4, 20), ZoneInfo("UTC"))
     assert opens == _at(7, 8)
-    assert next_change([Window.parse("00:00-24:00")], _at(0, 0), ZoneInfo("UTC")) is None
+    assert next_change([TimeWindow.parse("00:00-24:00")], _at(0, 0), ZoneInfo("UTC")) is None
 
 
 @given(
@@ -71,7 +71,7 @@ def test_the_next_change_is_the_first(begin: int, end: int, days: frozenset[int]
     """Minute by minute nothing changes before it."""
     if begin == end:
         return
-    window, now, zone = Window(days, begin, end), _MONDAY + timedelta(minutes=minute), ZoneInfo("UTC")
+    window, now, zone = TimeWindow(days, begin, end), _MONDAY + timedelta(minutes=minute), ZoneInfo("UTC")
     found = next_change([window], now, zone)
     first = next(
         (at for ahead in range(1, 8 * 1440) if ((at := now + timedelta(minutes=ahead)) in window) != (now in window)),

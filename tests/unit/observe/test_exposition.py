@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirror_ray.observe.catalogue import CATALOGUE, every_series
 from mirror_ray.observe.exposition import exposition
-from mirror_ray.observe.picture import Picture
+from mirror_ray.observe.metrics import CATALOGUE, every_series
+from mirror_ray.observe.system_snapshot import SystemSnapshot
 from tests.support.debian import program
 from tests.unit.observe.values import PROBLEM, picture
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
 
-def _scraped(seen: Picture | None, *, up: bool = True, most_partitions: int = 2_000) -> Samples:
+def _scraped(seen: SystemSnapshot | None, *, up: bool = True, most_partitions: int = 2_000) -> Samples:
     text = exposition(seen, version="1", up=up, age_s=0.5, most_partitions=most_partitions).decode()
     found: Samples = {}
     for family in text_string_to_metric_families(text):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.observe.catalogue import CATALOGUE, every_series
+from mirror_ray.observe.metrics import CATALOGUE, every_series
 from mirror_ray.observe.monitoring.alerts import ALERTS, RUNBOOKS
 from mirror_ray.observe.monitoring.dashboards import DASHBOARDS
 from mirror_ray.observe.monitoring.files import files

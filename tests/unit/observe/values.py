@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mirror_ray.model.allowance import Held
 from mirror_ray.model.latency import LatencyCounter
+from mirror_ray.model.quota import ThrottledTime
 from mirror_ray.observe.groups import FlowGroups
-from mirror_ray.observe.picture import Picture
 from mirror_ray.observe.problems import Problem
 from mirror_ray.observe.status import (
     Event,
@@ -16,6 +15,7 @@ from mirror_ray.observe.status import (
     SystemStatus,
     TopicStatus,
 )
+from mirror_ray.observe.system_snapshot import SystemSnapshot
 
 NOW_MS = 1_700_000_000_000
 PROBLEM = Problem(
@@ -43,7 +43,7 @@ FLOW = FlowStatus(
     discovered=True,
     why="held back by its limits (1,000 bytes/s)",
     limit_bytes_per_s=1_000,
-    held=Held(3.0, 2.0, 1.0),
+    held=ThrottledTime(3.0, 2.0, 1.0),
     compression=4.0,
     cost_per_hour=0.5,
     groups=FlowGroups(groups=4, untranslated=1, unsynced=2, round_s=0.1, problem=None, age_s=1.0),
@@ -122,13 +122,13 @@ def topic(name: str = "orders", partitions: int = 3) -> TopicStatus:
     )
 
 
-def picture(topics: int = 1, partitions: int = 3, problems: tuple[Problem, ...] = (PROBLEM,)) -> Picture:
+def picture(topics: int = 1, partitions: int = 3, problems: tuple[Problem, ...] = (PROBLEM,)) -> SystemSnapshot:
     """A system with so many topics of so many partitions."""
     names = ["orders", *(f"topic-{number}" for number in range(1, topics))]
     counter = LatencyCounter(lambda: NOW_MS)
     for latency_ms in (3, 30, 300):
         counter.acknowledged(NOW_MS - latency_ms, 10)
-    return Picture(
+    return SystemSnapshot(
         time_ms=NOW_MS,
         system=SystemStatus(
             name="mirror",

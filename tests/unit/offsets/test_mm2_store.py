@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.mm2_store import SLOTS, TOO_OLD, Mm2OffsetSyncStore
-from mirror_ray.records.internal import OffsetSync
+from mirror_ray.records.internal import OffsetSyncRecord
 
 PARTITION = TopicPartition("topic1", 2)
 
@@ -28,7 +28,7 @@ def store(*pairs: tuple[int, int], must_read_to_end: bool = True, started: bool 
 
 def add(made: Mm2OffsetSyncStore, upstream: int, downstream: int) -> None:
     """Read one more, and check what always holds of the slots."""
-    made.add(OffsetSync(partition=PARTITION, upstream_offset=upstream, downstream_offset=downstream))
+    made.add(OffsetSyncRecord(partition=PARTITION, upstream_offset=upstream, downstream_offset=downstream))
     slots = made.slots(PARTITION)
     for newer, older in pairwise(range(SLOTS)):
         first, second = slots[newer].upstream_offset, slots[older].upstream_offset

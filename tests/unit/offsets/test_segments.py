@@ -9,9 +9,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.anchor import SEQUENCE_MODULUS
+from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.segments import Between, Beyond, Exact, Place, SegmentMap, thinned
+from mirror_ray.offsets.segments import BetweenSegments, BeyondMap, ExactPosition, Place, SegmentMap, thinned
 
 
 @dataclass
@@ -80,28 +80,30 @@ def test_what_is_exact_is_right(runs: list[tuple[int, int, int, bool]], limit: i
 
 def _agrees(place: Place, truth: int, side: str) -> None:
     match place:
-        case Exact(offset):
+        case ExactPosition(offset):
             assert offset == truth
-        case Between(after, before):
+        case BetweenSegments(after, before):
             assert getattr(after, side) <= truth <= getattr(before, side)
-        case Beyond():
+        case BeyondMap():
             raise AssertionError("everything was told in the end")
 
 
 def test_every_edge() -> None:
     """Below the first record, in a hole, at the head, behind it."""
     places = SegmentMap()
-    assert isinstance(places.to_target(0), Beyond)
+    assert isinstance(places.to_target(0), BeyondMap)
     places.add(Segment(100, 0, 10, 0), 115)
-    assert [places.to_target(each) for each in (0, 100, 105, 110, 115)] == [Exact(each) for each in (0, 0, 5, 10, 10)]
-    assert isinstance(places.to_target(116), Beyond)
+    assert [places.to_target(each) for each in (0, 100, 105, 110, 115)] == [
+        ExactPosition(each) for each in (0, 0, 5, 10, 10)
+    ]
+    assert isinstance(places.to_target(116), BeyondMap)
     places.add(Segment(120, 10, 1, 10), 121)
     assert [places.to_target(each) for each in (109, 112, 119, 120, 121)] == [
-        Exact(each) for each in (9, 10, 10, 10, 11)
+        ExactPosition(each) for each in (9, 10, 10, 10, 11)
     ]
     places.reached(130)
-    assert places.to_target(130) == Exact(11)
-    assert [places.to_source(each) for each in (0, 9, 10, 11)] == [Exact(each) for each in (100, 109, 120, 130)]
+    assert places.to_target(130) == ExactPosition(11)
+    assert [places.to_source(each) for each in (0, 9, 10, 11)] == [ExactPosition(each) for each in (100, 109, 120, 130)]
 
 
 def test_a_log_without_holes_is_one_segment() -> None:
@@ -118,8 +120,8 @@ def test_memory_is_bounded_by_the_limit() -> None:
     for number in range(100_000):
         places.add(Segment(2 * number, number, 1, number), 2 * number + 2)
     assert len(places) <= 1000
-    assert all(places.to_target(2 * number) == Exact(number) for number in range(99_750, 100_000))
-    assert isinstance(places.to_target(1_001), Between)
+    assert all(places.to_target(2 * number) == ExactPosition(number) for number in range(99_750, 100_000))
+    assert isinstance(places.to_target(1_001), BetweenSegments)
 
 
 def test_below_what_is_copied_anew_is_its_beginning() -> None:
@@ -128,8 +130,8 @@ def test_below_what_is_copied_anew_is_its_beginning() -> None:
     places.add(Segment(100, 0, 50, 0), 150)
     places.add(Segment(80, 50, 0, 50), 80)
     places.add(Segment(80, 50, 70, 50), 150)
-    assert places.to_target(10) == Exact(50)
-    assert places.to_target(100) == Exact(70)
+    assert places.to_target(10) == ExactPosition(50)
+    assert places.to_target(100) == ExactPosition(70)
 
 
 def test_what_is_left_out_is_a_small_share_of_the_way_to_the_end() -> None:
@@ -151,8 +153,8 @@ def test_what_is_cut_off_inside_a_segment_is_forgotten() -> None:
     places = SegmentMap()
     places.add(Segment(0, 0, 10, 0), 10)
     places.add(Segment(5, 5, 2, 5), 7)
-    assert places.to_target(6) == Exact(6)
-    assert isinstance(places.to_target(8), Beyond)
+    assert places.to_target(6) == ExactPosition(6)
+    assert isinstance(places.to_target(8), BeyondMap)
 
 
 def test_what_the_target_lost_is_forgotten_though_the_source_went_on() -> None:
@@ -161,8 +163,12 @@ def test_what_the_target_lost_is_forgotten_though_the_source_went_on() -> None:
     places.add(Segment(0, 0, 5, 0), 5)
     places.add(Segment(10, 5, 5, 5), 15)
     places.add(Segment(20, 2, 3, 2), 23)
-    assert [places.to_source(target) for target in (1, 2, 4)] == [Exact(1), Exact(20), Exact(22)]
-    assert places.to_target(12) == Exact(2)
+    assert [places.to_source(target) for target in (1, 2, 4)] == [
+        ExactPosition(1),
+        ExactPosition(20),
+        ExactPosition(22),
+    ]
+    assert places.to_target(12) == ExactPosition(2)
 
 
 def test_numbers_begin_again_at_nothing() -> None:
@@ -170,4 +176,4 @@ def test_numbers_begin_again_at_nothing() -> None:
     places = SegmentMap()
     places.add(Segment(0, 0, 2, SEQUENCE_MODULUS - 1), 2)
     places.add(Segment(5, 7, 1, 1), 6)
-    assert places.to_target(3) == Exact(7)
+    assert places.to_target(3) == ExactPosition(7)

@@ -10,8 +10,8 @@ import pytest
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.book import Page, SegmentBook
-from mirror_ray.offsets.segments import Between, SegmentMap
+from mirror_ray.offsets.map_store import OffsetMapStore, PartitionOffsetMap
+from mirror_ray.offsets.segments import BetweenSegments, SegmentMap
 from mirror_ray.offsets.translate import Translation
 from mirror_ray.offsets.translator import Translator
 from tests.support.segments import book_of
@@ -19,7 +19,7 @@ from tests.support.segments import book_of
 SOURCE = TopicPartition("orders", 0)
 
 
-def _book() -> SegmentBook:
+def _book() -> OffsetMapStore:
     """Ten records, ten that nobody told of, from source offset 10 to 40, then ten again."""
     return book_of(SOURCE, (Segment(0, 0, 10, 0), Segment(40, 20, 10, 20)), ids=("source", "target"))
 
@@ -32,7 +32,7 @@ class _Source:
         self.error: Exception | None = None
         self.asked = 0
 
-    async def read(self, source: TopicPartition, page: Page, gap: Between) -> SegmentMap | str:
+    async def read(self, source: TopicPartition, page: PartitionOffsetMap, gap: BetweenSegments) -> SegmentMap | str:
         self.asked += 1
         await self.answers.wait()
         if self.error is not None:

@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptBatchError, IncompleteBatchError
-from mirror_ray.records.batch import Batch, iter_batches, needs_repack, rewrite, verify
+from mirror_ray.records.batch import RecordBatch, iter_batches, needs_repack, rewrite, verify
 from mirror_ray.records.decode import records_of
 from tests.unit.records.strategies import Plain, batch_bytes, message, plain_records
 
 THREE = [Plain(offset=offset, timestamp=1000 + offset) for offset in (40, 41, 42)]
 
 
-def only(data: bytes | bytearray | memoryview) -> Batch:
+def only(data: bytes | bytearray | memoryview) -> RecordBatch:
     """The one batch that ``data`` is."""
     (batch,) = iter_batches(memoryview(bytearray(data)))
     return batch
 
 
-def three(**header: int) -> Batch:
+def three(**header: int) -> RecordBatch:
     """A batch of three records at offsets 40 to 42."""
     return only(batch_bytes(THREE, base_offset=40, base_timestamp=1040, **header))  # type: ignore[arg-type]
 

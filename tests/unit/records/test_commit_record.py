@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.commit import CommittedOffset
+from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.commit_record import DELETED, CommitRecord, pieces

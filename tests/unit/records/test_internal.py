@@ -11,27 +11,27 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import Checkpoint, Heartbeat, OffsetSync
+from mirror_ray.records.internal import CheckpointRecord, HeartbeatRecord, OffsetSyncRecord
 
-SYNC = OffsetSync(partition=TopicPartition("t1", 2), upstream_offset=100, downstream_offset=200)
-CHECKPOINT = Checkpoint(
+SYNC = OffsetSyncRecord(partition=TopicPartition("t1", 2), upstream_offset=100, downstream_offset=200)
+CHECKPOINT = CheckpointRecord(
     group="g", partition=TopicPartition("A.t1", 2), upstream_offset=100, downstream_offset=200, metadata=""
 )
-HEARTBEAT = Heartbeat(source_alias="A", target_alias="B", timestamp_ms=1_700_000_000_000)
+HEARTBEAT = HeartbeatRecord(source_alias="A", target_alias="B", timestamp_ms=1_700_000_000_000)
 VECTORS = [
     (SYNC, "0002 7431 00000002", "0000000000000064 00000000000000c8"),
     (CHECKPOINT, "0001 67 0004 412e7431 00000002", "0000 0000000000000064 00000000000000c8 0000"),
     (HEARTBEAT, "0001 41 0001 42", "0000 0000018bcfe56800"),
 ]
 DECODERS: list[Callable[[bytes | None, bytes | None], object]] = [
-    OffsetSync.decode,
-    Checkpoint.decode,
-    Heartbeat.decode,
+    OffsetSyncRecord.decode,
+    CheckpointRecord.decode,
+    HeartbeatRecord.decode,
 ]
 
 
 @pytest.mark.parametrize(("record", "key", "value"), VECTORS)
-def test_bytes_are_mm2s(record: OffsetSync | Checkpoint | Heartbeat, key: str, value: str) -> None:
+def test_bytes_are_mm2s(record: OffsetSyncRecord | CheckpointRecord | HeartbeatRecord, key: str, value: str) -> None:
     """Each format writes the expected bytes and reads them back."""
     assert record.encode() == (bytes.fromhex(key), bytes.fromhex(value))
     assert type(record).decode(bytes.fromhex(key), bytes.fromhex(value)) == record
@@ -40,14 +40,14 @@ def test_bytes_are_mm2s(record: OffsetSync | Checkpoint | Heartbeat, key: str, v
 @given(st.text(), st.text(max_size=20), st.integers(0, 1 << 31), st.integers(0, (1 << 63) - 1), st.text())
 def test_checkpoints_survive_any_names(group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
     """Unicode groups, topics and metadata come back as they were."""
-    checkpoint = Checkpoint(
+    checkpoint = CheckpointRecord(
         group=group,
         partition=TopicPartition(topic, partition & 0x7FFF_FFFF),
         upstream_offset=offset,
         downstream_offset=offset // 2,
         metadata=metadata,
     )
-    assert Checkpoint.decode(*checkpoint.encode()) == checkpoint
+    assert CheckpointRecord.decode(*checkpoint.encode()) == checkpoint
 
 
 @pytest.mark.parametrize("decode", DECODERS)
@@ -68,7 +68,7 @@ def test_garbage_raises_nothing_else(
 
 @pytest.mark.parametrize(("record", "key", "value"), VECTORS)
 def test_bytes_too_many_or_too_few_are_corrupt(
-    record: OffsetSync | Checkpoint | Heartbeat, key: str, value: str
+    record: OffsetSyncRecord | CheckpointRecord | HeartbeatRecord, key: str, value: str
 ) -> None:
     """Every cut and every addition is found."""
     good_key, good_value = bytes.fromhex(key), bytes.fromhex(value)
@@ -83,10 +83,10 @@ def test_a_newer_version_is_refused_by_number() -> None:
     """A version that this code does not know is not guessed at."""
     key, value = HEARTBEAT.encode()
     with pytest.raises(CorruptRecordError, match="version is 1"):
-        Heartbeat.decode(key, b"\x00\x01" + value[2:])
+        HeartbeatRecord.decode(key, b"\x00\x01" + value[2:])
 
 
 def test_strings_that_do_not_fit_are_refused_before_writing() -> None:
     """Kafka's strings end at 32,767 bytes."""
     with pytest.raises(ValueError, match="32768 bytes"):
-        Heartbeat(source_alias="x" * 32768, target_alias="B", timestamp_ms=0).encode()
+        HeartbeatRecord(source_alias="x" * 32768, target_alias="B", timestamp_ms=0).encode()

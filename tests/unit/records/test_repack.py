@@ -11,23 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
-from mirror_ray.records.batch import CODECS, Batch, Codec, ControlType, iter_batches, needs_repack, verify
+from mirror_ray.records.batch import CODECS, Codec, ControlType, RecordBatch, iter_batches, needs_repack, verify
 from mirror_ray.records.codecs import compress
-from mirror_ray.records.decode import Record, control_type, records_of
-from mirror_ray.records.repack import Repacked, compress_batch, repack
+from mirror_ray.records.decode import DecodedRecord, control_type, records_of
+from mirror_ray.records.repack import RepackedBatch, compress_batch, repack
 from tests.unit.records.strategies import Plain, batch_bytes, message, nullable, payload, plain_records, varint
 
 codecs = st.sampled_from(CODECS)
 WIDE = 1 << 30
 
 
-def only(data: bytes | bytearray | memoryview) -> Batch:
+def only(data: bytes | bytearray | memoryview) -> RecordBatch:
     """The one batch that ``data`` is."""
     (batch,) = iter_batches(memoryview(bytearray(data)))
     return batch
 
 
-def source_batch(records: list[Plain], codec: Codec, attributes: int = 0, max_timestamp: int | None = None) -> Batch:
+def source_batch(
+    records: list[Plain], codec: Codec, attributes: int = 0, max_timestamp: int | None = None
+) -> RecordBatch:
     """A batch of these records, as a source might hold it."""
     base_offset, base_timestamp = records[0].offset, records[0].timestamp
     data = compress(codec, payload(records, base_offset, base_timestamp))
@@ -43,7 +45,7 @@ def source_batch(records: list[Plain], codec: Codec, attributes: int = 0, max_ti
     )
 
 
-def assert_holds(pieces: list[Repacked], records: list[Plain]) -> None:
+def assert_holds(pieces: list[RepackedBatch], records: list[Plain]) -> None:
     """The pieces are valid batches, dense, with exactly these records in order, and their runs name the offsets."""
     copied = []
     for piece in pieces:
@@ -224,7 +226,7 @@ def test_records_are_left_out_by_their_source_offsets() -> None:
 )
 def test_headers_that_can_not_be_are_refused(headers: bytes) -> None:
     """Fewer than none, and one without a name: Kafka refuses them, too."""
-    record = Record(7, 0, nullable(b"key") + nullable(b"value") + headers)
+    record = DecodedRecord(7, 0, nullable(b"key") + nullable(b"value") + headers)
     with pytest.raises(CorruptBatchError, match="source offset 7"):
         record.fields()
 

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.report.figures import Figures, figures_of, total
+from mirror_ray.report.figures import ThroughputFigures, figures_of, total
 
 _COUNT = st.integers(min_value=0, max_value=10**15)
 _BUCKETS = st.dictionaries(st.sampled_from([0, 1, 10, 133, 1000]), st.integers(min_value=1, max_value=10**9))
 FIGURES = st.builds(
-    Figures,
+    ThroughputFigures,
     records=_COUNT,
     wire_bytes=_COUNT,
     untold_records=_COUNT,
@@ -51,6 +51,6 @@ def test_nothing_copied_is_no_ratio() -> None:
 
 
 @given(st.lists(FIGURES, max_size=5), st.lists(FIGURES, max_size=5))
-def test_totals_of_totals_are_totals(one: list[Figures], two: list[Figures]) -> None:
+def test_totals_of_totals_are_totals(one: list[ThroughputFigures], two: list[ThroughputFigures]) -> None:
     """A flow is the sum of its topics, a topic that of its partitions."""
     assert total([total(one), total(two)]) == total([*two, *one])

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.report.document import make_document
-from mirror_ray.report.explained import explained, headline
+from mirror_ray.report.explanations import explained, headline
+from mirror_ray.report.json_document import make_document
+from mirror_ray.report.number_format import number
 from mirror_ray.report.page import make_page
 from mirror_ray.report.progress import LogRead
 from mirror_ray.report.svg import Bar, Series, bar_chart, line_chart
-from mirror_ray.report.words import number
 from tests.support.report import BEGIN_MS, HOUR_MS, asked, found, partition, with_bad_records
 
 _VOID = frozenset({"meta", "br", "hr", "img", "input", "link"})

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mirror_ray.report.progress import (
     BadRecord,
-    Batch,
     LogRead,
-    Progress,
+    ReadBatch,
+    ReadProgress,
     advanced,
     file_name,
     left_over,
@@ -24,7 +24,7 @@ from mirror_ray.report.progress import (
     without,
 )
 
-FRESH = Progress(flow="A->B", topic="mm2-ray-stats.A.internal")
+FRESH = ReadProgress(flow="A->B", topic="mm2-ray-stats.A.internal")
 
 
 def read(partition: int, first: int, following: int, *, topic_id: str = "t", missed: int = 0) -> LogRead:
@@ -32,13 +32,13 @@ def read(partition: int, first: int, following: int, *, topic_id: str = "t", mis
     return LogRead(topic_id=topic_id, partition=partition, first=first, next=following, missed=missed)
 
 
-def batch(*logs: LogRead, days: tuple[str, ...] = ("2026-11-22",), bad: int = 0) -> Batch:
+def batch(*logs: LogRead, days: tuple[str, ...] = ("2026-11-22",), bad: int = 0) -> ReadBatch:
     """What a run put into place, one file for each day."""
     files = tuple(file_name(day, logs, 0) for day in days)
     examples = tuple(
         BadRecord(topic_id="t", partition=0, offset=offset, kind="not_json", text="x") for offset in range(bad)
     )
-    return Batch(logs=logs, files=files, days=days, bad={"not_json": bad} if bad else {}, bad_examples=examples)
+    return ReadBatch(logs=logs, files=files, days=days, bad={"not_json": bad} if bad else {}, bad_examples=examples)
 
 
 def test_a_first_run_reads_all_that_is_there() -> None:
@@ -79,7 +79,7 @@ def test_a_log_that_went_back_is_read_from_its_start() -> None:
     assert not set(batch(*again).files) & set(after.files)
     after = advanced(after, batch(*again))
     assert after.logs == (read(0, 0, 1000), *again, read(1, 0, 50))
-    assert Progress.of_plain(json.loads(json.dumps(after.plain()))) == after
+    assert ReadProgress.of_plain(json.loads(json.dumps(after.plain()))) == after
     (more,) = to_read(after, "t", {0: (0, 1200), 1: (0, 50)})
     assert more == replace(read(0, 200, 1200), went_back=1)
     assert advanced(after, batch(more)).logs == (
@@ -108,7 +108,7 @@ def test_a_state_of_before_is_read() -> None:
     for log in plain["logs"]:
         del log["went_back"]
     del plain["deleted"]
-    assert Progress.of_plain(plain) == after
+    assert ReadProgress.of_plain(plain) == after
 
 
 def test_hours_are_stale_from_the_first_day_that_was_touched() -> None:
@@ -152,7 +152,7 @@ def test_days_deleted_out_of_the_middle_are_remembered() -> None:
     assert without(after, [first]).deleted == ()
     middle = without(after, [second])
     assert (middle.files, middle.deleted) == ((first, third), ("2026-11-21",))
-    assert Progress.of_plain(json.loads(json.dumps(middle.plain()))) == middle
+    assert ReadProgress.of_plain(json.loads(json.dumps(middle.plain()))) == middle
     assert without(middle, [first]).deleted == ()
     assert without(after, after.files).deleted == ()
 
@@ -166,12 +166,12 @@ def test_names_begin_with_what_spark_reads() -> None:
 def test_it_comes_back_from_json() -> None:
     """And what is none of ours is refused."""
     after = advanced(FRESH, batch(read(0, 0, 9), bad=2))
-    assert Progress.of_plain(json.loads(json.dumps(after.plain()))) == after
+    assert ReadProgress.of_plain(json.loads(json.dumps(after.plain()))) == after
     whole = after.plain()
     wrong: list[Any] = [[], {}, {"version": 2}, {**whole, "logs": [{"x": 1}]}, {**whole, "more": 1}]
     for each in wrong:
         with pytest.raises(ValueError):
-            Progress.of_plain(each)
+            ReadProgress.of_plain(each)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.booleans()), max_size=12))

@@ -8,7 +8,7 @@ import pytest
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
-from mirror_ray.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
+from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.spark.kafka import kafka_options
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
+from mirror_ray.groups.bulk import NO_MAP, MapAnswer, OffsetQuery
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.answer import answer
-from mirror_ray.offsets.book import SegmentBook
-from mirror_ray.offsets.bulk import NO_MAP, Answer, Question
-from mirror_ray.offsets.segments import Between
+from mirror_ray.offsets.map_answer import answer
+from mirror_ray.offsets.map_store import OffsetMapStore
+from mirror_ray.offsets.segments import BetweenSegments
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.spark.translation import _answer_in_order, _read_answer
 
@@ -61,7 +61,7 @@ def rows_of(back: bool, blocks: Sequence[SegmentBlock], place: TopicPartition, a
     return told + [(back, *place, 1, offset, None, None) for offset in sorted(asked)]
 
 
-def answers(rows: list[Any]) -> dict[Question, Answer]:
+def answers(rows: list[Any]) -> dict[OffsetQuery, MapAnswer]:
     """As the driver reads them."""
     return dict(_read_answer(cast("Row", row)) for row in _answer_in_order(rows))
 
@@ -70,13 +70,13 @@ def answers(rows: list[Any]) -> dict[Question, Answer]:
 def test_places_are_the_books(partitions: list[list[tuple[int, int, bool]]], back: bool) -> None:
     """One partition after the other, both ways; what is exact is the record, and a smaller book knows no better."""
     rows: list[Any] = []
-    expected: dict[Question, Answer] = {}
+    expected: dict[OffsetQuery, MapAnswer] = {}
     for number, runs in enumerate(partitions):
         place = TopicPartition("orders", number)
         blocks, truth = copied(place, runs)
         asked = range(blocks[-1].source_next + 3)
         rows += rows_of(back, blocks, place, asked)
-        book, small = SegmentBook(), SegmentBook(limit=8)
+        book, small = OffsetMapStore(), OffsetMapStore(limit=8)
         for each in blocks:
             book.apply(each)
             small.apply(each)
@@ -85,10 +85,10 @@ def test_places_are_the_books(partitions: list[list[tuple[int, int, bool]]], bac
         assert less is not None
         for offset in asked:
             found = answer(page.places, offset, back=back)
-            expected[Question(back, place, offset)] = Answer(TOPICS, found, page.places.tail)
+            expected[OffsetQuery(back, place, offset)] = MapAnswer(TOPICS, found, page.places.tail)
             forgetful = answer(less.places, offset, back=back)
-            assert isinstance(forgetful, Between) or forgetful == found
-            if not back and not isinstance(found, Between) and found.exact and found.offset is not None:
+            assert isinstance(forgetful, BetweenSegments) or forgetful == found
+            if not back and not isinstance(found, BetweenSegments) and found.exact and found.offset is not None:
                 following = min((each for each in truth if each >= offset), default=None)
                 assert found.offset == (len(truth) if following is None else truth[following])
     assert answers(rows) == expected
@@ -99,8 +99,8 @@ def test_a_partition_without_blocks_has_no_map() -> None:
     known, unknown = TopicPartition("orders", 0), TopicPartition("orders", 1)
     blocks, _ = copied(known, [(0, 5, True)])
     found = answers([*rows_of(False, blocks, known, [3]), *rows_of(False, [], unknown, [3])])
-    assert found[Question(False, unknown, 3)] == NO_MAP
-    assert found[Question(False, known, 3)].topics == TOPICS
+    assert found[OffsetQuery(False, unknown, 3)] == NO_MAP
+    assert found[OffsetQuery(False, known, 3)].topics == TOPICS
 
 
 def test_a_block_that_does_not_parse_is_passed_over() -> None:

@@ -10,17 +10,17 @@ from typing import Any, cast
 import pytest
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.kafka.cluster import Cluster
+from mirror_ray.groups.bulk import NO_MAP, OffsetQuery
+from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.offsets import OffsetAnswer
 from mirror_ray.model.errors import KafkaProtocolError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.bulk import NO_MAP, Question
 from mirror_ray.spark import translation
 from mirror_ray.spark.translation import SparkMaps
 
-HERE, BACK = Question(False, TopicPartition("orders", 0), 5), Question(True, TopicPartition("bills", 0), 7)
+HERE, BACK = OffsetQuery(False, TopicPartition("orders", 0), 5), OffsetQuery(True, TopicPartition("bills", 0), 7)
 
 
 @dataclass
@@ -34,14 +34,14 @@ class OneTopic:
         self.settings = SimpleNamespace(alias=self.alias)
 
     async def refresh(self, topics: Collection[str]) -> SimpleNamespace:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
         partitions = {} if self.error_code else {0: SimpleNamespace(leader=1)}
         found = {name: SimpleNamespace(error_code=self.error_code, partitions=partitions) for name in topics}
         self.metadata = SimpleNamespace(topics=found, partition=lambda each: found[each.topic].partitions.get(0))
         return self.metadata
 
     async def list_offsets(self, wanted: Collection[TopicPartition], isolation: str) -> dict[TopicPartition, Any]:
-        """See ``Cluster``."""
+        """See ``ClusterConnections``."""
         return dict.fromkeys(wanted, OffsetAnswer(3, 0))
 
 
@@ -87,7 +87,7 @@ def maps(spark: Read, of_own: int, of_back: int) -> SparkMaps:
     """Of A->B; with what the clusters say of its topics."""
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
     source, target = OneTopic("A", of_back), OneTopic("B", of_own)
-    return SparkMaps(cast("Any", spark), flow, cast("Cluster", source), cast("Cluster", target))
+    return SparkMaps(cast("Any", spark), flow, cast("ClusterConnections", source), cast("ClusterConnections", target))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.devcluster.jars import KAFKA, SPARK
+from mirror_ray.jars.maven import KAFKA, SPARK
 from supply import parts
-from supply.parts import Part, all_parts, of_bundle, of_lock
+from supply.parts import SupplyPart, all_parts, of_bundle, of_lock
 
 
 def test_a_lock_has_what_its_markers_let_into_the_image() -> None:
@@ -19,7 +19,7 @@ def test_a_lock_has_what_its_markers_let_into_the_image() -> None:
         "cffi==2.1.1 ; platform_python_implementation != 'PyPy' \\\n    --hash=sha256:22\n"
         "colorama==0.4.6 ; sys_platform == 'win32' \\\n    --hash=sha256:33\n"
     )
-    assert of_lock(lock) == [Part("pypi", "", "aiohttp", "3.14.5"), Part("pypi", "", "cffi", "2.1.1")]
+    assert of_lock(lock) == [SupplyPart("pypi", "", "aiohttp", "3.14.5"), SupplyPart("pypi", "", "cffi", "2.1.1")]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 import mirror_ray
-from supply.parts import Part, all_parts
+from supply.parts import SupplyPart, all_parts
 from supply.sbom import bill
 
 _MOMENT = datetime(2026, 11, 24, tzinfo=UTC)
@@ -34,8 +34,8 @@ def test_it_is_whole() -> None:
 
 def test_a_jar_has_its_checksum_and_what_brought_it() -> None:
     """The same jar twice, by two packages, is two components."""
-    one = Part("maven", "org.a", "a", "1.0", sha256="ab" * 32, brought_by="kafka-4.3.0")
-    other = Part("maven", "org.a", "a", "1.0", sha256="cd" * 32, brought_by="pyspark")
+    one = SupplyPart("maven", "org.a", "a", "1.0", sha256="ab" * 32, brought_by="kafka-4.3.0")
+    other = SupplyPart("maven", "org.a", "a", "1.0", sha256="cd" * 32, brought_by="pyspark")
     components = json.loads(bill([one, other], _MOMENT))["components"]
     assert {each["properties"][0]["value"]: each["hashes"][0]["content"] for each in components} == {
         "kafka-4.3.0": "ab" * 32,

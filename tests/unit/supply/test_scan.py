@@ -9,7 +9,7 @@ import pytest
 
 from supply.advisories import Advisory, findings, load
 from supply.gather import gathered
-from supply.parts import ROOT, Part, all_parts, of_lock
+from supply.parts import ROOT, SupplyPart, all_parts, of_lock
 from supply.scan import report
 from supply.versions import is_before
 
@@ -38,10 +38,10 @@ def test_the_list_says_of_when_it_is() -> None:
 def test_a_fault_is_found_by_its_ranges(version: str, has_it: bool) -> None:
     """kafka-clients 3.4.1, which Spark's connector names, was found by this."""
     advisory = Advisory("maven/org.apache.kafka:kafka-clients", ("CVE-0",), (("2.8.0", "3.9.2"), ("4.0.0", "4.0.2")))
-    assert advisory.is_about(Part("maven", "org.apache.kafka", "kafka-clients", version)) is has_it
-    assert not advisory.is_about(Part("maven", "org.else", "kafka-clients", version))
-    assert not advisory.is_about(Part("pypi", "", "kafka-clients", version))
-    assert advisory.is_about(Part("maven", "", "kafka-clients", version)) is has_it
+    assert advisory.is_about(SupplyPart("maven", "org.apache.kafka", "kafka-clients", version)) is has_it
+    assert not advisory.is_about(SupplyPart("maven", "org.else", "kafka-clients", version))
+    assert not advisory.is_about(SupplyPart("pypi", "", "kafka-clients", version))
+    assert advisory.is_about(SupplyPart("maven", "", "kafka-clients", version)) is has_it
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_same_version_in_two_forms(one: str, other: str) -> None:
 def test_a_finding_is_open_until_it_is_argued_away() -> None:
     """The reason stands beside it, and the count says how many are open."""
     advisory = Advisory("maven/org.a:a", ("CVE-1", "GHSA-1"), (("", None),))
-    parts = [Part("maven", "org.a", "a", "1", brought_by=each) for each in ("pyspark", "kafka-4.3.0")]
+    parts = [SupplyPart("maven", "org.a", "a", "1", brought_by=each) for each in ("pyspark", "kafka-4.3.0")]
     lines, open_ones = report(parts, findings(parts, [advisory]), {"pyspark": "can't be changed"})
     assert open_ones == 1
     assert lines == [

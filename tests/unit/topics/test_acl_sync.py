@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, PolicySettings
 from mirror_ray.model.acls import Acl, AclPattern, AclPermission, AclResource
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 from mirror_ray.topics.acl_sync import AclRules, acl_changes, remote_prefix, wanted_acls
-from mirror_ray.topics.selection import replication_rules
 
 _TOPICS = {"orders": "A.orders", "orders-eu": "A.orders-eu", "bills": "A.bills"}
 _ALL = AclRules(patterns=True, groups=True, revocations=True)

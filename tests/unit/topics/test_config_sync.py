@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.config.settings import TopicSettings
-from mirror_ray.model.change import ConfigChange
+from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigSource, ConfigValue
 from mirror_ray.topics.config_sync import config_changes
-from mirror_ray.topics.remote import Configs
+from mirror_ray.topics.remote_topics import Configs
 
 _KEYS = ("retention.ms", "cleanup.policy", "min.insync.replicas", "segment.bytes")
 _DEFAULTS = dict(zip(_KEYS, ("604800000", "delete", "1", "1073741824"), strict=True))

@@ -9,10 +9,10 @@ from mirror_ray.model.acls import Acl
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigValue
 from mirror_ray.topics.acl_sync import AclChanges
-from mirror_ray.topics.comparing import Pair, PartitionFacts, SideFacts
-from mirror_ray.topics.drift import Drift, Expected, find_acl_drift, find_drift
+from mirror_ray.topics.comparison import ComparedTopic, PartitionFacts, SideFacts
+from mirror_ray.topics.drift import Drift, ExpectedDrift, find_acl_drift, find_drift
 
-_EXPECTED = Expected(
+_EXPECTED = ExpectedDrift(
     configs=ConfigPropertyFilter(TopicSettings().config_properties_exclude), replication_factor=None, brokers=3
 )
 
@@ -24,11 +24,11 @@ def side(name: str, partitions: int = 1, factor: int = 2, **configs: str) -> Sid
     return SideFacts(topic=name, partitions=dict.fromkeys(range(partitions), partition), configs=every)
 
 
-def drift(source: SideFacts | None, remote: SideFacts | None, expected: Expected = _EXPECTED) -> Drift:
+def drift(source: SideFacts | None, remote: SideFacts | None, expected: ExpectedDrift = _EXPECTED) -> Drift:
     """Of ``orders`` and ``A.orders``."""
     topic = "orders" if source is not None else None
     findings, remedies = find_drift(
-        [Pair(topic=topic, remote_topic="A.orders", source=source, remote=remote)], expected
+        [ComparedTopic(topic=topic, remote_topic="A.orders", source=source, remote=remote)], expected
     )
     return Drift(findings=findings, remedies=remedies)
 
@@ -82,7 +82,9 @@ def test_extra_topics_and_other_names_are_for_people() -> None:
     """Nothing is deleted or renamed."""
     extra = drift(None, side("A.orders"))
     assert ([each.kind for each in extra.findings], bool(extra.remedies)) == (["extra"], False)
-    renamed = Pair(topic="orders", remote_topic="A.orders", source=side("orders"), remote=None, copied_into="A-orders")
+    renamed = ComparedTopic(
+        topic="orders", remote_topic="A.orders", source=side("orders"), remote=None, copied_into="A-orders"
+    )
     findings, remedies = find_drift([renamed], _EXPECTED)
     assert [(each.kind, each.found) for each in findings] == [("name", "A-orders")]
     assert not remedies

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 from mirror_ray.model.names import FlowName
-from mirror_ray.topics.plan import Plan, Right
+from mirror_ray.topics.plan import RequiredRight, SystemPlan
 from mirror_ray.topics.rights import FlowTopics, flow_rights, missing_operations
 
 ALL = frozenset({"READ", "WRITE", "CREATE", "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"})
@@ -20,7 +20,7 @@ FLOW = FlowTopics(
 )
 
 
-def rights_on(resource: str, rights: tuple[Right, ...]) -> Right:
+def rights_on(resource: str, rights: tuple[RequiredRight, ...]) -> RequiredRight:
     """The one right on a resource."""
     return next(right for right in rights if resource in right.resource)
 
@@ -91,5 +91,5 @@ def test_rights_to_keep_acls_in_step_are_optional() -> None:
         ("A", ("kafka-cluster: DESCRIBE",)),
         ("B", ("kafka-cluster: ALTER",)),
     ]
-    assert not Plan(clusters=(), flows=(), rights=tuple(each for each in rights if each.optional)).missing_rights
+    assert not SystemPlan(clusters=(), flows=(), rights=tuple(each for each in rights if each.optional)).missing_rights
     assert not [each for each in flow_rights(FLOW, {}, {}, None) if each.optional]

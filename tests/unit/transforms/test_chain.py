@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -18,9 +19,8 @@ from mirror_ray.records.batch import CODECS, Codec, iter_batches
 from mirror_ray.records.decode import record_tail, records_of
 from mirror_ray.records.repack import encode, pack
 from mirror_ray.transforms import Record, Result, Transform
-from mirror_ray.transforms.chain import Chain, Step
-from mirror_ray.transforms.loading import Chains, load_step
-from mirror_ray.transforms.of_flow import flow_chains
+from mirror_ray.transforms.chain import NamedTransform, TransformChain
+from mirror_ray.transforms.loading import TransformChains, load_step
 from mirror_ray.transforms.record import closed, opened
 from tests.unit.records.strategies import Plain, plain_records
 
@@ -69,16 +69,18 @@ class Short(Each):
         return [*records[1:]]
 
 
-def _chain(*functions: Callable[[Record], Result]) -> Chain:
-    return Chain(tuple(Step(f"step {number}", Each(each)) for number, each in enumerate(functions)), "it")
+def _chain(*functions: Callable[[Record], Result]) -> TransformChain:
+    return TransformChain(
+        tuple(NamedTransform(f"step {number}", Each(each)) for number, each in enumerate(functions)), "it"
+    )
 
 
-def _records(*values: bytes | None, first: int = 10) -> list[decode.Record]:
-    return [decode.Record(first + n, 1000 + n, record_tail(None, value)) for n, value in enumerate(values)]
+def _records(*values: bytes | None, first: int = 10) -> list[decode.DecodedRecord]:
+    return [decode.DecodedRecord(first + n, 1000 + n, record_tail(None, value)) for n, value in enumerate(values)]
 
 
-def _decoded(record: Plain) -> decode.Record:
-    return decode.Record(record.offset, record.timestamp, record_tail(*record.body()))
+def _decoded(record: Plain) -> decode.DecodedRecord:
+    return decode.DecodedRecord(record.offset, record.timestamp, record_tail(*record.body()))
 
 
 def _outcome(number: int, record: Record) -> Result:
@@ -110,7 +112,7 @@ def test_a_batch_that_was_transformed_is_what_a_list_would_be(
     """Decoded, sent through two steps, packed: the same as record after record by hand; offsets are the source's."""
     outcomes = st.dictionaries(st.sampled_from([each.offset for each in records]), st.integers(0, 6))
     plans = [data.draw(outcomes), data.draw(outcomes)]
-    expected: list[decode.Record] = []
+    expected: list[decode.DecodedRecord] = []
     failed: list[int] = []
     for each in records:
         result: Result = opened([_decoded(each)], *SOURCE)[0]
@@ -180,7 +182,7 @@ def test_results_that_are_none_are_errors(outcome: Callable[[Record], Any]) -> N
 
 def test_a_filter_that_shortens_its_list_is_told_so() -> None:
     """It would shift every record behind."""
-    found = Chain((Step("short", Short()),), "it").apply(SOURCE, _records(b"a", b"b"))
+    found = TransformChain((NamedTransform("short", Short()),), "it").apply(SOURCE, _records(b"a", b"b"))
     assert not found.kept
     assert "None in its place" in str(found.failures[0])
 
@@ -197,7 +199,7 @@ def test_a_step_that_is_left_without_records_is_not_called() -> None:
 def test_bytes_that_are_no_record_are_no_failure_of_a_transform() -> None:
     """The source is damaged: no policy for errors may pass over that."""
     with pytest.raises(CorruptBatchError):
-        _chain(lambda record: record).apply(SOURCE, [decode.Record(1, 2, b"\x02a\x7f")])
+        _chain(lambda record: record).apply(SOURCE, [decode.DecodedRecord(1, 2, b"\x02a\x7f")])
 
 
 # ---- loading
@@ -205,7 +207,7 @@ def test_bytes_that_are_no_record_are_no_failure_of_a_transform() -> None:
 
 def test_topics_get_the_steps_whose_patterns_they_match() -> None:
     """In order; a topic that none is for has no chain at all."""
-    chains = Chains(
+    chains = TransformChains(
         [
             Values("mirror_ray.transforms:FilterByKey", {"pattern": "a"}, ["orders", "users"]),
             Values("mirror_ray.transforms:InsertHeader", {"name": "n", "value": "v"}, ["users"]),
@@ -237,13 +239,13 @@ def test_an_identity_tells_options_and_purity_apart() -> None:
     """And is the same in every process."""
     name = "mirror_ray.transforms:InsertHeader"
     one, same, other = (
-        Chains([Values(name, options)]).identity("t")
+        TransformChains([Values(name, options)]).identity("t")
         for options in ({"name": "a", "value": "b"}, {"value": "b", "name": "a"}, {"name": "a", "value": "c"})
     )
     assert one == same
     assert one.startswith("mirror_ray.transforms:InsertHeader 1 (")
     assert one != other
-    impure = Chains([Values(f"{__name__}:Short")])
+    impure = TransformChains([Values(f"{__name__}:Short")])
     assert impure.identity("t").endswith(", not pure)")
 
 

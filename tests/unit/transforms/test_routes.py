@@ -13,7 +13,7 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.records import decode
 from mirror_ray.records.decode import record_tail
 from mirror_ray.transforms import Record, Result, Route, Transform
-from mirror_ray.transforms.chain import Chain, Outcome, Step
+from mirror_ray.transforms.chain import ChainResult, NamedTransform, TransformChain
 from mirror_ray.transforms.loading import load_step
 from mirror_ray.transforms.ready import InsertHeader
 from tests.support.transforms import ByFirst
@@ -23,12 +23,12 @@ SOURCE = TopicPartition("orders", 3)
 VALUES = st.sampled_from([b"eu", b"us", b"bad", b"other", b"gone", b"lost", None])
 
 
-def _record(offset: int, value: bytes | None) -> decode.Record:
-    return decode.Record(offset, 7, record_tail(b"k", value))
+def _record(offset: int, value: bytes | None) -> decode.DecodedRecord:
+    return decode.DecodedRecord(offset, 7, record_tail(b"k", value))
 
 
-def _family(*transforms: Transform) -> dict[str, Chain]:
-    chain = Chain(tuple(Step(type(each).__name__, each) for each in transforms), "all")
+def _family(*transforms: Transform) -> dict[str, TransformChain]:
+    chain = TransformChain(tuple(NamedTransform(type(each).__name__, each) for each in transforms), "all")
     places = dict.fromkeys(each for transform in transforms for each in transform.destinations)
     return {place: replace(chain, destination=place) for place in ("", *places)}
 
@@ -53,7 +53,7 @@ def test_what_comes_after_a_route_is_for_all_of_them() -> None:
     """A later step changes routed records too, and a later route has the last word."""
     family = _family(ByFirst(), InsertHeader("seen", "yes"), Route({"k": "keyed"}))
     records = [_record(0, b"eu"), _record(1, b"other")]
-    assert family["eu"].apply(SOURCE, records) == Outcome([], [])
+    assert family["eu"].apply(SOURCE, records) == ChainResult([], [])
     kept = family["keyed"].apply(SOURCE, records).kept
     assert [each.offset for each in kept] == [0, 1]
     assert all(dict(each.fields()[2]) == {b"seen": b"yes"} for each in kept)

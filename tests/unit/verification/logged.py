@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from mirror_ray.records.batch import CODECS, Batch, Codec, iter_batches, verify
+from mirror_ray.records.batch import CODECS, Codec, RecordBatch, iter_batches, verify
 from mirror_ray.records.codecs import compress
-from mirror_ray.records.decode import Record, records_of
-from mirror_ray.verification.ranges import Range
-from mirror_ray.verification.sections import LogPieces, RangeComparison, ReadPiece
+from mirror_ray.records.decode import DecodedRecord, records_of
+from mirror_ray.verification.batch_comparison import LogPieces, RangeComparison, ReadPiece
+from mirror_ray.verification.compared_ranges import ComparedRange
 from tests.unit.records.strategies import Plain, batch_bytes, message, payload
 
-Kept = Callable[[list[Record]], list[Record]]
+Kept = Callable[[list[DecodedRecord]], list[DecodedRecord]]
 
 
 def batch_of(
@@ -28,7 +28,7 @@ def batch_of(
     base_timestamp: int | None = None,
     attributes: int = 0,
     producer: tuple[int, int, int] = (-1, -1, -1),
-) -> Batch:
+) -> RecordBatch:
     """One of magic 2, checked as when it was read."""
     first = records[0].offset if base is None else base
     stamp = records[0].timestamp if base_timestamp is None else base_timestamp
@@ -47,7 +47,7 @@ def batch_of(
     return batch
 
 
-def old_messages(records: Sequence[Plain]) -> Batch:
+def old_messages(records: Sequence[Plain]) -> RecordBatch:
     """The same without headers, as one compressed message of magic 1: its offset is that of the last one."""
     first, last = records[0].offset, records[-1].offset
     inner = b"".join(message(1, r.offset - first, r.value, key=r.key, timestamp=r.timestamp) for r in records)
@@ -60,9 +60,9 @@ def old_messages(records: Sequence[Plain]) -> Batch:
 class Copied(NamedTuple):
     """A log and its copy, and ranges of both."""
 
-    source: list[Batch]
-    target: list[Batch]
-    ranges: list[Range]
+    source: list[RecordBatch]
+    target: list[RecordBatch]
+    ranges: list[ComparedRange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _groups(draw: st.DrawFn) -> list[_Group]:
     return groups
 
 
-def _produced(group: _Group) -> Batch:
+def _produced(group: _Group) -> RecordBatch:
     return batch_of(group.records, codec=group.codec, producer=(7, 0, 3), attributes=0x10)
 
 
@@ -160,7 +160,7 @@ def _fault(draw: st.DrawFn, target: list[tuple[list[Plain], Codec]]) -> None:
     target[:] = [each for each in target if each[0]]
 
 
-def _placed(draw: st.DrawFn, target: Sequence[tuple[list[Plain], Codec]]) -> list[Batch]:
+def _placed(draw: st.DrawFn, target: Sequence[tuple[list[Plain], Codec]]) -> list[RecordBatch]:
     """Where they lie on the target. Batches that had holes keep them, now and then."""
     offset, placed = draw(st.integers(0, 9)), []
     for records, codec in target:
@@ -174,14 +174,14 @@ def _placed(draw: st.DrawFn, target: Sequence[tuple[list[Plain], Codec]]) -> lis
     return placed
 
 
-def _ranges(draw: st.DrawFn, mine: Sequence[int], theirs: Sequence[int]) -> list[Range]:
+def _ranges(draw: st.DrawFn, mine: Sequence[int], theirs: Sequence[int]) -> list[ComparedRange]:
     """Between pairs of records of the same number, or nearly so; some are left out."""
     # Behind the last record there may be a marker.
     ends = mine[-1] + 1 + draw(st.integers(0, 1)), (theirs[-1] + 1 if theirs else 0) + draw(st.integers(0, 1))
     cuts = sorted(draw(st.sets(st.integers(0, max(len(mine), len(theirs))), min_size=2, max_size=6)))
     shift = draw(st.sampled_from((0, 0, 0, 1)))
     pairs = [(_at(mine, cut, ends[0]), _at(theirs, cut + shift, ends[1])) for cut in cuts]
-    ranges = [Range(here[0], there[0], here[1], there[1]) for here, there in pairwise(pairs)]
+    ranges = [ComparedRange(here[0], there[0], here[1], there[1]) for here, there in pairwise(pairs)]
     return [each for each in ranges if draw(st.integers(0, 4))]
 
 
@@ -192,7 +192,7 @@ def _at(offsets: Sequence[int], number: int, end: int) -> int:
 def by_record(copied: Copied, kept: Kept | None, *, timestamps: bool) -> list[int | None]:
     """What is to be found: all opened, each range by itself."""
 
-    def seen(batches: Sequence[Batch], first: int, end: int, change: Kept | None) -> list[tuple[int, bytes]]:
+    def seen(batches: Sequence[RecordBatch], first: int, end: int, change: Kept | None) -> list[tuple[int, bytes]]:
         records = [record for batch in batches for record in records_of(batch)]
         left = change(records) if change else records
         return [(each.timestamp if timestamps else 0, each.tail) for each in left if first <= each.offset < end]

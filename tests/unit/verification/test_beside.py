@@ -11,22 +11,22 @@ import pytest
 
 from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.segments import SegmentMap
-from mirror_ray.records.batch import Batch
-from mirror_ray.records.decode import Record, records_of
-from mirror_ray.verification import remainder
-from mirror_ray.verification.account import Writers
-from mirror_ray.verification.job import Job
-from mirror_ray.verification.planning import Wanted
-from mirror_ray.verification.remainder import Remainder
-from mirror_ray.verification.verdict import PartitionVerdict
+from mirror_ray.records.batch import RecordBatch
+from mirror_ray.records.decode import DecodedRecord, records_of
+from mirror_ray.verification import uncompared_records
+from mirror_ray.verification.job import CompareJob
+from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.report import PartitionVerdict
+from mirror_ray.verification.uncompared import ProducerOwners
+from mirror_ray.verification.uncompared_records import UncomparedRecords
 from tests.unit.records.strategies import Plain
-from tests.unit.verification import test_planning as planned
+from tests.unit.verification import test_planner as planned
 from tests.unit.verification.logged import batch_of
 
 OURS, THEIRS = 7, 99
 
 
-def batch(producer: int, first: int, count: int) -> Batch:
+def batch(producer: int, first: int, count: int) -> RecordBatch:
     """Records whose values are their offsets."""
     records = [Plain(offset=at, timestamp=5, value=b"%d" % at) for at in range(first, first + count)]
     return batch_of(records, producer=(producer, 0, first))
@@ -36,7 +36,7 @@ def batch(producer: int, first: int, count: int) -> Batch:
 class Log:
     """A log in memory."""
 
-    held: Sequence[Batch]
+    held: Sequence[RecordBatch]
 
     async def start(self) -> int:
         return self.held[0].base_offset if self.held else 0
@@ -44,28 +44,28 @@ class Log:
     async def end(self) -> int:
         return self.held[-1].next_offset if self.held else 0
 
-    async def records(self, start: int, end: int) -> AsyncIterator[list[Record]]:
+    async def records(self, start: int, end: int) -> AsyncIterator[list[DecodedRecord]]:
         for each in self.held:
             yield [record for record in records_of(each) if start <= record.offset < end]
 
 
 async def found_of(
-    monkeypatch: pytest.MonkeyPatch, job: Job, source: Sequence[Batch], target: Sequence[Batch]
+    monkeypatch: pytest.MonkeyPatch, job: CompareJob, source: Sequence[RecordBatch], target: Sequence[RecordBatch]
 ) -> PartitionVerdict:
     """What is said of a job of which nothing is compared, and all that lies outside is read."""
 
-    async def batches_in(log: Any, spans: Iterable[tuple[int, int]]) -> AsyncIterator[Batch]:
+    async def batches_in(log: Any, spans: Iterable[tuple[int, int]]) -> AsyncIterator[RecordBatch]:
         for first, end in spans:
             for each in log.held:
                 if each.base_offset < end and first < each.next_offset:
                     yield each
 
-    monkeypatch.setattr(remainder, "batches_in", batches_in)
+    monkeypatch.setattr(uncompared_records, "batches_in", batches_in)
     logs: Any = (Log(source), Log(target))
-    return job.verdict(*await Remainder(lambda _: logs).account(job, job.unchecked))
+    return job.verdict(*await UncomparedRecords(lambda _: logs).account(job, job.unchecked))
 
 
-def shared_job(monkeypatch: pytest.MonkeyPatch, ends: tuple[int, int], segments: Iterable[Segment]) -> Job:
+def shared_job(monkeypatch: pytest.MonkeyPatch, ends: tuple[int, int], segments: Iterable[Segment]) -> CompareJob:
     """Of a partition that is copied into a topic with others."""
     record = planned._record(source_offset=ends[0], target_offset=ends[1], shared=True, producer_id=OURS, sequence=0)
     logs = (0, ends[0], ends[0]), (0, ends[1], ends[1])
@@ -100,7 +100,7 @@ def test_records_that_may_be_those_of_a_flow_whose_state_is_unread(monkeypatch: 
     job = shared_job(monkeypatch, (100, 100), [Segment(0, 0, 100, 0)])
     job = replace(job, beside=((100, 103),))
     for unsure, outcome in ((True, "not_checked"), (False, "differs")):
-        writers = Writers(own=frozenset({OURS}), flows=frozenset({OURS}), unsure=unsure)
+        writers = ProducerOwners(own=frozenset({OURS}), flows=frozenset({OURS}), unsure=unsure)
         found = asyncio.run(found_of(monkeypatch, replace(job, writers=writers), [], [batch(THEIRS, 100, 3)]))
         assert found.outcome == outcome
         assert (found.account.foreign, found.account.unattributed) == ((0, 3) if unsure else (3, 0))
@@ -111,7 +111,7 @@ def test_headers_of_a_shared_map_with_a_hole(monkeypatch: pytest.MonkeyPatch) ->
     """Nothing is said against records of the flow there, by headers alone neither."""
     record = planned._record(source_offset=200, target_offset=310, shared=True, producer_id=OURS, sequence=0)
     segments = [Segment(0, 0, 100, 0), Segment(150, 260, 50, 150)]
-    wanted = Wanted(headers_alone=True)
+    wanted = VerifyRequest(headers_alone=True)
     job = planned._plan(monkeypatch, (0, 200, 200), (0, 310, 310), record=record, segments=segments, wanted=wanted)
     assert job.beside == ((100, 260),)
     found = asyncio.run(found_of(monkeypatch, job, [], [batch(OURS, 120, 50)]))

@@ -9,55 +9,55 @@ import pytest
 
 from mirror_ray.cli.compare import compare_flow
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror_ray.coordination.state import FlowMemory, FlowRecord, Pause
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.topics import survey
-from mirror_ray.topics.comparing import FlowComparison, Pair, PartitionFacts, SideFacts
-from mirror_ray.topics.survey import NoAuthorizer, Survey
-from mirror_ray.verification import headers
-from mirror_ray.verification.account import Account, Halt, Headers
-from mirror_ray.verification.ends import no_system
-from mirror_ray.verification.finding import Finding
-from tests.unit.verification.test_ends import line
+from mirror_ray.state.schema import FlowRecord, FlowStateRecords, Pause
+from mirror_ray.topics import cluster_snapshot
+from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer
+from mirror_ray.topics.comparison import ComparedTopic, FlowComparison, PartitionFacts, SideFacts
+from mirror_ray.verification import batch_headers
+from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.log_ends import no_system
+from mirror_ray.verification.uncompared import BatchHeaders, ComparisonEnd, UncomparedAccount
+from tests.unit.verification.test_log_ends import line
 
 WHERE = TopicPartition("t", 0)
-BEGUN = FlowMemory(
+BEGUN = FlowStateRecords(
     flow=FlowRecord(producer_id=1, producer_epoch=0, source_cluster_id="a", target_cluster_id="b", selection="")
 )
 
 
-def headers_of(**changes: Any) -> Headers:
+def headers_of(**changes: Any) -> BatchHeaders:
     """Of a partition that is as it should be."""
-    return Headers(**{"source": WHERE, "findings": (), "account": Account(), "halt": None, **changes})
+    return BatchHeaders(**{"source": WHERE, "findings": (), "account": UncomparedAccount(), "halt": None, **changes})
 
 
 def compared(
     monkeypatch: pytest.MonkeyPatch,
-    told: Headers | MirrorError,
+    told: BatchHeaders | MirrorError,
     *,
-    memory: FlowMemory | None = None,
+    memory: FlowStateRecords | None = None,
     running: Sequence[PartitionStatus] = (),
     refused: Collection[str] = (),
 ) -> FlowComparison:
     """Of one topic that is equal in all else, and that the state tells nothing of."""
     side = {0: PartitionFacts(leader=1, replication_factor=1)}
-    pair = Pair(
+    pair = ComparedTopic(
         topic="t",
         remote_topic="A.t",
         source=SideFacts(topic="t", partitions=side, configs={}),
         remote=SideFacts(topic="A.t", partitions=side, configs={}),
     )
 
-    async def seen(*_: object) -> Survey:
+    async def seen(*_: object) -> ClusterSnapshot:
         known = BEGUN if memory is None else memory
-        return Survey(pairs=[pair], remotes={"t": "A.t"}, brokers=1, memory=known, memory_problem=None)
+        return ClusterSnapshot(pairs=[pair], remotes={"t": "A.t"}, brokers=1, memory=known, memory_problem=None)
 
     async def acls(*_: object) -> NoAuthorizer:
         return NoAuthorizer("B")
 
-    async def read(*asked: Any) -> dict[TopicPartition, Headers]:
+    async def read(*asked: Any) -> dict[TopicPartition, BatchHeaders]:
         assert asked[2] == ["t"]
         if isinstance(told, MirrorError):
             raise told
@@ -66,9 +66,9 @@ def compared(
     async def ask() -> Sequence[PartitionStatus]:
         return running
 
-    monkeypatch.setattr(survey, "survey", seen)
-    monkeypatch.setattr(survey, "survey_acls", acls)
-    monkeypatch.setattr(headers, "read_headers", read)
+    monkeypatch.setattr(cluster_snapshot, "survey", seen)
+    monkeypatch.setattr(cluster_snapshot, "survey_acls", acls)
+    monkeypatch.setattr(batch_headers, "read_headers", read)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
     clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("x:1",)) for alias in "AB"}
     settings = MirrorSettings(clusters=clusters, flows=(flow,))
@@ -79,7 +79,7 @@ def test_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal, or drift."""
     equal = compared(monkeypatch, headers_of())
     assert (equal.drifted, equal.headers_known, equal.topics[0].state, equal.notes) == (False, True, "equal", ())
-    foreign = compared(monkeypatch, headers_of(findings=[Finding("extra", 0, 5)]))
+    foreign = compared(monkeypatch, headers_of(findings=[Difference("extra", 0, 5)]))
     assert (foreign.drifted, foreign.topics[0].state) == (True, "differs")
 
 
@@ -90,7 +90,7 @@ def test_a_reason_is_no_equality(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found.drifted, found.headers_known, found.topics[0].state) == (False, False, "unknown")
         assert found.notes == ("whose records the copy of t-0 holds is not known: a leader does not answer: X",)
         assert bool(found.topics[0].headers) == counted
-    halted = compared(monkeypatch, headers_of(reason="why", halt=Halt("paused", "by Ann")))
+    halted = compared(monkeypatch, headers_of(reason="why", halt=ComparisonEnd("paused", "by Ann")))
     assert (halted.drifted, halted.topics[0].state) == (True, "differs")
 
 
@@ -107,7 +107,7 @@ def test_headers_that_can_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.drifted, found.headers_known, found.topics[0].state) == (False, False, "unknown")
     assert "the segments topic is unreadable" in found.notes[0]
     assert found.topics[0].headers == {}
-    paused = compared(monkeypatch, error, memory=FlowMemory(paused={Pause("t")}))
+    paused = compared(monkeypatch, error, memory=FlowStateRecords(paused={Pause("t")}))
     stopped = compared(monkeypatch, error, running=[line("stopped", "why")])
     refused = compared(monkeypatch, error, refused={"t"})
     for comparison, text in (
@@ -121,8 +121,8 @@ def test_headers_that_can_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_flow_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there, MirrorMaker 2 has copied, say: it is not looked at, which is said; a refused topic is drift."""
-    found = compared(monkeypatch, headers_of(reason="nothing was copied of it yet"), memory=FlowMemory())
+    found = compared(monkeypatch, headers_of(reason="nothing was copied of it yet"), memory=FlowStateRecords())
     assert (found.drifted, found.headers_known, found.topics[0].state) == (False, True, "equal")
     assert found.notes == ("A->B has copied nothing yet: whose records its remote topics hold was not looked at",)
-    refused = compared(monkeypatch, headers_of(reason="nothing was copied"), memory=FlowMemory(), refused=["t"])
+    refused = compared(monkeypatch, headers_of(reason="nothing was copied"), memory=FlowStateRecords(), refused=["t"])
     assert refused.drifted

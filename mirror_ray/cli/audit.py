@@ -1,0 +1,138 @@
+"""The command `audit`, and what commands that act without a running system keep in the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirror_ray.attach import attach
+from mirror_ray.cli.columns import date
+from mirror_ray.cli.flow_access import ConfigOption, parse_flow
+from mirror_ray.cli.options import (
+    DEFAULT_NAME,
+    AddressOption,
+    FlowArgument,
+    FormatOption,
+    NameOption,
+    OutputFormat,
+    WatchOption,
+)
+from mirror_ray.cli.output import Columns, Row, emit, out, say, table, watching
+from mirror_ray.cli.times import TIME_FORMS, parse_time
+from mirror_ray.model.errors import ConfigError, NotReadyError
+from mirror_ray.whoami import whoami
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.model.names import FlowName
+
+_FLUSH_S = 10.0
+_DAY_MS = 86_400_000
+
+
+def _what_came(row: Row) -> str:
+    return row["outcome"] if row["error"] is None else f"{row['outcome']}: {row['error']}"
+
+
+_COLUMNS: Columns = (
+    ("TIME", lambda row: date(row["time_ms"])),
+    ("WHO", lambda row: row["operator"] or f"{row['system']} {row['component']}"),
+    ("FLOW", lambda row: row["flow"]),
+    ("KIND", lambda row: row["kind"]),
+    ("CLUSTER", lambda row: row["cluster"] or "-"),
+    ("SUBJECT", lambda row: row["subject"]),
+    ("BEFORE", lambda row: row["before"] or "-"),
+    ("AFTER", lambda row: row["after"] or "-"),
+    ("OUTCOME", _what_came),
+)
+
+
+def audit(
+    flow: FlowArgument = None,
+    *,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"{TIME_FORMS}. Default: a day ago.", show_default=False)
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ALIAS", help="Only what was changed on it.", show_default=False)
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Such as create_topic or pause; may be given again.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="How many, the newest.")] = 100,
+    config: ConfigOption = None,
+    output: FormatOption = OutputFormat.table,
+    watch: WatchOption = False,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Show what was changed on clusters and what operators did: who, what, before and after; the newest last."""
+    from mirror_ray.config.load import load_settings
+    from mirror_ray.kafka.audit_topics import read_audit
+    from mirror_ray.model.audit import AuditQuery
+
+    flow_name = parse_flow(flow) if flow is not None else None
+    _since_ms(since)
+    if config is not None:
+        settings = load_settings(config).settings
+    else:
+        with attach(name, address) as system:
+            settings = system.settings()
+    if flow_name is not None:
+        settings.flow(flow_name)
+
+    def show() -> None:
+        wanted = AuditQuery(
+            since_ms=_since_ms(since),
+            flow=flow,
+            cluster=cluster,
+            kinds=frozenset(kind or ()),
+            limit=limit,
+        )
+        rows = [asdict(each) for each in asyncio.run(read_audit(settings, wanted))]
+        emit(rows, output, lambda: out().print(table(rows, _COLUMNS)))
+
+    watching(show, watch=watch)
+
+
+def _since_ms(said: str | None) -> int:
+    now_ms = int(time.time() * 1000)
+    return now_ms - _DAY_MS if said is None else parse_time(said, now_ms)
+
+
+@contextmanager
+def audited(settings: MirrorSettings, flow: FlowName, name: str, act: str, after: str | None = None) -> Iterator[None]:
+    """Keep an act of the operator's, and in his name what is changed inside; waits for the log at the end.
+
+    ``after``: what the act is to come to, where that can be said.
+
+    Raises:
+        MirrorError: ``audit.required`` is set, and the log can't be written: nothing inside was done.
+    """
+    from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+    from mirror_ray.model.audit import AuditPrincipal
+    from mirror_ray.model.cluster_change import ClusterChange
+
+    AUDIT_LOGS.who = AuditPrincipal(system=name, component=act, operator=whoami())
+    trail = AUDIT_LOGS.of(settings, flow)
+    entries = trail.begin([ClusterChange(kind=act, cluster="", subject=f"flow {flow}", after=after)])
+    try:
+        yield
+    except BaseException as error:
+        refused = isinstance(error, ConfigError | NotReadyError)
+        told = str(error) or type(error).__name__
+        trail.end(each.said("refused" if refused else "unknown", told) for each in entries)
+        raise
+    else:
+        trail.end(each.said("done") for each in entries)
+    finally:
+        if not AUDIT_LOGS.flush(_FLUSH_S):
+            for text in AUDIT_LOGS.problems().values():
+                say(f"not everything is in the audit log: {text}", "yellow")

@@ -1,0 +1,290 @@
+"""How a comparison of a flow's topics is shown: both sides beside each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from mirror_ray.cli.columns import offset
+from mirror_ray.cli.output import Columns, Row, count, out, size, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mirror_ray.config.settings import FlowSettings
+    from mirror_ray.model.acls import Acl
+    from mirror_ray.topics.acl_comparison import AclPair
+    from mirror_ray.topics.comparison import Aspect, ComparedTopic, FlowComparison, SideFacts, TopicComparison
+    from mirror_ray.verification.uncompared import BatchHeaders
+
+_STYLES = {"equal": "green", "differs": "red", "unknown": "yellow", "extra": "yellow"}
+_VERDICTS = {
+    "same": "",
+    "differs": "differs",
+    "excluded": "excluded by config.properties.exclude",
+    "allowed": "may differ: sync.topic.configs.policy",
+    "own": "each side's own",
+    "unsynced": "not kept the same: sync.topic.configs.enabled is false",
+}
+_NOT_READ = "records not read"
+_DIFFERS, _UNKNOWN, _STALE = "differs", "can't be compared", "the source no longer gives it"
+_MARKED = {_DIFFERS: "red", _STALE: "red", _UNKNOWN: "yellow"}
+_ACL_VERDICTS = {
+    "same": "",
+    "missing": _DIFFERS,
+    "stale": _STALE,
+    "unsynced": "not kept the same: sync.topic.acls.enabled is false",
+    "kept": "may stay: sync.topic.acls.revocations.enabled is false",
+    "write": "only the flow writes remote topics",
+    "pattern": "not carried over: sync.topic.acls.patterns.enabled is false",
+    "merged": "not given by every topic that is copied there",
+    "own": "the target's own",
+}
+
+
+def plain_comparison(compared: FlowComparison, shown: Sequence[TopicComparison]) -> dict[str, Any]:
+    """For programs; of the topics those in ``shown``."""
+    return {
+        "differs": compared.drifted,
+        "topics": [_plain(each) for each in shown],
+        "other_acls": [asdict(each) for each in compared.other_acls],
+        "acls_not_compared": compared.acls_not_compared,
+        "notes": list(compared.notes),
+    }
+
+
+def print_comparison(
+    compared: FlowComparison,
+    shown: Sequence[TopicComparison],
+    flow: FlowSettings,
+    *,
+    partitions: bool,
+    differences: bool,
+) -> None:
+    """For people; ``partitions``: every one; ``differences``: only lines of what differs, or can't be told."""
+    for each in shown:
+        _print(each, flow, partitions=partitions, differences=differences)
+    _print_other_acls(compared.other_acls, flow, differences=differences)
+    _print_sum(compared)
+
+
+def _print(topic: TopicComparison, flow: FlowSettings, *, partitions: bool, differences: bool) -> None:
+    console, pair = out(), topic.pair
+    read = f", {_NOT_READ}" if topic.state == "equal" else ""
+    title = f"{pair.topic or '(not copied)'} -> {pair.remote_topic}: {topic.state}{read}"
+    console.print(title, style=_STYLES[topic.state])
+    if pair.remote is None or pair.name_before is not None:
+        for text in topic.drift:
+            console.print(f"  {text}", style="red", soft_wrap=True)
+    for text in (text for headers in topic.headers.values() for text in headers.drift):
+        console.print(f"  {text}", style="red", soft_wrap=True)
+    rows = [row for row in _rows(topic) if not differences or row["mark"] in _MARKED]
+    if rows:
+        _print_rows(rows, flow)
+    if partitions:
+        console.print(table(_partitions(topic), _partition_columns(flow)))
+    console.print()
+
+
+def _print_other_acls(acls: Sequence[AclPair], flow: FlowSettings, *, differences: bool) -> None:
+    rows: list[Row] = [
+        {**row, "what": f"{row['what']} on {on.resource.lower()} {on.name}"}
+        for pair in acls
+        if (on := pair.expected or pair.remote) is not None
+        for row in (_acl_row(pair, on.name, on.name),)
+        if not differences or row["mark"] in _MARKED
+    ]
+    if rows:
+        out().print("ACLs of groups, and of topics that do not exist yet")
+        _print_rows(rows, flow)
+        out().print()
+
+
+def _print_rows(rows: Sequence[Row], flow: FlowSettings) -> None:
+    sheet = table(rows, _columns(flow))
+    for row, line in zip(rows, sheet.rows, strict=True):
+        line.style = _MARKED.get(row["mark"])
+    out().print(sheet)
+
+
+def _columns(flow: FlowSettings) -> Columns:
+    return (
+        ("", lambda row: row["what"]),
+        (flow.name.source, lambda row: row["source"]),
+        (flow.name.target, lambda row: row["remote"]),
+        ("", lambda row: row["mark"]),
+    )
+
+
+def _partition_columns(flow: FlowSettings) -> Columns:
+    def cells(alias: str, side: str) -> Columns:
+        return (
+            (f"{alias} START", lambda row: offset(row[side] and row[side]["start"])),
+            (f"{alias} END", lambda row: offset(row[side] and row[side]["end"])),
+            (f"{alias} SIZE", lambda row: size(row[side] and row[side]["size_bytes"])),
+        )
+
+    number: Columns = (("PARTITION", lambda row: str(row["partition"])),)
+    return (*number, *cells(flow.name.source, "source"), *cells(flow.name.target, "remote"))
+
+
+def _rows(topic: TopicComparison) -> list[Row]:
+    """The lines of a topic's table: what, a cell for each side, and a mark."""
+    pair = topic.pair
+
+    def row(
+        what: str, aspect: Aspect, read: Callable[[SideFacts], int | None], show: Callable[[int | None], str]
+    ) -> Row:
+        cells = [_cell(side, aspect, read, show) for side in (pair.source, pair.remote)]
+        return {"what": what, "source": cells[0], "remote": cells[1], "mark": ""}
+
+    rows = [
+        row("partitions", "topic", lambda side: len(side.partitions), count),
+        row("replication factor", "topic", lambda side: side.replication_factor, count),
+        row("size", "size", lambda side: side.size_bytes, size),
+        row("offsets (end - start)", "offsets", lambda side: side.offsets, count),
+    ]
+    rows[0] = {**rows[0], "mark": _DIFFERS if topic.partitions_differ else ""}
+    if pair.topic is not None:
+        rows.insert(0, _name_row(pair))
+    if topic.headers:
+        rows.append(_records_row(topic))
+    if any(side is not None and side.configs is None for side in (pair.source, pair.remote)):
+        known = row("configs", "configs", lambda side: None if side.configs is None else len(side.configs), count)
+        rows.append({**known, "mark": _UNKNOWN})
+    rows += [
+        {
+            "what": each.key,
+            "source": "-" if each.source is None else each.source,
+            "remote": "-" if each.remote is None else each.remote,
+            "mark": _VERDICTS[each.verdict],
+        }
+        for each in topic.configs
+    ]
+    rows += [_acl_row(each, pair.topic, pair.remote_topic) for each in topic.acls]
+    return rows
+
+
+def _records_row(topic: TopicComparison) -> Row:
+    """How much is not copied yet, and what is not this flow's."""
+    accounts = [headers.account for headers in topic.headers.values()]
+    others = sum(account.foreign + account.not_ours for account in accounts)
+    return {
+        "what": "records",
+        "source": f"{count(sum(account.not_copied for account in accounts))} offsets not copied yet",
+        "remote": f"{count(others)} not by this flow",
+        "mark": _NOT_READ,
+    }
+
+
+def _name_row(pair: ComparedTopic) -> Row:
+    from mirror_ray.config.topic_merging import NAMED_BY
+
+    beside = f", as {', '.join(pair.beside)} is" if pair.beside else ""
+    mark = _DIFFERS if pair.name_before is not None else f"by {NAMED_BY[pair.named_by]}{beside}"
+    return {"what": "name", "source": pair.topic, "remote": pair.name_before or pair.remote_topic, "mark": mark}
+
+
+def _acl_row(pair: AclPair, topic: str | None, remote: str) -> Row:
+    """``topic``, ``remote``: what an ACL is on that says nothing else."""
+
+    def cell(acl: Acl | None, name: str | None) -> str:
+        if acl is None:
+            return "-"
+        on = "" if acl.name == name else f" on {acl.name}{'' if acl.pattern == 'LITERAL' else '...'}"
+        return f"{acl.permission} {acl.operation}{on}{'' if acl.host == '*' else f' from {acl.host}'}"
+
+    who = next(each.principal for each in (pair.source, pair.expected, pair.remote) if each is not None)
+    return {
+        "what": f"ACL {who}",
+        "source": cell(pair.source, topic),
+        "remote": cell(pair.remote, remote),
+        "mark": _ACL_VERDICTS[pair.verdict],
+    }
+
+
+def _cell(
+    side: SideFacts | None,
+    aspect: Aspect,
+    read: Callable[[SideFacts], int | None],
+    show: Callable[[int | None], str],
+) -> str:
+    """What could not be read says why."""
+    if side is None:
+        return "-"
+    return side.problems.get("topic") or side.problems.get(aspect) or show(read(side))
+
+
+def _print_sum(compared: FlowComparison) -> None:
+    states = Counter(each.state for each in compared.topics)
+    out().print(f"topics: {', '.join(f'{number} {state}' for state, number in sorted(states.items())) or 'none'}")
+    out().print("records were not read: `mirror-ray verify` compares them", soft_wrap=True)
+    if compared.acls_not_compared is not None:
+        out().print(f"ACLs are not compared: {compared.acls_not_compared}", soft_wrap=True)
+    for text in compared.notes:
+        out().print(text, style="yellow", soft_wrap=True)
+
+
+def _plain(topic: TopicComparison) -> dict[str, Any]:
+    pair = topic.pair
+    return {
+        "topic": pair.topic,
+        "remote_topic": pair.remote_topic,
+        "state": topic.state,
+        "drift": list(topic.drift),
+        "reason": pair.reason,
+        "named_by": pair.named_by if pair.topic is not None else None,
+        "beside": list(pair.beside),
+        "copied_into": pair.copied_into,
+        "source": _plain_side(pair.source),
+        "remote": _plain_side(pair.remote),
+        "configs": [asdict(each) for each in topic.configs],
+        "acls": [asdict(each) for each in topic.acls],
+        "records_read": False,
+        "partitions": _partitions(topic),
+    }
+
+
+def _plain_side(side: SideFacts | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {
+        "partitions": len(side.partitions),
+        "replication_factor": side.replication_factor,
+        "size_bytes": side.size_bytes,
+        "offsets": side.offsets,
+        "problems": dict(side.problems),
+    }
+
+
+def _partitions(topic: TopicComparison) -> list[Row]:
+    return [
+        {
+            "partition": number,
+            "source": _partition(topic.pair.source, number),
+            "remote": _partition(topic.pair.remote, number),
+            "copied": _copied(topic.headers.get(number)),
+        }
+        for number in topic.partitions
+    ]
+
+
+def _copied(headers: BatchHeaders | None) -> dict[str, Any] | None:
+    if headers is None:
+        return None
+    halt = headers.halt
+    return {
+        "not_copied": headers.account.not_copied,
+        "in_flight": headers.account.in_flight,
+        "foreign": headers.account.foreign,
+        "not_ours": headers.account.not_ours,
+        "halted": halt.state if halt is not None else None,
+        "halted_reason": halt.reason if halt is not None else None,
+        "first": str(headers.findings[0]) if headers.findings else None,
+    }
+
+
+def _partition(side: SideFacts | None, number: int) -> dict[str, Any] | None:
+    found = side.partitions.get(number) if side is not None else None
+    return asdict(found) if found is not None else None

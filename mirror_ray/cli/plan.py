@@ -1,0 +1,202 @@
+"""Commands that look at a configuration: validate, plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mirror_ray.cli.options import ConfigArgument, FormatOption, OutputFormat
+from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
+from mirror_ray.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mirror_ray.config.loaded import LoadedConfig
+    from mirror_ray.topics.plan import FlowPlan, RequiredRight, SystemPlan
+
+
+def _granted(right: Row) -> str:
+    if right["missing"]:
+        return "no" if right["optional"] else "NO"
+    return "yes" if right["checked"] else "unknown"
+
+
+_TOPICS: Columns = (
+    ("ACTION", lambda row: row["action"]),
+    ("FLOW", lambda row: row["flow"]),
+    ("TOPIC", lambda row: row["source_topic"]),
+    ("REMOTE TOPIC", lambda row: row["remote_topic"]),
+    ("PARTITIONS", lambda row: count(row["partitions"])),
+    ("REPLICATION", lambda row: count(row["replication_factor"])),
+    ("BEGINS", lambda row: row["begins"]),
+    ("CONFIGS", lambda row: ", ".join(f"{key}={value}" for key, value in row["configs"].items())),
+)
+_RIGHTS: Columns = (
+    ("CLUSTER", lambda row: row["cluster"]),
+    ("RESOURCE", lambda row: f"{row['resource_type']} {row['resource']}"),
+    ("OPERATIONS", lambda row: ", ".join(row["operations"])),
+    ("GRANTED", _granted),
+    ("WHY", lambda row: row["why"]),
+)
+
+
+def validate(
+    config: ConfigArgument,
+    *,
+    every_note: Annotated[bool, typer.Option("--all", help="List the defaults that differ from MM2's too.")] = False,
+    output: FormatOption = OutputFormat.table,
+) -> None:
+    """Check a configuration, and the stores that it names, without touching a cluster.
+
+    Exit 2 when it has mistakes, all of which are named.
+    """
+    try:
+        loaded = _load_and_try(config)
+    except ConfigError as error:
+        if output is not OutputFormat.table:
+            emit({"valid": False, "problems": list(error.problems), "notes": []}, output, lambda: None)
+        raise
+    notes = [{"kind": note.kind, "key": note.key, "text": note.text} for note in loaded.notes]
+
+    def show() -> None:
+        enabled = ", ".join(str(flow.name) for flow in loaded.settings.flows if flow.enabled) or "none enabled"
+        out().print(f"{config}: valid; flows: {enabled}", soft_wrap=True)
+        defaults = 0 if every_note else sum(note.kind == "default" for note in loaded.notes)
+        for note in loaded.notes:
+            if every_note or note.kind != "default":
+                say(f"note: {note}")
+        if defaults:
+            say(
+                f"note: {defaults} defaults differ from MM2's: `mirror-ray validate {config} --all` lists them;"
+                " see docs/configuration.md"
+            )
+
+    emit({"valid": True, "problems": [], "notes": notes}, output, show)
+
+
+def _load_and_try(config: Path) -> LoadedConfig:
+    """Load a configuration, and read the stores that it names.
+
+    Raises:
+        ConfigError: With all mistakes of the file, or else of the stores.
+    """
+    from mirror_ray.config.load import load_settings
+    from mirror_ray.kafka.security import check_ways_in
+
+    loaded = load_settings(config)
+    if unusable := [f"{config}: {problem}" for problem in check_ways_in(loaded.settings)]:
+        raise ConfigError(*unusable)
+    return loaded
+
+
+def plan(config: ConfigArgument, output: FormatOption = OutputFormat.table) -> None:
+    """Show the topics, configs and rights that starting it needs; change nothing. Exit 1 if something is refused."""
+    from mirror_ray.config.load import load_settings
+    from mirror_ray.topics.planning import make_plan
+
+    found = make_plan(load_settings(config).settings)
+    emit(_plain(found), output, lambda: _print_plan(found))
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _print_plan(plan: SystemPlan) -> None:
+    console = out()
+    for cluster in plan.clusters:
+        console.print(f"cluster {cluster.alias}: {cluster.brokers} brokers, id {cluster.cluster_id}")
+    changes = [row for flow in plan.flows for row in _changes(flow)]
+    kept = sum(1 for flow in plan.flows for topic in flow.topics if not (topic.create or topic.extend or topic.blocked))
+    console.print()
+    if changes:
+        console.print(table(changes, _TOPICS))
+    console.print(f"{len(changes)} topics to create or extend; {kept} exist as they should")
+    console.print()
+    console.print(table([_right(right) for right in plan.rights], _RIGHTS))
+    for flow in plan.flows:
+        for text in flow.refused:
+            say(f"refused: {flow.flow}: {text}", "red")
+        for text in [*flow.warnings, *(each for topic in flow.topics for each in topic.warnings)]:
+            say(f"warning: {flow.flow}: {text}", "yellow")
+    for each in plan.shared:
+        say(f"note: {each}", "yellow")
+    for right in plan.missing_rights:
+        say(f"missing right on cluster {right.cluster}: {'; '.join(right.missing)}", "red")
+
+
+def _changes(flow: FlowPlan) -> list[dict[str, Any]]:
+    changes = []
+    for topic in flow.topics:
+        if topic.create is not None:
+            changes.append(_creation(flow, topic.source_topic, topic.create))
+        elif topic.extend is not None:
+            changes.append(
+                {
+                    "action": "extend",
+                    "flow": str(flow.flow),
+                    "source_topic": topic.source_topic,
+                    "remote_topic": topic.remote_topic,
+                    "partitions": topic.extend.to_partitions,
+                    "replication_factor": None,
+                    "begins": flow.begins.get(topic.source_topic, ""),
+                    "configs": {},
+                }
+            )
+    return changes + [_creation(flow, "-", topic) for topic in flow.internal_topics]
+
+
+def _creation(flow: FlowPlan, source_topic: str, topic: Any) -> dict[str, Any]:
+    return {
+        "action": "create",
+        "flow": str(flow.flow),
+        "source_topic": source_topic,
+        "remote_topic": topic.name,
+        "partitions": topic.partitions,
+        "replication_factor": topic.replication_factor,
+        "begins": flow.begins.get(source_topic, ""),
+        "configs": dict(topic.configs),
+    }
+
+
+def _right(right: RequiredRight) -> dict[str, Any]:
+    return {
+        "cluster": right.cluster,
+        "resource_type": right.resource_type,
+        "resource": right.resource,
+        "operations": list(right.operations),
+        "why": right.why,
+        "missing": list(right.missing),
+        "checked": right.checked,
+        "optional": right.optional,
+    }
+
+
+def _plain(plan: SystemPlan) -> dict[str, Any]:
+    """The plan as JSON: flows by name, topics that would be created or extended, rights, what is refused."""
+    return {
+        "ok": plan.ok,
+        "clusters": [
+            {"alias": each.alias, "cluster_id": each.cluster_id, "brokers": each.brokers} for each in plan.clusters
+        ],
+        "flows": [
+            {
+                "flow": str(flow.flow),
+                "enabled": flow.enabled,
+                "topics": [
+                    {
+                        "topic": each.source_topic,
+                        "remote_topic": each.remote_topic,
+                        "begins": flow.begins.get(each.source_topic),
+                    }
+                    for each in flow.topics
+                ],
+                "changes": _changes(flow),
+                "refused": list(flow.refused),
+                "warnings": [*flow.warnings, *(text for topic in flow.topics for text in topic.warnings)],
+            }
+            for flow in plan.flows
+        ],
+        "rights": [_right(right) for right in plan.rights],
+        "shared": [str(each) for each in plan.shared],
+    }

@@ -1,0 +1,295 @@
+"""The command translate: offsets on the other side; of all groups at once, at any moment of the past, and committed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirror_ray.attach import attach
+from mirror_ray.cli import columns
+from mirror_ray.cli.audit import audited
+from mirror_ray.cli.control import confirm, parse_scope
+from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow, ray_for_spark
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
+from mirror_ray.cli.output import Columns, Row, emit, out, say, table
+from mirror_ray.cli.times import TIME_FORMS, parse_time
+from mirror_ray.mirror import Mirror
+from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.observe.groups import GroupStatus
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow
+
+_TRANSLATED: Columns = (
+    ("TOPIC", lambda row: row["topic"]),
+    ("PARTITION", lambda row: str(row["partition"])),
+    ("SOURCE OFFSET", lambda row: columns.offset(row["source_offset"])),
+    ("TARGET TOPIC", lambda row: row["target_topic"]),
+    ("TARGET OFFSET", lambda row: columns.offset(row["target_offset"])),
+    ("EXACT", lambda row: "yes" if row["exact"] else "no"),
+    ("REASON", lambda row: row["reason"] or ""),
+)
+_ALL: Columns = (("GROUP", lambda row: row["group"]), *_TRANSLATED)
+_COMMITTED: Columns = (*_ALL, ("OUTCOME", lambda row: row["outcome"] or ""))
+_FILE = "translated.parquet"
+
+
+def translate(
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC:PARTITION]", help="A partition of the source, with --offset.", show_default=False
+        ),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="A group's offsets.", show_default=False)
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", metavar="N", min=0, help="An offset.", show_default=False)
+    ] = None,
+    back: Annotated[bool, typer.Option("--back", help="The offset is one of the remote partition.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All groups' offsets.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Of --all: Spark reads the maps, for very many rows.")] = False,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME",
+            help=f"Of --all: what was committed then. {TIME_FORMS}.",
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR", help=f"Of --all: write DIR/{_FILE}, too.", show_default=False),
+    ] = None,
+    commit: Annotated[
+        bool,
+        typer.Option("--commit", help="Of --all: commit them on the target, by the rules of the group sync."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of --commit: say what would be committed.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Of --commit: replace offsets that somebody else committed, too.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    output: FormatOption = OutputFormat.table,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Say where a group's offsets, all groups', or one offset are on the other side.
+
+    Exit 1 where one has no place, 4 where a commit was refused.
+    """
+    if everything:
+        if (group, place, offset, back) != (None, None, None, False):
+            raise ConfigError("--all is for all groups: leave --group, TOPIC:PARTITION, --offset and --back out")
+        if (dry_run or force) and not commit:
+            raise ConfigError("--dry-run and --force are for --commit")
+        order = _order(flow, as_of, commit=commit, dry=dry_run, force=force)
+        if to is not None:
+            _prepare(to)
+        rows, refused = _of_all(order, config, name, address, spark=spark, yes=yes)
+        emit(rows, output, lambda: out().print(table(rows, _COMMITTED if commit else _ALL)))
+        if to is not None:
+            _write(rows, to)
+        if refused is not None:
+            raise MirrorError(refused)
+    else:
+        if spark or commit or dry_run or force or (as_of, to, config) != (None, None, None):
+            raise ConfigError("--spark, --as-of, --to, --commit, --dry-run, --force and --config are for --all")
+        rows = _of_one(flow, place, group, offset, name, address, back=back)
+        emit(rows, output, lambda: out().print(table(rows, _TRANSLATED)))
+    if any(row["target_offset"] is None or row["source_offset"] is None for row in rows):
+        raise typer.Exit(1)
+
+
+def _of_one(
+    flow: str, place: str | None, group: str | None, offset: int | None, name: str, address: str | None, *, back: bool
+) -> list[Row]:
+    topic, partition = parse_scope(place)
+    with attach(name, address) as system:
+        if group is not None and place is None and offset is None:
+            return _of_group(system, flow, group)
+        if group is None and topic is not None and partition is not None and offset is not None:
+            return _of_offset(system, flow, topic, partition, offset, back=back)
+    raise ConfigError("give --group GROUP, TOPIC:PARTITION and --offset N, or --all")
+
+
+def _of_group(system: Mirror, flow: str, group: str) -> list[Row]:
+    found = [each for each in system.groups(flow) if each.group == group]
+    if not found:
+        raise ConfigError(f"{flow} carries no group {group!r} over: see groups and groups.exclude in its configuration")
+    return [row for each in found for row in _rows_of(each)]
+
+
+def _rows_of(found: GroupStatus) -> list[Row]:
+    return [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "source_offset": each.source_offset,
+            "target_topic": each.remote_topic,
+            "target_offset": each.target_offset,
+            "exact": each.exact,
+            "reason": each.reason,
+        }
+        for each in found.partitions
+        if each.state != "uncopied"
+    ]
+
+
+def _of_offset(system: Mirror, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> list[Row]:
+    """One row for each remote topic that the topic goes to; an offset of a remote topic is one of that flow's alone."""
+    remotes = {each.flow: each.remote_topic for each in system.topics(flow) if each.topic == topic}
+    asked = [flow] if back else list(dict.fromkeys((flow, *remotes)))
+    return [_of_flow(system, each, (topic, partition), remotes.get(each, ""), offset, back=back) for each in asked]
+
+
+def _of_flow(system: Mirror, flow: str, place: tuple[str, int], remote: str, offset: int, *, back: bool) -> Row:
+    topic, partition = place
+    found = system.translate(flow, topic, partition, offset, back=back)
+    return {
+        "topic": topic,
+        "partition": partition,
+        "source_offset": found.offset if back else offset,
+        "target_topic": remote,
+        "target_offset": offset if back else found.offset,
+        "exact": found.exact,
+        "reason": found.reason,
+    }
+
+
+def _order(flow: str, as_of: str | None, *, commit: bool, dry: bool, force: bool) -> BulkOrder:
+    from mirror_ray.failover.bulk_translation import BulkOrder
+
+    name = parse_flow(flow)
+    at_ms = parse_time(as_of, int(time.time() * 1000)) if as_of is not None else None
+    return BulkOrder(flow=name, as_of_ms=at_ms, commit=commit, dry=dry, force=force)
+
+
+def _of_all(
+    order: BulkOrder, config: Path | None, name: str, address: str | None, *, spark: bool, yes: bool
+) -> tuple[list[Row], str | None]:
+    """The rows, and what to say of commits that were refused."""
+    to_the_past = order.as_of_ms is not None and order.commit and not order.dry
+    with find_system(config, name, address, order.flow, must_answer=to_the_past) as (settings, mirror):
+        settings.flow(order.flow)
+        if mirror is not None and not spark and order.as_of_ms is None and not order.commit:
+            # What the checkpoint actors say costs nothing.
+            found = mirror.groups(str(order.flow))
+            return [{"group": status.group, **row} for status in found for row in _rows_of(status)], None
+        if to_the_past and mirror is not None:
+            _allow(order, mirror.settings())
+        if order.commit and not order.dry:
+            confirm(f"commit the offsets of {order.flow} on {order.flow.target}?", yes=yes)
+        changes = order.commit and not order.dry
+        with audited(settings, order.flow, name, "translate_commit") if changes else nullcontext():
+            done = _carry_out(settings, order, name, address, mirror, spark=spark)
+    if order.as_of_ms is not None:
+        say(f"as of {datetime.fromtimestamp(order.as_of_ms / 1000).astimezone().isoformat(timespec='milliseconds')}")
+    if order.commit:
+        for outcome, count in Counter(row.outcome for row in done).most_common():
+            say(f"{count} offsets {outcome}")
+    return [_plain(row, outcome=order.commit) for row in done], _refused(done, order.flow.target)
+
+
+def _carry_out(
+    settings: MirrorSettings, order: BulkOrder, name: str, address: str | None, mirror: Mirror | None, *, spark: bool
+) -> Sequence[BulkRow]:
+    from mirror_ray.failover.bulk_translation import carry_out
+    from mirror_ray.groups.bulk import ReadMaps
+
+    if not spark:
+        return asyncio.run(carry_out(settings, order, ReadMaps))
+    with ExitStack() as stack:
+        stack.enter_context(ray_for_spark(name, address, mirror))
+        from mirror_ray.spark.session import spark_session
+        from mirror_ray.spark.translation import SparkMaps
+
+        session = stack.enter_context(spark_session(f"translate {order.flow}", settings.spark, say))
+        return asyncio.run(carry_out(settings, order, partial(SparkMaps, session)))
+
+
+def _allow(order: BulkOrder, running: MirrorSettings) -> None:
+    """What was committed of the past would be moved on at once by a group sync that goes on.
+
+    ``running``: what the system runs by, whatever a file says.
+
+    Raises:
+        ConfigError: It does.
+    """
+    groups = running.flow(order.flow).groups
+    if groups.emit_checkpoints_enabled and groups.sync_offsets_enabled:
+        raise ConfigError(
+            f"{order.flow} runs, and its group sync would move the groups on again within seconds: set"
+            " sync.group.offsets.enabled = false (groups.sync_offsets_enabled), or end the system with"
+            " `mirror-ray down` and give --config FILE"
+        )
+
+
+def _refused(rows: Sequence[BulkRow], target: str) -> str | None:
+    from mirror_ray.failover.commit_offsets import refusal
+
+    refused = [(row.translated.group, row.refused) for row in rows if row.refused is not None]
+    return refusal(target, refused) if refused else None
+
+
+def _plain(row: BulkRow, *, outcome: bool) -> Row:
+    found = row.translated
+    plain: Row = {
+        "group": found.group,
+        "topic": found.source.topic,
+        "partition": found.source.partition,
+        "source_offset": found.committed.offset,
+        "target_topic": found.target.topic,
+        "target_offset": found.place.offset,
+        "exact": found.place.exact,
+        "reason": found.place.reason,
+    }
+    return {**plain, "outcome": row.outcome} if outcome else plain
+
+
+def _prepare(directory: Path) -> None:
+    """Make the directory, before anything else is done.
+
+    Raises:
+        ConfigError: The file is there already, or can't be written there.
+    """
+    path = directory / _FILE
+    try:
+        if path.exists():
+            raise ConfigError(f"{path} is there already: name another directory with --to")
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{path} can't be written: {error}") from error
+
+
+def _write(rows: Sequence[Row], directory: Path) -> None:
+    """Raise ConfigError where the file can't be written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = directory / _FILE
+    names = ("group", "topic", "partition", "source_offset", "target_topic", "target_offset", "exact", "reason")
+    types = (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.string(), pa.int64(), pa.bool_(), pa.string())
+    fields = [*zip(names, types, strict=True), *([("outcome", pa.string())] if rows and "outcome" in rows[0] else [])]
+    try:
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(fields)), path)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be written: {error}") from error
+    say(f"{len(rows)} rows in {path}")

@@ -1,0 +1,54 @@
+"""A flow's filters and policy, made from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mirror_ray.config.settings import FlowSettings, RenamePattern
+from mirror_ray.model.filters import ConfigPropertyFilter, TopicFilter
+from mirror_ray.model.patterns import compile_patterns
+from mirror_ray.model.policy import load_policy
+from mirror_ray.model.rules import ReplicationRules
+from mirror_ray.model.topic_names import FlowNames, Rename, TopicNames
+
+
+def replication_rules(flow: FlowSettings) -> ReplicationRules:
+    """Which topics the flow copies, and their names on the target.
+
+    Raises:
+        ValueError: A pattern or the policy can't be used; ``validate`` tells it earlier.
+    """
+    return ReplicationRules(
+        flow=flow.name,
+        policy=load_policy(flow.policy, flow.name.source),
+        topic_filter=TopicFilter(flow.topics.include, flow.topics.exclude),
+        heartbeats_replication_enabled=flow.heartbeats.replication_enabled,
+        names=topic_names(flow.topics.map, flow.topics.rename),
+        all_names=tuple(
+            FlowNames(
+                each.flow.source, each.flow.target, topic_names(each.map, each.rename), of_route=bool(each.flow.route)
+            )
+            for each in flow.all_names
+        ),
+        shared_remote=compile_patterns(flow.topics.shared_remote),
+        routed=compile_patterns(flow.route.topics) if flow.route is not None else None,
+    )
+
+
+def topic_names(mapped: Mapping[str, str], renames: Iterable[RenamePattern]) -> TopicNames:
+    """A flow's map and rename patterns.
+
+    Raises:
+        ValueError: A pattern can't be used; ``validate`` tells it earlier.
+    """
+    return TopicNames(mapped, [Rename(each.match, each.to) for each in renames])
+
+
+def config_filter(flow: FlowSettings) -> ConfigPropertyFilter:
+    """Which configs a remote topic takes over.
+
+    Raises:
+        ValueError: A pattern can't be used; ``validate`` tells it earlier.
+    """
+    topics = flow.topics
+    return ConfigPropertyFilter(topics.config_properties_exclude, topics.use_defaults_from, topics.sync_configs_policy)

@@ -1,0 +1,100 @@
+"""What must hold of maps and rename patterns: of one flow's own, and of all flows' together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from mirror_ray.config.flow_rules import replication_rules
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.topic_merging import RemoteTopicClaim, claims_of, conflicts
+from mirror_ray.model.filters import TopicFilter
+from mirror_ray.model.names import FlowName
+from mirror_ray.model.policy import ReplicationPolicy, load_policy
+from mirror_ray.model.rules import ReplicationRules
+from mirror_ray.model.topic_names import Rename, illegal_name
+
+
+def check_names(flow: FlowSettings, field_name: Callable[[str], str]) -> Iterator[str]:
+    """Yield a sentence for each name, pattern or replacement of one flow that can't be used.
+
+    The filters and the policy are checked by somebody else; where they can't be used, names are not.
+    """
+    if not (flow.topics.map or flow.topics.rename):
+        return
+    try:
+        topics = TopicFilter(flow.topics.include, flow.topics.exclude)
+        policy = load_policy(flow.policy, flow.name.source)
+    except ValueError:
+        return
+    for each in flow.topics.rename:
+        try:
+            rename = Rename(each.match, each.to)
+        except ValueError as error:
+            yield f"{field_name('topics.rename')}: {error}"
+            continue
+        if rename.constant is not None and (why := _reserved(policy, rename.constant)) is not None:
+            yield f"{field_name('topics.rename')}: {each.match!r}: {why}"
+    key = field_name("topics.map")
+    letters = flow.transforms.dead_letter_topic
+    if letters is not None and letters in flow.topics.map.values():
+        yield f"{key}: {letters} is the flow's dead-letter topic: give the copy another name"
+    for topic, remote in flow.topics.map.items():
+        for why in (illegal_name(topic), illegal_name(remote) or _reserved(policy, remote)):
+            if why is not None:
+                yield f"{key}: {topic}: {why}"
+        if _reserved(policy, topic) is not None:
+            yield f"{key}: {topic} is an internal or a heartbeats topic, which keeps its name"
+        elif flow.enabled and not topics.should_replicate_topic(topic):
+            yield f"{key}: {topic} is not copied by {flow.name}: add it to topics, or take it out of topics.exclude"
+
+
+def check_named_flows(flows: Sequence[FlowSettings], literals: Mapping[FlowName, Sequence[str]]) -> Iterator[str]:
+    """Yield a sentence for each pair of topics that would fall together, and each copy that would go back.
+
+    Args:
+        flows: Those that are enabled; each knows all names.
+        literals: The topics that a flow's filter lists by plain names.
+    """
+    if not any(flow.topics.map or flow.topics.rename for flow in flows):
+        return
+    claims: list[RemoteTopicClaim] = []
+    for flow in flows:
+        rules = replication_rules(flow)
+        listed = dict.fromkeys((*flow.topics.map, *literals[flow.name]))
+        for topic in listed:
+            if _is_named_copy(rules, topic):
+                yield (
+                    f"{flow.name}: topic {topic} would go back to {flow.name.target}: topics.map or topics.rename of a"
+                    f" flow names copies so; give them another name, or take {topic} out of topics or topics.map"
+                )
+        claims += claims_of(rules, (topic for topic in listed if rules.should_replicate_topic(topic)))
+        if any(rename.is_groups_alone for rename in rules.names_back.renames):
+            yield (
+                f"{flow.name.target}->{flow.name.source}: topics.rename: a replacement of groups alone tells no copy"
+                f" from another topic, so that {flow.name} could copy nothing; add some text to it, or use topics.map"
+            )
+    for why in dict.fromkeys(conflicts(claims).values()):
+        yield f"topics.map, topics.rename: {why}"
+
+
+def check_long_ring(ring: Sequence[FlowSettings]) -> str | None:
+    """Why a ring of flows can't be: patterns hide where a topic came from, beyond the cluster next to it."""
+    renaming = [str(flow.name) for flow in ring if flow.topics.rename]
+    if len(ring) < 3 or not renaming:
+        return None
+    return (
+        f"{' and '.join(str(flow.name) for flow in ring)} form a ring, and topics.rename of {', '.join(renaming)} hides"
+        " where topics come from: name the topics one by one in topics.map, or disable one of the flows"
+    )
+
+
+def _is_named_copy(rules: ReplicationRules, topic: str) -> bool:
+    """Whether names that are given, and not the policy's, make the topic a copy that has been on the target."""
+    return rules.is_cycle(topic) and rules.policy.topic_source(topic) != rules.flow.target
+
+
+def _reserved(policy: ReplicationPolicy, name: str) -> str | None:
+    """Why nothing must be copied into a topic of that name, or given another name: it is internal, or heartbeats."""
+    if policy.is_internal_topic(name):
+        return f"{name} is an internal topic of Kafka or MirrorMaker 2"
+    return f"{name} is a topic of heartbeats" if policy.is_heartbeats_topic(name) else None

@@ -1,0 +1,337 @@
+"""Who copies what: hands out, moves and takes back partitions so that observed becomes desired."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from mirror_ray.coordinator.assignment_rules import PartitionWeight, assign
+from mirror_ray.coordinator.flow import FlowController
+from mirror_ray.coordinator.observed import ObservedState
+from mirror_ray.coordinator.ports import (
+    CoordinatorTiming,
+    Emit,
+    ReplicatorGoneError,
+    ReplicatorLostError,
+    ReplicatorSilentError,
+)
+from mirror_ray.coordinator.replicator_pool import ReplicatorPool
+from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.lease_terms import LeaseTerms
+from mirror_ray.model.names import FlowName, FlowPartition
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The replicator that has a partition, and the epoch that it was given it with."""
+
+    replicator: str
+    epoch: int
+
+
+class PartitionAssigner:
+    """Listens to the pool, keeps the owners, and acts on the difference to what ``assign`` wants.
+
+    Guarantees: a partition is handed out only after its former owner has released it, or is dead for sure, or has had
+    a higher epoch to see for longer than its lease; one flow's stuck state topic holds up the partitions of that flow
+    alone; nothing is handed out or taken back for a flow that another coordinator has taken over.
+    """
+
+    def __init__(
+        self,
+        flows: Mapping[FlowName, FlowController],
+        observed: ObservedState,
+        *,
+        timing: CoordinatorTiming,
+        emit: Emit,
+        wake: Callable[[], None],
+    ) -> None:
+        """``flows`` is looked at anew in each step; ``wake`` asks for a step soon.
+
+        The pool is given to ``step``, for it needs this as its listener.
+        """
+        self.owners: dict[FlowPartition, Owner] = {}
+        self._flows = flows
+        self._observed = observed
+        self._timing = timing
+        self._emit = emit
+        self._wake = wake
+        #: Partitions that an act in progress concerns.
+        self._busy: set[FlowPartition] = set()
+        #: Full reports of adopted replicators, until their flows know their state.
+        self._unsettled: dict[FlowPartition, tuple[str, PartitionReport]] = {}
+        self._acts: set[asyncio.Task[None]] = set()
+        self._settled: object = None
+
+    # What replicators say.
+
+    def reported(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
+        """Take in a report; a full one also says what the replicator does not hold."""
+        for each in report.partitions:
+            owner = self.owners.get(each.partition)
+            if owner == Owner(replicator, each.epoch):
+                self._progress(each)
+            elif full and owner is None and each.partition not in self._busy:
+                self._unsettled[each.partition] = (replicator, each)
+        if full:
+            held = {each.partition for each in report.partitions}
+            for partition, owner in list(self.owners.items()):
+                if owner.replicator == replicator and partition not in held | self._busy:
+                    self._disown(partition, free=True)
+            self._wake()
+        for partition, epoch in report.given_up:
+            if self.owners.get(partition) == Owner(replicator, epoch) and partition not in self._busy:
+                self._disown(partition, free=True)
+                self._wake()
+        for time_ms, level, text in report.events:
+            _log.info("%s at %d: %s", replicator, time_ms, text)
+            self._emit(level, replicator, text)
+
+    def died(self, replicator: str, *, seen: bool) -> None:
+        """Everything it had is free, at once or when its lease has run out; the next step gives it to others."""
+        for partition in [each for each, owner in self.owners.items() if owner.replicator == replicator]:
+            self._disown(partition, free=seen)
+        self._unsettled = {each: item for each, item in self._unsettled.items() if item[0] != replicator}
+        self._wake()
+
+    def _replace_silent(self, pool: ReplicatorPool) -> None:
+        """What a replicator has that does not answer goes to others; alone it keeps what it has."""
+        if not pool.candidates():
+            return
+        for replicator in pool.overdue():
+            held = [
+                each for each, owner in self.owners.items() if owner.replicator == replicator and each not in self._busy
+            ]
+            for partition in held:
+                self._disown(partition, free=False)
+            if held:
+                self._emit("error", replicator, f"has not answered for too long; others take over {_listed(held)}")
+
+    def _disown(self, partition: FlowPartition, *, free: bool) -> None:
+        """``free``: the owner does not hold it any more, for sure."""
+        del self.owners[partition]
+        self._settled = None
+        flow = self._flows.get(partition.flow)
+        if free and flow is not None:
+            flow.ledger.given_back(partition.source)
+
+    def _progress(self, report: PartitionReport, *, adopted: bool = False) -> None:
+        before = self._observed.take(report, adopted=adopted)
+        flow = self._flows.get(report.partition.flow)
+        if flow is not None:
+            flow.heard(report)
+        # That it stopped is told by the replicator, once.
+        if before is not None and before.state == "stopped" and report.state == "copying":
+            self._emit("info", str(report.partition), "recovered: copying again")
+
+    def is_free(self, partition: FlowPartition) -> bool:
+        """Whether no replicator has the partition, may still have it, or is about to get it."""
+        if partition in self.owners or partition in self._busy or partition in self._unsettled:
+            return False
+        flow = self._flows.get(partition.flow)
+        return flow is None or not flow.ledger.lease_ms(partition.source)
+
+    # What is done about it.
+
+    async def step(self, pool: ReplicatorPool, loads: Mapping[FlowPartition, float]) -> None:
+        """Start whatever brings the owners nearer to what is wanted; does not wait for it."""
+        self._adopt(pool)
+        if pool.adopting():
+            return
+        self._replace_silent(pool)
+        candidates, expected, silent = pool.candidates(), pool.expected(), pool.silent()
+        flows = tuple((name, flow.version) for name, flow in self._flows.items())
+        look = (tuple(candidates), tuple(expected), tuple(silent), flows)
+        # Nothing has changed since everything was in place: thousands of idle partitions cost nothing.
+        if look != self._settled or loads:
+            wanted: dict[FlowPartition, PartitionWeight] = {}
+            for flow in self._flows.values():
+                wanted |= flow.wanted()
+            names = {each: owner.replicator for each, owner in self.owners.items()}
+            # What a silent replicator has stays with it for the moment.
+            placeable = {
+                each: replace(weight, load=loads.get(each, 0.0))
+                for each, weight in wanted.items()
+                if names.get(each) not in silent
+            }
+            goal = {each: to for each, to in assign(placeable, expected, names).items() if to in candidates}
+            acted = self._act(pool, goal, wanted)
+            self._settled = None if acted or self._busy else look
+        for slot in [each for each in pool.slots.values() if each.state == "draining" and each.known]:
+            if not self._holds(slot.id):
+                pool.retire(slot.id)
+
+    def _holds(self, replicator: str) -> bool:
+        return any(owner.replicator == replicator for owner in self.owners.values()) or any(
+            holder == replicator for holder, _ in self._unsettled.values()
+        )
+
+    def _adopt(self, pool: ReplicatorPool) -> None:
+        """Settle what living replicators hold, as soon as their flows have read their state."""
+        strays: dict[str, list[FlowPartition]] = {}
+        for partition, (replicator, report) in list(self._unsettled.items()):
+            flow = self._flows.get(partition.flow)
+            if flow is not None and not flow.discovered:
+                continue
+            del self._unsettled[partition]
+            known = flow is not None and flow.ledger.epoch(partition.source) == report.epoch
+            if known and partition not in self.owners:
+                self.owners[partition] = Owner(replicator, report.epoch)
+                self._progress(report, adopted=True)
+            else:
+                strays.setdefault(replicator, []).append(partition)
+        for replicator, partitions in strays.items():
+            self._start(partitions, partial(self._take_back, pool, replicator, partitions))
+
+    def _act(
+        self, pool: ReplicatorPool, goal: Mapping[FlowPartition, str], wanted: Mapping[FlowPartition, PartitionWeight]
+    ) -> bool:
+        grants: dict[FlowName, dict[FlowPartition, str]] = {}
+        moves: dict[str, list[FlowPartition]] = {}
+        waiting = self._wait_out_strays()
+        idle = {each for each in wanted.keys() | self.owners.keys() if each not in self._busy and self._acts_for(each)}
+        for partition, replicator in goal.items():
+            owner = self.owners.get(partition)
+            if partition not in idle or (owner is not None and owner.replicator == replicator):
+                continue
+            if owner is None:
+                grants.setdefault(partition.flow, {})[partition] = replicator
+            else:
+                moves.setdefault(owner.replicator, []).append(partition)
+        for partition, owner in self.owners.items():
+            if partition not in wanted and partition in idle:
+                moves.setdefault(owner.replicator, []).append(partition)
+        for flow, chosen in grants.items():
+            self._start(chosen, partial(self._grant, pool, flow, chosen))
+        for replicator, partitions in moves.items():
+            some = partitions[: self._timing.moves_at_once]
+            self._start(some, partial(self._move, pool, replicator, some, goal))
+        return bool(waiting or grants or moves)
+
+    def _wait_out_strays(self) -> bool:
+        """Take back what nobody has, as far as we know, and nobody gave back either; whether there is such a thing."""
+        found = False
+        for name, flow in self._flows.items():
+            strays = [FlowPartition(name, each.topic, each.partition) for each in flow.leased]
+            strays = [each for each in strays if each not in self.owners and each not in self._busy]
+            if strays:
+                found = True
+                self._start(strays, partial(self._wait_out, flow, strays))
+        return found
+
+    def _acts_for(self, partition: FlowPartition) -> bool:
+        flow = self._flows.get(partition.flow)
+        return flow is None or not flow.ledger.fenced
+
+    def _start(self, partitions: Iterable[FlowPartition], act: Callable[[], Awaitable[None]]) -> None:
+        partitions = frozenset(partitions)
+        self._busy |= partitions
+
+        async def run() -> None:
+            try:
+                await act()
+            except (ReplicatorSilentError, ReplicatorGoneError, ReplicatorLostError) as error:
+                _log.info("%s; the next step decides anew", error)
+            except MirrorError as error:
+                self._emit("warning", ", ".join(sorted({str(each.flow) for each in partitions})), str(error))
+                await asyncio.sleep(self._timing.retry_first_s)
+            except Exception:  # noqa: BLE001
+                _log.exception("placing partitions failed")
+                await asyncio.sleep(self._timing.retry_first_s)
+            finally:
+                self._busy -= partitions
+                self._wake()
+
+        task = asyncio.create_task(run())
+        self._acts.add(task)
+        task.add_done_callback(self._acts.discard)
+
+    async def _grant(self, pool: ReplicatorPool, name: FlowName, chosen: Mapping[FlowPartition, str]) -> None:
+        flow = self._flows.get(name)
+        if flow is None:
+            return
+        by_replicator: dict[str, list[Assignment]] = {}
+        for assignment in await flow.grant(chosen):
+            by_replicator.setdefault(chosen[assignment.partition], []).append(assignment)
+        alive = set(pool.candidates())
+        for replicator, assignments in by_replicator.items():
+            if replicator not in alive:
+                for assignment in assignments:
+                    flow.ledger.given_back(assignment.partition.source)
+                continue
+            for assignment in assignments:
+                self.owners[assignment.partition] = Owner(replicator, assignment.epoch)
+            pool.hand_over(replicator, assignments)
+            self._emit("info", replicator, f"{name}: assigned {_listed(each.partition for each in assignments)}")
+
+    async def _move(
+        self,
+        pool: ReplicatorPool,
+        replicator: str,
+        partitions: Sequence[FlowPartition],
+        goal: Mapping[FlowPartition, str],
+    ) -> None:
+        """Release on the old owner and grant to the new one at once; without a new one it is only taken back."""
+        await self._take_back(pool, replicator, partitions)
+        flows: dict[FlowName, dict[FlowPartition, str]] = {}
+        for partition in partitions:
+            if partition in goal:
+                flows.setdefault(partition.flow, {})[partition] = goal[partition]
+        if flows:
+            moved = [each for chosen in flows.values() for each in chosen]
+            self._emit("info", replicator, f"moved away to balance or drain: {_listed(moved)}")
+        for name, chosen in flows.items():
+            await self._grant(pool, name, chosen)
+
+    async def _take_back(self, pool: ReplicatorPool, replicator: str, partitions: Sequence[FlowPartition]) -> None:
+        for report in await pool.release(replicator, partitions):
+            owner = self.owners.get(report.partition)
+            if owner == Owner(replicator, report.epoch):
+                self._progress(report)
+        for partition in partitions:
+            owner = self.owners.get(partition)
+            if owner is not None and owner.replicator == replicator:
+                self._disown(partition, free=True)
+
+    async def _wait_out(self, flow: FlowController, partitions: Sequence[FlowPartition]) -> None:
+        """Take partitions from a holder that nobody can see dead: it reads the new epochs, or its leases run out."""
+        sources = [each.source for each in partitions]
+        lease_ms = await flow.ledger.fence(sources)
+        wait_s = LeaseTerms(lease_ms).takeover_s
+        text = f"may be held by a replicator that nobody has seen dead: handed out in {wait_s:.1f} s"
+        self._emit("warning", str(flow.name), f"{_listed(partitions)} {text}, when its lease has run out")
+        await asyncio.sleep(wait_s)
+        for source in sources:
+            flow.ledger.given_back(source)
+
+    async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> bool:
+        """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps them.
+
+        Returns:
+            Whether every replicator released what it had.
+        """
+        while any(partition.flow == flow for partition in self._busy):  # noqa: ASYNC110 - acts end by themselves
+            await asyncio.sleep(0.01)
+        held: dict[str, list[FlowPartition]] = {}
+        for partition, owner in self.owners.items():
+            if partition.flow == flow:
+                held.setdefault(owner.replicator, []).append(partition)
+        results = await asyncio.gather(
+            *(self._take_back(pool, replicator, partitions) for replicator, partitions in held.items()),
+            return_exceptions=True,
+        )
+        failures = [result for result in results if isinstance(result, BaseException)]
+        for failure in failures:
+            _log.warning("a replicator could not be drained: %s", failure)
+        return not failures
+
+
+def _listed(partitions: Iterable[FlowPartition], most: int = 5) -> str:
+    names = sorted(str(each.source) for each in partitions)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,80 @@
+"""Which clusters each flow has begun with, for as long as the system runs: settings don't turn it to others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from mirror_ray.config.difference import data_path
+from mirror_ray.config.settings import ClusterSettings, MirrorSettings
+from mirror_ray.coordinator.cluster_ids import ClusterIds, begun_with, turned_refusal
+from mirror_ray.coordinator.ports import FlowClusters
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
+from mirror_ray.model.names import FlowName
+from mirror_ray.state.schema import FlowRecord
+
+AskId = Callable[[ClusterSettings], Awaitable[str]]
+
+
+class BegunFlows:
+    """Remembers flows that have begun, those that were ended since too. ``down`` forgets them all."""
+
+    def __init__(self, ask: AskId) -> None:
+        """``ask``: the id of the cluster that answers by these settings."""
+        self._ask = ask
+        self.known: dict[FlowName, ClusterIds] = {}
+
+    def learn(self, records: Mapping[FlowName, FlowRecord | None]) -> bool:
+        """Take in what flows' states say; whether any of it was not known."""
+        found = {flow.live: begun for flow, record in records.items() if (begun := begun_with(record)) is not None}
+        is_new = not found.keys() <= self.known.keys()
+        self.known = found | self.known
+        return is_new
+
+    async def check(self, before: MirrorSettings | None, after: MirrorSettings) -> None:
+        """See that no flow that has begun would be turned to another cluster. Asks only for flows that begin anew.
+
+        A cluster whose settings stay and that does not answer is no reason: the flow looks itself before it goes on.
+
+        Raises:
+            ConfigError: With a sentence for each flow that would be.
+            ClusterUnreachableError: A cluster that has other settings now does not answer.
+        """
+        flows = [
+            flow.name
+            for flow in after.flows
+            if flow.enabled
+            and flow.name in self.known
+            and (before is None or data_path(before, flow.name) != data_path(after, flow.name))
+        ]
+        aliases = sorted({alias for name in flows for alias in (name.source, name.target)})
+        found = await asyncio.gather(*(self._id_of(alias, before, after) for alias in aliases))
+        ids: Mapping[str, str] = dict(zip(aliases, found, strict=True))
+        now = {name: ClusterIds(ids[name.source], ids[name.target]) for name in flows}
+        told = [turned_refusal(name, self.known[name], now[name]) for name in flows]
+        problems = [each for each in told if each is not None]
+        if problems:
+            raise ConfigError(*problems, "nothing has been changed")
+
+    async def _id_of(self, alias: str, before: MirrorSettings | None, after: MirrorSettings) -> str:
+        try:
+            return await self._ask(after.clusters[alias])
+        except ClusterUnreachableError as error:
+            if before is not None and before.clusters.get(alias) == after.clusters[alias]:
+                return ""
+            raise ClusterUnreachableError(f"{error}; nothing has been changed") from error
+
+
+async def stay_between(flow: FlowName, begun: ClusterIds | None, port: FlowClusters) -> None:
+    """See, before a flow's state is opened, that the flow is not turned: on another target it would begin anew.
+
+    Raises:
+        ConfigError: Other clusters answer than those that it has begun with; None: it has not.
+        MirrorError: A cluster can't be reached.
+    """
+    if begun is None:
+        return
+    source, target = await port.observe()
+    refusal = turned_refusal(flow.live, begun, ClusterIds(source.cluster_id, target.cluster_id))
+    if refusal is not None:
+        raise ConfigError(refusal)

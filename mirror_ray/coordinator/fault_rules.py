@@ -1,0 +1,290 @@
+"""What becomes of a partition in trouble: which answers there are, and what an answer means. Pure.
+
+====================  =========================================  ==================================================
+kind                  skip                                       resync
+====================  =========================================  ==================================================
+source_removed        go on at the first record that is left     the same: nothing brings them back
+source_truncated      go on where both logs still agree; the     empty the target, copy from the source's start
+                      target keeps what the source lost
+source_recreated      copy the new topic behind the old one's    empty the target, copy the new topic
+                      records
+target_missing,       go on at the position, in the new topic    copy from the source's start
+target_recreated      if that is empty                           if the new topic is empty
+target_truncated      go on at the position, behind what is      find the place of what is left and go on there;
+                      left                                       where that fails, empty the target and copy anew
+target_foreign        accept what others wrote, and go on        empty the target, copy from the source's start
+copy_lost             no answer: it could double                 empty the target, copy from the source's start; where
+                                                                 it is empty already, copy from the last pair known
+record_refused        leave the records out                      no answer: the target would refuse them again
+transform_failed      leave the records out                      no answer: it would fail again
+====================  =========================================  ==================================================
+
+What others wrote is never deleted: a partition that is shared is not emptied. Where resync would empty it, the copy
+goes on from the last pair that is known, behind all that is there: nothing is left out, what was copied since is twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from mirror_ray.model.fault import LEFT_OUT_KINDS, TOPIC_KINDS, FaultKind, FaultPolicy, PartitionFault
+from mirror_ray.model.names import TopicId
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.state.schema import FaultResolution, SkippedRange
+
+#: The flow and its routes meet these at the same place of the source, and one answer is for all of them.
+SOURCE_KINDS: frozenset[FaultKind] = frozenset(
+    {"source_removed", "source_truncated", "source_recreated", "transform_failed"}
+)
+#: Resync finds its place again without emptying, unless one of these comes of it.
+_RECOUNT_FAILED: frozenset[FaultKind] = frozenset(
+    {"target_truncated", "target_foreign", "copy_lost", "source_removed", "source_truncated"}
+)
+#: Resync has an answer for these where others write to the remote topic, too.
+_SHARED_RESYNC: frozenset[FaultKind] = frozenset(
+    {"source_removed", "target_missing", "target_recreated", "target_truncated", "copy_lost"}
+)
+#: Beyond so many ranges of records left out, those behind the position are forgotten, and the origin moves up.
+_SKIPS_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultContext:
+    """Both sides of a partition, at a moment when nobody copies it."""
+
+    source_topic_id: TopicId
+    source_start: int
+    target_topic_id: TopicId
+    target_start: int
+    #: Where what is committed ends; whether that is all that the leader holds.
+    target_end: int
+    target_settled: bool = True
+
+    @property
+    def target_is_empty(self) -> bool:
+        """Whether the target partition holds no record."""
+        return self.target_start == self.target_end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultAction:
+    """What is to be done, in this order: empty the target, get a producer, write record and gap in one transaction."""
+
+    record: PartitionRecord
+    gap: SkippedRange
+    #: Delete the target's records up to here.
+    empty_to: int | None = None
+    #: The broker's memory of the partition's producer does not fit the new place: it needs one of its own.
+    new_producer: bool = False
+
+
+def unanswerable(kind: FaultKind, policy: FaultPolicy, *, shared: bool) -> str | None:
+    """Why a policy can't be followed; None where it can."""
+    if policy == "stop":
+        return "the policy is to stop"
+    if kind == "copy_lost" and policy == "skip":
+        return "where to go on is not known, so skipping could copy records twice; resync copies it anew"
+    if kind == "record_refused" and policy == "resync":
+        return "the target would refuse the record again; skip leaves it out"
+    if kind == "transform_failed" and policy == "resync":
+        return "the transform would fail again; skip leaves the record out"
+    if policy == "resync" and shared and kind not in _SHARED_RESYNC:
+        return "others write to the remote topic too, and emptying it would delete their records; skip goes on"
+    return None
+
+
+def answers(kind: FaultKind, *, shared: bool) -> tuple[FaultPolicy, ...]:
+    """The policies that an operator may choose from."""
+    offered: tuple[FaultPolicy, ...] = ("skip", "resync")
+    return tuple(each for each in offered if unanswerable(kind, each, shared=shared) is None)
+
+
+def still_stands(repair: FaultResolution, decided: OffsetPair, latest: OffsetPair) -> bool:
+    """Whether a decision made at the pair ``decided`` is still about what is; ``latest``: the pair when nobody copies.
+
+    A record that is refused, or fails, stops its partition before the batches in front of it are known to be committed:
+    later on they are.
+    """
+    if repair.trouble.kind in LEFT_OUT_KINDS:
+        return latest.source_offset <= repair.trouble.source_from
+    return repair.trouble.kind in TOPIC_KINDS or latest == decided
+
+
+def find_remedy(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction | str:
+    """What following the policy means now; a sentence where it must not be followed after all.
+
+    ``record`` holds the pair that the copier had reached when it met the trouble.
+    """
+    trouble, policy = repair.trouble, repair.policy
+    reason = unanswerable(trouble.kind, policy, shared=record.shared)
+    if reason is not None:
+        return reason
+    other = _other_topic(trouble.kind, record, facts) or _other_range(trouble.kind, record)
+    if other is not None:
+        return other
+    if trouble.kind in ("target_missing", "target_recreated") and not facts.target_is_empty:
+        return (
+            f"the new remote topic holds records (offsets {facts.target_start} to {facts.target_end - 1}) that nothing "
+            f"accounts for: delete it, or exclude the topic"
+        )
+    if policy == "resync" and (trouble.kind != "source_removed" or recount_failed(record, trouble)):
+        return _kept_from_routes(_resync(repair, record, facts), record, trouble.kind)
+    return _skip(repair, record, facts)
+
+
+def _other_topic(kind: FaultKind, record: PartitionRecord, facts: FaultContext) -> str | None:
+    """Why an answer about single partitions is not about the topics that are there now; None where it is."""
+    if kind in TOPIC_KINDS:
+        return None
+    if facts.target_topic_id != record.target_topic_id:
+        return f"the remote topic was created again meanwhile (topic id {facts.target_topic_id})"
+    if facts.source_topic_id != record.source_topic_id:
+        return f"the source topic was created again meanwhile (topic id {facts.source_topic_id})"
+    return None
+
+
+def _other_range(kind: FaultKind, record: PartitionRecord) -> str | None:
+    """Why a copy that has an end must not go on in another topic; None where it may."""
+    if kind != "source_recreated" or record.end_offset is None:
+        return None
+    return (
+        f"its copy ends at source offset {record.end_offset} of the former topic, where the new one has other records: "
+        f"cancel the backfill, and ask for a range of the new topic"
+    )
+
+
+def _kept_from_routes(remedy: FaultAction, record: PartitionRecord, kind: FaultKind) -> FaultAction | str:
+    """The remedy, unless it would copy again what the flow's routes have never been offered."""
+    begin, source_offset = record.routes_from, remedy.record.source_offset
+    if begin is None or begin <= source_offset or kind == "source_recreated":
+        return remedy
+    return (
+        f"its routes take records from source offset {begin} on, and the copy would begin anew at {source_offset}: "
+        f"what lies between and would go to them now would be nowhere"
+    )
+
+
+def _skip(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction | str:
+    trouble = repair.trouble
+    match trouble.kind:
+        case "source_removed" | "source_truncated":
+            return _go_on(repair, record, facts)
+        case "source_recreated":
+            moved = record.of_new_source(facts.source_topic_id, facts.source_start)
+            untouched = facts.target_end == record.target_offset
+            remedy = _begin(repair, moved, facts, facts.source_start, untouched=untouched)
+            boundary = replace(repair.gap(), target_from=facts.target_end, target_to=facts.target_end)
+            return replace(remedy, gap=boundary)
+        case "target_missing" | "target_recreated":
+            return _begin(repair, record.of_new_target(facts.target_topic_id), facts, record.source_offset)
+        case "target_truncated":
+            return _begin(repair, record.of_cut_target(_cut_at(trouble, facts)), facts, record.source_offset)
+        case "target_foreign":
+            # The pair stays: the newest batch of ours behind it says how far the copy has come.
+            anchor = replace(record.anchor, sequence=record.anchor.next_sequence)
+            return FaultAction(record=replace(record.at(anchor), foreign_to=facts.target_end), gap=repair.gap())
+        case "record_refused" | "transform_failed":
+            left_out = (*record.skip, (trouble.source_from, trouble.source_to))
+            return FaultAction(record=_with_skips(record, left_out), gap=repair.gap())
+        case _:
+            raise AssertionError(trouble.kind)
+
+
+def _resync(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction:
+    kind = repair.trouble.kind
+    if record.source_topic_id != facts.source_topic_id:
+        record = record.of_new_source(facts.source_topic_id, facts.source_start)
+    start = max(facts.source_start, record.begins_at or 0)
+    if kind in ("target_missing", "target_recreated"):
+        return _begin(repair, record.of_new_target(facts.target_topic_id), facts, start)
+    if kind == "target_truncated":
+        record = record.of_cut_target(_cut_at(repair.trouble, facts))
+        if _can_recount(record, facts):
+            return FaultAction(record=replace(record.at(record.origin), recounting=True), gap=repair.gap())
+    if record.shared or _goes_on_empty(repair.trouble, record, facts):
+        return _again(repair, record, facts)
+    begun = replace(record, recounting=False, skip=())
+    return replace(_begin(repair, begun, facts, start), empty_to=facts.target_end)
+
+
+def _can_recount(record: PartitionRecord, facts: FaultContext) -> bool:
+    """Whether both sides have what lies behind the origin, and it was not tried from there just now."""
+    origin = record.origin
+    there = facts.source_start <= origin.source_offset and origin.target_offset <= facts.target_end
+    return there and not record.recounting
+
+
+def _goes_on_empty(trouble: PartitionFault, record: PartitionRecord, facts: FaultContext) -> bool:
+    """Whether nothing is left on the target that what is copied again could double."""
+    return trouble.kind == "copy_lost" and facts.target_is_empty and record.source_offset >= facts.source_start
+
+
+def _again(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction:
+    """Copy on from the last pair that is known, behind all that is there: what was copied since then comes twice."""
+    source = max(record.source_offset, facts.source_start)
+    if repair.trouble.kind == "target_truncated" and not record.recounting:
+        # What was lost lies before the pair, and the source has no longer all since the copy began.
+        source = max(facts.source_start, record.begins_at or 0)
+    remedy = _begin(repair, record, facts, source)
+    return replace(remedy, gap=replace(remedy.gap, target_to=facts.target_end))
+
+
+def _cut_at(trouble: PartitionFault, facts: FaultContext) -> int:
+    """From where on a truncated target's log is another one."""
+    return facts.target_end if trouble.target_from < 0 else min(trouble.target_from, facts.target_end)
+
+
+def recount_failed(record: PartitionRecord, trouble: PartitionFault) -> bool:
+    """Whether the trouble came of looking for the place again, so that the target is to be emptied after all."""
+    return record.recounting and trouble.kind in _RECOUNT_FAILED
+
+
+def _go_on(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction | str:
+    """Another source position with the same place on the target, as the copier found it."""
+    anchor = repair.trouble.resume
+    if anchor is None:
+        return "the copier could not tell where to go on"
+    if not record.shared and facts.target_end != anchor.target_offset:
+        return (
+            f"the target ends at {facts.target_end}, and the pair to go on from is at {anchor.target_offset}: which "
+            f"source records lie between can't be told any more"
+        )
+    if repair.trouble.kind == "source_truncated":
+        record = record.of_cut_source(anchor.source_offset)
+    return FaultAction(record=record.at(anchor).with_origin(anchor), gap=repair.gap())
+
+
+def _begin(
+    repair: FaultResolution,
+    record: PartitionRecord,
+    facts: FaultContext,
+    source_offset: int,
+    *,
+    untouched: bool = False,
+) -> FaultAction:
+    """A new pair at the target's end. ``untouched``: nothing was written or lost there since the old one."""
+    target_offset = facts.target_end
+    anchor = OffsetPair(source_offset, target_offset, record.sequence if untouched else 0 if record.shared else None)
+    if record.transforms_source_offset is not None:
+        # What is compared of records that others than today's transforms have made begins here anew.
+        record = replace(record, transforms_source_offset=source_offset, transforms_target_offset=target_offset)
+    return FaultAction(
+        record=replace(record.at(anchor).with_origin(anchor), recounting=False),
+        gap=repair.gap(),
+        new_producer=not untouched,
+    )
+
+
+def _with_skips(record: PartitionRecord, ranges: Iterable[tuple[int, int]]) -> PartitionRecord:
+    merged: list[tuple[int, int]] = []
+    for first, end in sorted(set(ranges)):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((first, end))
+    if len(merged) <= _SKIPS_KEPT:
+        return replace(record, skip=tuple(merged))
+    ahead = tuple(each for each in merged if each[1] > record.source_offset)
+    return replace(record, skip=ahead).with_origin(record.anchor)

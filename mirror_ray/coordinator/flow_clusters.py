@@ -1,0 +1,258 @@
+"""Kafka as one flow sees it: raw clusters for discovery, admin and state store in threads of the flow's own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar, get_args
+
+from mirror_ray.config.flow_rules import config_filter, replication_rules
+from mirror_ray.config.internal_topics import offset_topics
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordinator.ports import ClusterTopics, Codec, TargetLimits
+from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
+from mirror_ray.kafka.metadata import ClusterMetadata
+from mirror_ray.kafka.offsets import EARLIEST, LATEST
+from mirror_ray.kafka.state_topic import StateStore, transactional_id
+from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.kafka.wire_control import UNSUPPORTED_VERSION
+from mirror_ray.model.errors import KafkaProtocolError, MirrorError
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
+from mirror_ray.state.schema import Document, state_topic
+from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
+from mirror_ray.topics.merged_plans import merge_plans
+from mirror_ray.topics.remote_topics import RemoteTopicPlan, TopicFacts, plan_remote_topic
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_CODECS: Mapping[str, Codec] = {codec: codec for codec in get_args(Codec)}
+#: State, source admin and target admin may be asked at the same time.
+_THREADS = 3
+_NO_PRODUCER = (
+    "the target refuses idempotent writes, without which nothing can be copied exactly once. Grant IDEMPOTENT_WRITE on "
+    "the cluster (or WRITE on the remote topics, from Kafka 2.8 on), or set delivery.guarantee = at_least_once, which "
+    "copies some records twice after failures"
+)
+#: Of InitProducerId, from Kafka 2.5 on (KIP-360): such a broker takes any sequence of a producer that it has forgotten.
+_FORGIVING_VERSION = 3
+_TOO_OLD = (
+    "the target is older than Kafka 2.5, whose brokers take nothing more from a producer that they have forgotten, so "
+    "that nothing can be copied exactly once. Upgrade it, or set delivery.guarantee = at_least_once, which copies some "
+    "records twice after failures"
+)
+
+
+class KafkaFlowClusters:
+    """The real ``FlowPort``. A cluster that hangs holds up this flow's threads, and no other's."""
+
+    def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        """Prepare; nothing is sent before ``open``.
+
+        Raises:
+            ConfigError: Security settings can't be used.
+            ValueError: A pattern or the policy can't be used; ``validate`` tells it earlier.
+        """
+        name = flow.name
+        source, target = settings.clusters[name.source], settings.clusters[name.target]
+        client_id = f"{name}|mirror-ray|coordinator"
+        self.configure(flow)
+        self._source = ClusterConnections(source, client_id)
+        self._target = ClusterConnections(target, client_id)
+        self._trail_of = partial(AUDIT_LOGS.of, settings, name)
+        trail = self._trail_of()
+        self._source_admin = ClusterEditor(source, client_id, trail)
+        self._target_admin = ClusterEditor(target, client_id, trail)
+        topic = state_topic(name.source, name.backfill, name.route)
+        self._store = StateStore(target, topic, transactional_id(name), trail)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
+
+    def configure(self, flow: FlowSettings) -> None:
+        """See ``FlowPort``."""
+        self._flow = flow
+        self._rules = replication_rules(flow)
+        self._configs = config_filter(flow)
+
+    async def open(self) -> Mapping[str, Document]:
+        """See ``FlowPort``. The raw connections come up meanwhile, and the flow's other topics are created."""
+        documents, _ = await asyncio.gather(self._in_thread(self._store.open), self._prepare())
+        return documents
+
+    async def _prepare(self) -> None:
+        # Where a cluster does not answer, no thread is to wait for it.
+        await self._refresh()
+        if self._flow.backfill is None:
+            await self._in_thread(self._create_offset_topics)
+
+    def _create_offset_topics(self) -> None:
+        """As MM2, go on where one can't be created: whoever writes to it says so."""
+        for topic in offset_topics(self._flow):
+            admin = self._source_admin if topic.side == "source" else self._target_admin
+            try:
+                admin.ensure_internal_topic(topic.name, 1, topic.replication_factor, topic.configs)
+            except MirrorError as error:
+                _log.warning("flow %s: %s", self._flow.name, error)
+
+    async def observe(self) -> tuple[ClusterTopics, ClusterTopics]:
+        """See ``FlowPort``."""
+        source, target = await self._refresh()
+        return _cluster(source), _cluster(target)
+
+    async def _refresh(self) -> tuple[ClusterMetadata, ClusterMetadata]:
+        return await asyncio.gather(self._source.refresh(None), self._target.refresh(None))
+
+    def select(self, source: ClusterTopics) -> Mapping[str, str]:
+        """See ``FlowPort``. MM2's rule; of a backfill its one topic."""
+        own = self._flow.backfill
+        if own is not None:
+            return {own.topic: own.into} if own.topic in source.topics else {}
+        return {
+            topic: self._rules.remote_topic(topic)
+            for topic in source.topics
+            if self._rules.should_replicate_topic(topic)
+        }
+
+    async def ensure_remote(
+        self, wanted: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
+    ) -> tuple[Mapping[str, str], ClusterTopics]:
+        """See ``FlowPort``. MM2's rules for partitions and configs."""
+        new = [topic for topic, remote in wanted.items() if remote not in target.topics]
+        configs = await self._in_thread(lambda: self._source_admin.try_describe_topic_configs(new)) if new else {}
+        plans = merge_plans(
+            [self._plan(topic, remote, source, target, configs.get(topic)) for topic, remote in wanted.items()]
+        )
+        errors = await self._in_thread(lambda: self._carry_out(plans))
+        failed: dict[str, str] = {}
+        for plan in plans:
+            error = errors.get(plan.remote_topic)
+            if plan.blocked is not None:
+                failed[plan.source_topic] = plan.blocked
+            elif error is not None:
+                failed[plan.source_topic] = str(error)
+        return failed, _cluster(await self._target.refresh(list(wanted.values())))
+
+    def _plan(
+        self,
+        topic: str,
+        remote: str,
+        source: ClusterTopics,
+        target: ClusterTopics,
+        configs: Mapping[str, ConfigValue] | MirrorError | None,
+    ) -> RemoteTopicPlan:
+        there = target.topics.get(remote)
+        return plan_remote_topic(
+            TopicFacts(
+                name=topic,
+                partitions=source.topics[topic].partitions,
+                configs=None if isinstance(configs, MirrorError) else configs,
+            ),
+            TopicFacts(name=remote, partitions=there.partitions) if there else None,
+            remote,
+            replication_factor=self._flow.topics.replication_factor,
+            configs=self._configs,
+        )
+
+    def _carry_out(self, plans: Sequence[RemoteTopicPlan]) -> dict[str, MirrorError | None]:
+        outcomes = self._target_admin.create_topics([plan.create for plan in plans if plan.create is not None])
+        totals = {plan.remote_topic: plan.extend.to_partitions for plan in plans if plan.extend is not None}
+        return outcomes | self._target_admin.create_partitions(totals)
+
+    async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
+        """See ``FlowPort``. Where configs may not be read, Kafka's defaults."""
+        configs = await self._in_thread(lambda: self._target_admin.try_describe_topic_configs(remote))
+        return {topic: _limits(answer) for topic, answer in configs.items()}
+
+    async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetLogBounds]:
+        """See ``FlowPort``. The leader's own end: what is not replicated yet counts too."""
+        starts, ends = await asyncio.gather(
+            self._target.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
+            self._target.log_ends(partitions),
+        )
+        return {
+            each: TargetLogBounds(
+                start=starts[each].offset, end=ends[each].end_offset, high_watermark=ends[each].high_watermark
+            )
+            for each in partitions
+            if starts[each].error_code == 0 and ends[each].error_code == 0
+        }
+
+    async def source_offsets(
+        self, partitions: Sequence[TopicPartition], *, latest: bool
+    ) -> Mapping[TopicPartition, int]:
+        """See ``FlowPort``."""
+        asked = dict.fromkeys(partitions, LATEST if latest else EARLIEST)
+        answers = await self._source.list_offsets(asked, self._flow.fetch.isolation_level)
+        return {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
+
+    async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See ``FlowPort``."""
+        answers = await self._source.list_offsets(times_ms, self._flow.fetch.isolation_level)
+        found = {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
+        late = [each for each, offset in found.items() if offset < 0]
+        ends = await self.source_offsets(late, latest=True) if late else {}
+        return {each: offset for each, offset in found.items() if offset >= 0} | dict(ends)
+
+    async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
+        """See ``FlowPort``."""
+        trail = self._trail_of(operator=operator)
+        await self._in_thread(lambda: self._target_admin.delete_records(before, trail))
+
+    async def new_producer(self) -> tuple[int, int]:
+        """See ``FlowPort``."""
+        try:
+            return await self._target.init_producer_id(lowest_version=_FORGIVING_VERSION)
+        except KafkaProtocolError as error:
+            why = _TOO_OLD if error.code == UNSUPPORTED_VERSION else _NO_PRODUCER
+            raise KafkaProtocolError(error.code, error.name, f"{error.what}: {why}") from error
+
+    async def write_state(self, documents: Mapping[str, Document | None]) -> int:
+        """See ``FlowPort``."""
+        return await self._in_thread(lambda: self._store.write(documents))
+
+    async def forget(self, backfill: str) -> None:
+        """See ``FlowPort``."""
+        topic = state_topic(self._flow.name.source, backfill)
+        await self._in_thread(lambda: self._target_admin.delete_topic(topic))
+
+    async def close(self) -> None:
+        """See ``FlowPort``."""
+        await asyncio.gather(self._source.close(), self._target.close())
+        await self._in_thread(self._store.close)
+        await self._in_thread(self._source_admin.close)
+        await self._in_thread(self._target_admin.close)
+        self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def _cluster(metadata: ClusterMetadata) -> ClusterTopics:
+    there = {name: topic for name, topic in metadata.topics.items() if topic.error_code in (0, LEADER_NOT_AVAILABLE)}
+    return ClusterTopics(
+        cluster_id=metadata.cluster_id,
+        topics={
+            name: TopicSide(topic=name, topic_id=topic.topic_id, partitions=len(topic.partitions))
+            for name, topic in there.items()
+            if topic.partitions
+        },
+        leaders={
+            name: {number: partition.leader for number, partition in topic.partitions.items()}
+            for name, topic in there.items()
+        },
+    )
+
+
+def _limits(configs: Mapping[str, ConfigValue] | MirrorError) -> TargetLimits:
+    values = {} if isinstance(configs, MirrorError) else {key: each.value for key, each in configs.items()}
+    codec = values.get("compression.type")
+    return TargetLimits(
+        max_message_bytes=int(values.get("max.message.bytes") or DEFAULT_MAX_MESSAGE_BYTES),
+        compress_with=_CODECS.get(codec or ""),
+    )

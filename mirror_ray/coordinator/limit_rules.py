@@ -1,0 +1,172 @@
+"""A flow's limits as they hold at a moment, and how its replicators share them. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeVar
+from zoneinfo import ZoneInfo
+
+from mirror_ray.config.limits import LimitSettings, split_rule
+from mirror_ray.model.names import FlowName
+from mirror_ray.model.patterns import Pattern, compile_patterns
+from mirror_ray.model.quota import QuotaShare
+from mirror_ray.model.time_windows import TimeWindow, is_open, next_change
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Rules = tuple[tuple[Pattern, int], ...]
+
+#: What those of lower priority get in any case, of all.
+_LEFT_FOR_LATER: Final = 0.1
+#: A replicator that has not been counted yet may use so much of a limit.
+UNCOUNTED: Final = 0.01
+
+
+class FlowLimits:
+    """``LimitSettings``, read."""
+
+    def __init__(self, settings: LimitSettings) -> None:
+        self.settings = settings
+        self.zone = ZoneInfo(settings.time_zone)
+        self._windows = tuple(map(TimeWindow.parse, settings.windows))
+        self._rates = tuple((TimeWindow.parse(time), rate) for time, rate in map(split_rule, settings.rates))
+        self._topics, self._priorities = _rules(settings.topics), _rules(settings.priorities)
+
+    def closed(self, now: datetime) -> str | None:
+        """Why nothing is copied at that moment; None: no window forbids it."""
+        if not self._windows or is_open(self._windows, now, self.zone):
+            return None
+        opens = next_change(self._windows, now, self.zone)
+        when = "" if opens is None else f"; goes on {opens:%a %H:%M} {self.settings.time_zone}"
+        return f"outside limits.windows{when}"
+
+    def rate(self, now: datetime) -> int | None:
+        """Bytes a second of the whole flow at that moment; None: no limit."""
+        local = now.astimezone(self.zone)
+        fitting = (rate for window, rate in self._rates if local in window)
+        return next(fitting, self.settings.bytes_per_second)
+
+    def topic_rate(self, topic: str) -> int | None:
+        """Bytes a second of one topic; None: it has no limit of its own."""
+        return _first(self._topics, topic)
+
+    def priority(self, topic: str) -> int:
+        """A topic's; 0 where nothing is said."""
+        return _first(self._priorities, topic) or 0
+
+
+def _rules(items: Sequence[str]) -> _Rules:
+    pairs = (split_rule(each) for each in items)
+    return tuple((pattern, number) for text, number in pairs if (pattern := compile_patterns((text,))) is not None)
+
+
+def _first(rules: _Rules, topic: str) -> int | None:
+    return next((number for pattern, number in rules if pattern.fits(topic)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReader:
+    """One topic of one flow in one replicator, and how fast it would be read if it were not limited."""
+
+    replicator: str
+    flow: FlowName
+    topic: str
+    bytes_per_s: float
+
+
+def filled(demands: Mapping[_Key, float], total: float) -> dict[_Key, float]:
+    """Shares of ``total``: nobody gets more than he asks for; those who get less all get the same."""
+    given, left = {}, total
+    rest = len(demands)
+    for key, demand in sorted(demands.items(), key=lambda item: item[1]):
+        given[key] = min(demand, left / rest)
+        left -= given[key]
+        rest -= 1
+    return given
+
+
+def by_priority(demands: Mapping[_Key, float], priorities: Mapping[_Key, int], total: float) -> dict[_Key, float]:
+    """The same, higher priorities first; a tenth is left for the lower ones where they ask for it."""
+    given: dict[_Key, float] = {}
+    left = total
+    for priority in sorted(set(priorities.values()), reverse=True):
+        alike = {key: demand for key, demand in demands.items() if priorities[key] == priority}
+        later = sum(demand for key, demand in demands.items() if priorities[key] < priority)
+        given |= filled(alike, max(0.0, left - min(later, left * _LEFT_FOR_LATER)))
+        left = total - sum(given.values())
+    return given
+
+
+def shares(
+    limits: FlowLimits, readers: Sequence[TopicReader], now: datetime
+) -> Mapping[tuple[str, FlowName], QuotaShare]:
+    """Each replicator's part of the limits, by replicator and flow (the flow itself, its routes, its backfills).
+
+    Guarantees: the parts of the flow's limit, and those of each topic's, sum up to it and never to more. What nobody
+    asks for is dealt out evenly, so that one that is suddenly asked for more can begin.
+    """
+    demands = {each: each.bytes_per_s for each in readers}
+    topics = _topic_shares(limits, demands)
+    total = limits.rate(now)
+    whole = {} if total is None else _flow_shares(limits, demands | topics, float(total))
+    parts: dict[tuple[str, FlowName], list[TopicReader]] = defaultdict(list)
+    for each in readers:
+        parts[each.replicator, each.flow].append(each)
+    found: dict[tuple[str, FlowName], QuotaShare] = {}
+    for key, own in parts.items():
+        ranks, usual = _ranks(limits, own)
+        found[key] = QuotaShare(
+            flow=key[1],
+            bytes_per_s=whole.get(key),
+            topics=tuple((each.topic, topics[each]) for each in own if each in topics),
+            ranks=ranks if total is not None else (),
+            usual_rank=usual if total is not None else 0,
+        )
+    return found
+
+
+def _topic_shares(limits: FlowLimits, demands: Mapping[TopicReader, float]) -> dict[TopicReader, float]:
+    found: dict[TopicReader, float] = {}
+    by_topic: dict[str, dict[TopicReader, float]] = defaultdict(dict)
+    for reader, demand in demands.items():
+        by_topic[reader.topic][reader] = demand
+    for topic, there in by_topic.items():
+        rate = limits.topic_rate(topic)
+        if rate is not None:
+            found |= _dealt_out(filled(there, rate), rate)
+    return found
+
+
+def _flow_shares(
+    limits: FlowLimits, demands: Mapping[TopicReader, float], total: float
+) -> Mapping[tuple[str, FlowName], float]:
+    priorities = {each: limits.priority(each.topic) for each in demands}
+    parts: dict[tuple[str, FlowName], float] = defaultdict(float)
+    for reader, part in by_priority(demands, priorities, total).items():
+        parts[reader.replicator, reader.flow] += part
+    return _dealt_out(parts, total)
+
+
+def _dealt_out(parts: Mapping[_Key, float], total: float) -> dict[_Key, float]:
+    left = max(0.0, total - sum(parts.values())) / max(1, len(parts))
+    return {key: max(part + left, 1.0) for key, part in parts.items()}
+
+
+def _ranks(limits: FlowLimits, readers: Sequence[TopicReader]) -> tuple[tuple[tuple[str, int], ...], int]:
+    priorities = {each.topic: limits.priority(each.topic) for each in readers}
+    order = sorted({*priorities.values(), 0}, reverse=True)
+    ranks = tuple((topic, order.index(each)) for topic, each in sorted(priorities.items()) if each != 0)
+    return (ranks, order.index(0)) if ranks else ((), 0)
+
+
+def uncounted(limits: FlowLimits, flow: FlowName, topics: Sequence[str], now: datetime) -> QuotaShare:
+    """What a replicator may use that has got its first partitions of the flow a moment ago."""
+    total = limits.rate(now)
+    rates = ((topic, limits.topic_rate(topic)) for topic in topics)
+    return QuotaShare(
+        flow=flow,
+        bytes_per_s=None if total is None else max(total * UNCOUNTED, 1.0),
+        topics=tuple((topic, max(rate * UNCOUNTED, 1.0)) for topic, rate in rates if rate is not None),
+    )

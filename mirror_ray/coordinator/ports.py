@@ -1,0 +1,340 @@
+"""What the coordinator needs from the outside, so that it runs in a unit test without Ray and Kafka.
+
+``FlowClusters`` is Kafka as one flow sees it, ``ReplicatorPort`` one replicator process, ``SpawnPort`` Ray.
+The real ones are in ``mirror_ray.coordinator.flow_clusters`` and ``actors.actor_clients``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.audit_log import AuditLog
+from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.notice import Notice
+from mirror_ray.model.quota import QuotaShare
+from mirror_ray.model.replicator_health import ReplicatorHealth
+from mirror_ray.observe.groups import CheckpointReport, GroupStatus
+from mirror_ray.offsets.translate import Translation
+from mirror_ray.state.schema import Document
+from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
+
+Codec = Literal["gzip", "snappy", "lz4", "zstd"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorTiming:
+    """How often and how long. Tests shorten it."""
+
+    step_s: float = 0.5
+    #: Replicators are asked this often: anchors, lag and rates are at most this old.
+    poll_s: float = 0.5
+    #: Asked for everything that they hold this often: a coordinator that did not know that it had been replaced
+    #: may have taken something from them, or have heard what was meant for this one.
+    recount_s: float = 30.0
+    flush_s: float = 1.0
+    #: Below ``unresponsive_s``; a replicator answers from memory, in milliseconds unless its process is starved.
+    exchange_timeout_s: float = 3.0
+    #: What a replicator has that has not answered for this long goes to others, as soon as its lease has run out.
+    silent_s: float = 5.0
+    #: A replicator that has not answered for this long is killed. Longer than any pause that a busy machine causes.
+    unresponsive_s: float = 15.0
+    #: A first start unpacks the runtime environment and imports everything on a cold disk.
+    start_timeout_s: float = 60.0
+    #: Replicators that are about to come up for the first time get their share kept for so long.
+    start_grace_s: float = 8.0
+    #: Ray has no room for a replicator, or it can't start: asked again after this.
+    respawn_s: float = 2.0
+    #: A release waits this long for acknowledgements; what is late is copied again by no one, for the end is read.
+    drain_s: float = 15.0
+    #: A process that was killed is looked for this long before its lease is waited out instead.
+    confirm_s: float = 2.0
+    retry_first_s: float = 0.5
+    retry_most_s: float = 10.0
+    #: A topic that was created just now has no leader yet: looked at again after this, then each time after a
+    #: quarter longer, so that what it waits for is seen when a fifth more time has passed than it took.
+    settle_first_s: float = 0.05
+    #: Heartbeats and consumer groups wait until everything is copying, but not longer: their actors' start would take
+    #: the processor from what copies.
+    helpers_most_s: float = 5.0
+    #: How often it is looked whether the number of replicators is right, at most; and which nodes are going away.
+    scaling_s: float = 5.0
+    #: Loads change faster than moves pay off.
+    rebalance_load_s: float = 30.0
+    #: Partitions of one replicator that move at a time; the others of it never stop.
+    moves_at_once: int = 64
+
+
+class Emit(Protocol):
+    """Writes an event."""
+
+    def __call__(self, level: str, subject: str, text: str) -> None:
+        """``level`` is info, warning or error; ``subject`` the flow, topic, partition or replicator."""
+        ...
+
+
+class AuditLogOf(Protocol):
+    """Makes the trail into the audit log of a flow, for what an operator does."""
+
+    def __call__(self, settings: MirrorSettings, flow: FlowName, operator: str) -> AuditLog:
+        """Nothing is sent yet."""
+        ...
+
+
+class ReplicatorGoneError(MirrorError):
+    """The replicator's process is dead for sure: what it had may be given to another at once."""
+
+
+class ReplicatorLostError(MirrorError):
+    """The replicator will not be heard of again, but nobody has seen it dead: its node is gone, or out of reach."""
+
+
+class ReplicatorSilentError(MirrorError):
+    """The replicator did not answer; it may be alive and writing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTopics:
+    """One side of a flow, as of now: its id, and its topics with their partitions' leaders."""
+
+    cluster_id: str
+    topics: Mapping[str, TopicSide]
+    #: Broker id of each partition's leader, by topic.
+    leaders: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLimits:
+    """What the target topic's configs mean for the copy."""
+
+    max_message_bytes: int
+    compress_with: Codec | None
+
+
+class FlowClusters(Protocol):
+    """Kafka as one flow sees it. Every method may raise a MirrorError; none blocks the event loop."""
+
+    async def open(self) -> Mapping[str, Document]:
+        """Open both clusters and the state topic (fencing an older coordinator); return the state."""
+        ...
+
+    async def observe(self) -> tuple[ClusterTopics, ClusterTopics]:
+        """Both clusters with all their topics, fresh."""
+        ...
+
+    def configure(self, flow: FlowSettings) -> None:
+        """Select and create topics by these settings from now on; its clusters stay."""
+        ...
+
+    def select(self, source: ClusterTopics) -> Mapping[str, str]:
+        """The topics of the source that the flow copies, each with the name of its remote topic."""
+        ...
+
+    async def ensure_remote(
+        self, wanted: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
+    ) -> tuple[Mapping[str, str], ClusterTopics]:
+        """Create or extend what is missing: why it failed, by source topic; and the target, seen afterwards."""
+        ...
+
+    async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
+        """Limits of remote topics that exist."""
+        ...
+
+    async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetLogBounds]:
+        """Start and end of target logs; partitions that can't be asked now are left out."""
+        ...
+
+    async def source_offsets(
+        self, partitions: Sequence[TopicPartition], *, latest: bool
+    ) -> Mapping[TopicPartition, int]:
+        """First or next offset of source partitions; partitions that can't be asked now are left out."""
+        ...
+
+    async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Offsets of the first records that are as late as that; the next offset where none is. Else as above."""
+        ...
+
+    async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
+        """Delete the records of target partitions below these offsets. Once more changes nothing.
+
+        ``operator``: in whose name the audit log is to have it.
+        """
+        ...
+
+    async def new_producer(self) -> tuple[int, int]:
+        """A producer id and epoch from the target."""
+        ...
+
+    async def write_state(self, documents: Mapping[str, Document | None]) -> int:
+        """Write in one transaction; None deletes. Raises StateFencedError when another coordinator took over.
+
+        Returns an offset from which on all of it can be read in the state topic; -1 when that is its start.
+        """
+        ...
+
+    async def forget(self, backfill: str) -> None:
+        """Delete the state topic of a backfill that is done, by its id."""
+        ...
+
+    async def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class FlowClustersFactory(Protocol):
+    """Makes the port of a flow."""
+
+    def __call__(self, settings: MirrorSettings, flow: FlowSettings) -> FlowClusters:
+        """A port that is not open yet."""
+        ...
+
+
+class ReplicatorPort(Protocol):
+    """One replicator. Raises ReplicatorGoneError, ReplicatorLostError or ReplicatorSilentError."""
+
+    async def health(self) -> ReplicatorHealth:
+        """Answers once the process is up and ready for assignments."""
+        ...
+
+    async def configure(self, settings: MirrorSettings, fingerprint: str) -> None:
+        """Work by these settings from now on; flows that they don't change never stop."""
+        ...
+
+    async def exchange(
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_heard: int
+    ) -> ReplicatorReport:
+        """Hand over assignments (repeated ones are ignored) and the limits that hold, and take the report.
+
+        ``events_heard``: how many of the process's events are known here; those are not told again.
+        """
+        ...
+
+    async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
+        """Drain and let go of partitions; what it does not hold is left out of the answer."""
+        ...
+
+    async def stop(self, deadline_s: float) -> None:
+        """Drain everything and let go of every connection; waits for as long as that takes."""
+        ...
+
+    async def kill(self) -> None:
+        """End the process without asking it."""
+        ...
+
+    async def seen_dead(self) -> bool:
+        """Kill the process itself where it still lives, and say whether it was seen dead; may take half a minute."""
+        ...
+
+
+class SpawnPort(Protocol):
+    """Ray, as the pool needs it."""
+
+    async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
+        """Create (or find) replicator ``number``; it may not be up yet."""
+        ...
+
+    async def living(self) -> Mapping[int, ReplicatorPort]:
+        """Replicators of this system that exist already, by number."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """The nodes that there are, as of now."""
+
+    #: Ids of those that have been told to go away.
+    leaving: frozenset[str] = frozenset()
+    #: For how many replicators more there is room on the others.
+    room: int
+
+
+class NodesPort(Protocol):
+    """The cluster that replicators are placed on. Raises MirrorError where it does not answer."""
+
+    async def look(self, cpus: float) -> Nodes:
+        """The nodes; room is counted in replicators that take so many CPUs."""
+        ...
+
+    async def ask_for(self, replicators: int, cpus: float) -> None:
+        """Ask for room for so many more, where nodes can be had; 0 withdraws what was asked for."""
+        ...
+
+
+class AnyNode:
+    """Nodes that never go away and have room for everything, for a system in one process."""
+
+    async def look(self, cpus: float) -> Nodes:  # noqa: ARG002 - of the port
+        """See ``NodesPort``."""
+        return Nodes(room=sys.maxsize)
+
+    async def ask_for(self, replicators: int, cpus: float) -> None:
+        """See ``NodesPort``."""
+
+
+class HeartbeatPort(Protocol):
+    """The heartbeat actor."""
+
+    async def ages_s(self) -> Mapping[str, float | None]:
+        """Seconds since the last acknowledged heartbeat, by flow; None before the first."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop emitting and end the process."""
+        ...
+
+
+class GatewayPort(Protocol):
+    """The gateway actor."""
+
+    async def address(self) -> str:
+        """Where it serves; brings it up where it is not. Raises a MirrorError: it has ended, or can't listen there."""
+        ...
+
+    def notices(self) -> Sequence[Notice]:
+        """What it had to tell when its address was asked for, each once."""
+        ...
+
+    async def stop(self) -> None:
+        """End the process."""
+        ...
+
+
+class CheckpointPort(Protocol):
+    """The checkpoint actors, as one. A MirrorError of any method: one of them has ended, and is started again."""
+
+    async def report(self) -> CheckpointReport:
+        """What happened since the last report."""
+        ...
+
+    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
+        """Every group, of one flow or of all."""
+        ...
+
+    async def settle(self, deadline_s: float) -> bool:
+        """Carry over at once what can be; whether that was done by the deadline."""
+        ...
+
+    async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
+        """Where a position is on the other side."""
+        ...
+
+    async def stop(self) -> None:
+        """End the processes."""
+        ...
+
+
+class SettingsStore(Protocol):
+    """Keeps the settings where a restarted coordinator finds them."""
+
+    async def load(self) -> bytes | None:
+        """What was saved last."""
+        ...
+
+    async def save(self, blob: bytes | None) -> None:
+        """Keep ``blob``; None forgets."""
+        ...

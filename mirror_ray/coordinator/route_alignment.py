@@ -1,0 +1,102 @@
+"""Brings a flow and its routes to one source offset in every partition, before they are ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from mirror_ray.coordinator.alignment_rules import Positions, aligned, stops
+from mirror_ray.coordinator.flow import FlowController
+from mirror_ray.model.names import FlowPartition, TopicPartition
+
+_LOOK_S: Final = 0.02
+
+
+async def align(
+    live: FlowController,
+    routes: Sequence[FlowController],
+    *,
+    free: Callable[[FlowPartition], bool],
+    step: Callable[[], Awaitable[None]],
+    deadline_s: float,
+) -> None:
+    """Stop all of them, let those that are behind copy on to where the first one is, and note where that was done.
+
+    They want nothing any more afterwards. What could not be done by the deadline is not noted, and then other
+    transforms can't take effect there before they have caught up.
+
+    Args:
+        live: The flow itself.
+        routes: All of its routes.
+        free: Whether no replicator has a partition or may still have it.
+        step: Hands out and takes back partitions.
+        deadline_s: For all of it.
+
+    Raises:
+        MirrorError: The state could not be written, or the target can't be asked.
+    """
+    family = [live, *routes]
+    if not routes or not all(each.discovered and not each.ledger.fenced for each in family):
+        return
+
+    async def until(reached: Callable[[], bool]) -> None:
+        while not reached():
+            await step()
+            await asyncio.sleep(_LOOK_S)
+
+    def all_free() -> bool:
+        return all(free(partition) for each in family for partition in _partitions(each))
+
+    def finished() -> bool:
+        return all(each.ledger.finished(partition) for each in family for partition in each.stopping)
+
+    for each in family:
+        await each.stop_at({})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(deadline_s):
+            await until(all_free)
+            for each, ends in zip(family, stops(_positions(live, routes)), strict=True):
+                await each.stop_at(ends)
+            await until(finished)
+    for each in family:
+        await each.stop_at({})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(deadline_s):
+            await until(all_free)
+            reached = aligned(_positions(live, routes))
+            for each in family:
+                sure = await each.accounted(reached)
+                reached = {partition: offset for partition, offset in reached.items() if partition in sure}
+            # The flow's own note is the one that counts: it is written last.
+            for each in (*routes, live):
+                await each.ledger.align(reached)
+
+
+def _partitions(flow: FlowController) -> list[FlowPartition]:
+    return [
+        FlowPartition(flow.name, topic, number)
+        for topic, records in flow.ledger.by_topic().items()
+        for number in records
+    ]
+
+
+def _positions(live: FlowController, routes: Sequence[FlowController]) -> list[Positions]:
+    """Of the partitions that are routed; a route that has nothing of one yet stands where the routes begin."""
+    own: dict[TopicPartition, int | None] = {}
+    begun: dict[TopicPartition, int] = {}
+    for partition in (each.source for each in _partitions(live)):
+        record, anchor = live.ledger.record(partition), live.ledger.latest_anchor(partition)
+        if record is not None and anchor is not None and record.routes_from is not None:
+            own[partition], begun[partition] = anchor.source_offset, record.routes_from
+    found: list[Positions] = [own]
+    for route in routes:
+        positions: dict[TopicPartition, int | None] = {}
+        for partition, offset in own.items():
+            if partition.topic in route.topics:
+                anchor = route.ledger.latest_anchor(partition)
+                at_begin = offset if begun[partition] == offset else None
+                positions[partition] = anchor.source_offset if anchor is not None else at_begin
+        found.append(positions)
+    return found

@@ -1,0 +1,203 @@
+"""The flows that run: begun, changed while they run, brought to one place with their routes, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mirror_ray.config.difference import data_path
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordinator.assignment import PartitionAssigner
+from mirror_ray.coordinator.begun_flows import BegunFlows
+from mirror_ray.coordinator.dependencies import Dependencies
+from mirror_ray.coordinator.fault_rules import SOURCE_KINDS
+from mirror_ray.coordinator.flow import FlowController
+from mirror_ray.coordinator.flow_resources import open_ports
+from mirror_ray.coordinator.ports import Emit, FlowClusters
+from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
+from mirror_ray.coordinator.replicator_pool import ReplicatorPool
+from mirror_ray.coordinator.route_alignment import align
+from mirror_ray.coordinator.topic_sync import TopicSync
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.fault import FaultPolicy
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+#: Twice that is what a flow may take at most, when it ends, to come to one place with its routes.
+_ALIGN_S = 5.0
+
+
+@dataclass(slots=True)
+class _Running:
+    controller: FlowController
+    topics: TopicSync
+    syncing: asyncio.Task[None]
+    settings: FlowSettings
+    #: When this changes, the flow has to be begun anew.
+    path: tuple[object, ...] | None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class RunningFlows:
+    """Begins and ends flows; ``controllers`` is theirs, and read by everybody else."""
+
+    def __init__(
+        self,
+        controllers: dict[FlowName, FlowController],
+        outside: Dependencies,
+        placement: PartitionAssigner,
+        pool: ReplicatorPool,
+        begun: BegunFlows,
+        *,
+        emit: Emit,
+        wake: Callable[[], None],
+        until_settled: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``wake`` asks for a step soon; ``until_settled`` returns when everything copies, or after a while."""
+        self._controllers = controllers
+        self._outside = outside
+        self._placement = placement
+        self._pool = pool
+        self._begun = begun
+        self._emit = emit
+        self._wake = wake
+        self._until_settled = until_settled
+        self._claims = RemoteTopicWriters(wake)
+        self._running: dict[FlowName, _Running] = {}
+
+    def __contains__(self, name: FlowName) -> bool:
+        return name in self._running
+
+    def syncs(self) -> Mapping[FlowName, TopicSync]:
+        """What keeps the configs and ACLs of each flow in step."""
+        return {name: running.topics for name, running in self._running.items()}
+
+    def routes_of(self, flow: FlowName) -> list[FlowController]:
+        """The routes of a flow."""
+        return [each for name, each in self._controllers.items() if name.route and name.live == flow]
+
+    async def change(self, settings: MirrorSettings, tell: Callable[[], None]) -> None:
+        """End, begin and change flows, so that those of ``settings`` run. Whose data path stays equal is copied on.
+
+        ``tell`` is called when the flows that change are at one place with their routes, and before any is ended: from
+        then on replicators go by the new settings.
+
+        Raises:
+            ConfigError: The settings can't be used, and nothing has been changed.
+        """
+        enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
+        gone = [name for name, running in self._running.items() if running.path != data_path(settings, name)]
+        coming = (enabled.keys() - self._running.keys()) | (enabled.keys() & set(gone))
+        ports = await open_ports(settings, enabled.values(), coming, self._outside.flow_port)
+        # By the transforms of before, which the replicators have until they are told others.
+        await self.align(gone)
+        tell()
+        await asyncio.gather(*(self.end(name) for name in gone))
+        for name, flow in enabled.items():
+            if name not in self._running:
+                self._begin(settings, flow, ports[name])
+            elif self._running[name].settings != flow:
+                self._adjust(settings, flow)
+
+    def begin(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        """Begin a flow that is none of the configuration's: a backfill."""
+        self._begin(settings, flow, self._outside.flow_port(settings, flow))
+
+    def _begin(self, settings: MirrorSettings, flow: FlowSettings, port: FlowClusters) -> None:
+        controller = FlowController(
+            flow,
+            port,
+            timing=self._outside.timing,
+            lease_ms=settings.lease_ms,
+            emit=self._emit,
+            claims=self._claims,
+            changed=self._wake,
+            free=self._is_free,
+            wall_ms=self._outside.wall_ms,
+            leader=self._controllers[flow.name.live].ledger if flow.route is not None else None,
+            begun=self._begun.known.get(flow.name.live),
+        )
+        topics, syncing = self._begin_topics(settings, flow, controller)
+        tasks = [asyncio.create_task(each) for each in (controller.run(), controller.keep_flushing())]
+        path = data_path(settings, flow.name)
+        self._running[flow.name] = _Running(controller, topics, syncing, flow, path, tasks)
+        self._controllers[flow.name] = controller
+        self._emit("info", str(flow.name), "flow started")
+
+    def _adjust(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        """Change what no copy depends on."""
+        running = self._running[flow.name]
+        running.settings = flow
+        running.controller.configure(flow)
+        running.syncing.cancel()
+        running.topics, running.syncing = self._begin_topics(settings, flow, running.controller)
+
+    def _begin_topics(
+        self, settings: MirrorSettings, flow: FlowSettings, controller: FlowController
+    ) -> tuple[TopicSync, asyncio.Task[None]]:
+        port = self._outside.topic_port(settings, flow)
+        topics = TopicSync(controller, flow, port, emit=self._emit)
+        return topics, asyncio.create_task(topics.run(self._until_settled))
+
+    async def align(self, names: Collection[FlowName]) -> None:
+        """Bring flows that are about to be ended to one place with their routes; without that they end all the same."""
+
+        async def step() -> None:
+            await self._placement.step(self._pool, {})
+
+        async def act(live: FlowController) -> None:
+            try:
+                await align(live, self.routes_of(live.name), free=self._is_free, step=step, deadline_s=_ALIGN_S)
+            except MirrorError as error:
+                self._emit("warning", str(live.name), f"its routes could not be brought to one place with it: {error}")
+
+        await asyncio.gather(*(act(each) for name, each in self._controllers.items() if name.is_live and name in names))
+
+    async def end(self, name: FlowName) -> bool:
+        """Take back what the flow's replicators have, persist the last anchors, and close; whether all of it worked."""
+        running = self._running.pop(name)
+        tasks = [*running.tasks, running.syncing]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        running.controller.retire()
+        self._begun.learn({name: running.controller.ledger.flow})
+        drained = await self._placement.give_up(self._pool, name)
+        self._controllers.pop(name, None)
+        self._claims.leave(name)
+        try:
+            await running.controller.ledger.close()
+        except MirrorError as error:
+            _log.warning("flow %s: the last anchors could not be persisted: %s", name, error)
+            drained = False
+        self._emit("info", str(name), "flow stopped")
+        return drained
+
+    async def end_all(self) -> bool:
+        """End every flow, each at one place with its routes; whether all of it worked."""
+        await self.align(self._running.keys())
+        return all(await asyncio.gather(*(self.end(name) for name in list(self._running))))
+
+    def _is_free(self, partition: FlowPartition) -> bool:
+        return not self._pool.adopting() and self._placement.is_free(partition)
+
+
+async def resolve_all(
+    family: Sequence[FlowController], topic: str, partition: int | None, by: FaultPolicy, operator: str
+) -> tuple[str, ...]:
+    """Answer the trouble of a topic or of one partition in a flow and its routes; the partitions that go on by it.
+
+    ``operator``: who asks it.
+    """
+    own, *routes = family
+    # What is wrong with the source, or a record of it, concerns them all alike.
+    alike = [each for each in routes if each.repairs.troubles(topic, partition, SOURCE_KINDS)]
+    resolved: list[TopicPartition] = []
+    if own.repairs.troubles(topic, partition) or not alike:
+        resolved += await own.resolve(topic, partition, by, operator=operator)
+    for each in alike:
+        resolved += await each.resolve(topic, partition, by, SOURCE_KINDS, operator=operator)
+    return tuple(dict.fromkeys(str(each) for each in resolved))

@@ -1,0 +1,262 @@
+"""The number of replicators: what load, bounds, operators and nodes ask of the pool. ``ElasticScaler`` decides."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from pydantic import ValidationError
+
+from mirror_ray.config.fields import message
+from mirror_ray.config.numbers import REPLICATORS
+from mirror_ray.config.operating import ElasticSettings
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordinator.ports import CoordinatorTiming, Emit, Nodes, NodesPort
+from mirror_ray.coordinator.replicator_pool import ReplicatorPool
+from mirror_ray.coordinator.scaling_rules import ElasticScaler, FlowLag, SystemLoad
+from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.model.names import FlowName
+from mirror_ray.observe.status import ElasticStatus, PartitionStatus
+
+_log = logging.getLogger(__name__)
+
+#: So many looks at least before the number grows.
+_LOOKS = 3
+
+
+class ScalingController:
+    """Looks every few seconds, and brings the pool to the number that is right.
+
+    A number that an operator gave stays until ``follow``. Replicators of nodes that are going away are replaced
+    elsewhere beforehand, whether or not the number follows anything. What has no room is asked for and waited for, and
+    the system goes on with those that have.
+    """
+
+    def __init__(
+        self,
+        system: str,
+        pool: ReplicatorPool,
+        nodes: NodesPort,
+        *,
+        partitions: Callable[[], Sequence[PartitionStatus]],
+        timing: CoordinatorTiming,
+        clock: Callable[[], float],
+        emit: Emit,
+        changed: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``partitions``: those of all flows; ``changed``: keeps the number, and places partitions anew."""
+        self.pinned = False
+        #: As many as there should be, whether or not there is room for them.
+        self.wanted = 0
+        self._system = system
+        self._pool = pool
+        self._nodes = nodes
+        self._partitions = partitions
+        self._timing = timing
+        self._clock = clock
+        self._emit = emit
+        self._changed = changed
+        self._settings: MirrorSettings | None = None
+        self._elastic = ElasticScaler(ElasticSettings())
+        self._why = ""
+        #: When more than there are were needed last, and why.
+        self._needed_s = 0.0
+        self._needed_for = ""
+        #: For how many more room was asked for last.
+        self._asked = 0
+        self._cpu_seconds: dict[tuple[str, int], tuple[float, float]] = {}
+        self._bytes: dict[tuple[str, str, int], int] = {}
+        self._bytes_s = 0.0
+
+    def configure(self, settings: MirrorSettings, replicators: int) -> None:
+        """Work by these settings, with so many replicators, within their bounds, for the moment."""
+        self._settings = settings
+        self.pinned = self.pinned and settings.elastic.on
+        if self._elastic.terms != settings.elastic:
+            self._elastic = ElasticScaler(settings.elastic)
+        self._set(self.would_be(settings, replicators))
+
+    def would_be(self, settings: MirrorSettings, replicators: int) -> int:
+        """How many there are by these settings once so many are asked for."""
+        return replicators if self.pinned and settings.elastic.on else settings.elastic.bounded(replicators)
+
+    def pin(self, replicators: int) -> None:
+        """An operator's number: stays until ``follow``."""
+        self.pinned = self._elastic.terms.on
+        note = "; it stays so until `scale --auto`" if self.pinned else ""
+        self._emit("info", self._system, f"scale from {self._pool.desired} to {replicators} replicators{note}")
+        self._set(replicators)
+
+    def follow(self, settings: MirrorSettings) -> None:
+        """Follow load and lag again, within the bounds of these settings."""
+        self.pinned = False
+        terms = settings.elastic
+        bounds = f"{terms.min_replicators} to {terms.max_replicators}"
+        self._emit("info", self._system, f"scale by load and lag: {bounds} replicators")
+        self.configure(settings, self.wanted)
+
+    def _set(self, replicators: int) -> None:
+        self.wanted, self._why = replicators, ""
+        self._pool.scale(replicators)
+
+    def status(self) -> ElasticStatus | None:
+        """How the number is found; None where it follows nothing."""
+        terms = self._elastic.terms
+        if not terms.on or terms.max_replicators is None:
+            return None
+        why = "an operator's number: `scale --auto` follows the load again" if self.pinned else self._why
+        return ElasticStatus(
+            min_replicators=terms.min_replicators,
+            max_replicators=terms.max_replicators,
+            wanted=self.wanted,
+            pinned=self.pinned,
+            why=why,
+        )
+
+    async def watch(self) -> None:
+        """Look again and again."""
+        while True:
+            await asyncio.sleep(min(self._timing.scaling_s, self._elastic.terms.scale_out_after_s / _LOOKS))
+            try:
+                await self.look()
+            except MirrorError as error:
+                _log.warning("%s", error)
+            except Exception:  # noqa: BLE001 - the next look may well work
+                _log.exception("a look at the number of replicators failed; the next one tries again")
+
+    async def look(self) -> None:
+        """Look once, and do what follows."""
+        settings = self._settings
+        if settings is None:
+            return
+        nodes = await self._nodes.look(settings.replicator_cpus)
+        before = self._pool.desired, self.wanted
+        gone = self._pool.leave(nodes.leaving)
+        for replicator in gone:
+            self._emit(
+                "info", replicator, "its node is going away: another one takes its place, and then its partitions"
+            )
+        if self._elastic.terms.on and not self.pinned:
+            self._decide(self._clock())
+            self._place(nodes, settings)
+        missing = max(0, self.wanted - self._pool.desired)
+        if missing != self._asked:
+            await self._nodes.ask_for(missing, settings.replicator_cpus)
+            self._asked = missing
+        if gone or before != (self._pool.desired, self.wanted):
+            await self._changed()
+
+    async def stop(self) -> None:
+        """Withdraw what was asked for."""
+        if self._asked:
+            self._asked = 0
+            await self._nodes.ask_for(0, 0.0)
+
+    def _decide(self, now_s: float) -> None:
+        """Take in the load; ``wanted`` becomes what it asks for."""
+        placed = self._pool.desired
+        outcome = self._elastic.look(now_s, self._load(now_s))
+        self._why = outcome.why
+        if outcome.replicators > placed:
+            self._needed_s, self._needed_for = now_s, outcome.why
+            self.wanted = max(self.wanted, outcome.replicators)
+        elif outcome.replicators < placed:
+            self._say(placed, outcome.replicators, outcome.why)
+            self._set(outcome.replicators)
+        elif outcome.news:
+            self._emit("warning", self._system, f"stays at {placed} replicators: {outcome.why}")
+        elif self.wanted > placed and now_s - self._needed_s > self._elastic.terms.scale_in_after_s:
+            self.wanted = self._elastic.terms.bounded(placed)
+
+    def _place(self, nodes: Nodes, settings: MirrorSettings) -> None:
+        """Bring up what is wanted and has room; what did not come up for lack of it is given up for the moment."""
+        placed, stuck = self._pool.desired, self._pool.unplaced()
+        if stuck and not nodes.room and placed > stuck:
+            self._needed_s, self._needed_for = self._clock(), f"{stuck} did not come up"
+            self._pool.scale(placed - stuck)
+            self._wait_for_room(settings)
+            return
+        more = min(self.wanted - placed, nodes.room)
+        if more > 0:
+            self._say(placed, placed + more, self._needed_for)
+            self._pool.scale(placed + more)
+        elif self.wanted > placed and not self._asked:
+            self._wait_for_room(settings)
+
+    def _say(self, before: int, after: int, why: str) -> None:
+        self._emit("info", self._system, f"scale from {before} to {after} replicators: {why}")
+
+    def _wait_for_room(self, settings: MirrorSettings) -> None:
+        have = self._pool.desired
+        text = f"goes on with {have} of {self.wanted} replicators that are needed ({self._needed_for}): no node has"
+        text += f" {settings.replicator_cpus:g} CPU free for one more; Ray's autoscaler is asked, or add a node"
+        self._emit("warning", self._system, text)
+
+    def _load(self, now_s: float) -> SystemLoad:
+        partitions = [each for each in self._partitions() if each.state in ("copying", "establishing", "waiting")]
+        live = [each for each in partitions if not FlowName.parse(each.flow).backfill]
+        buffers = self._settings.replicator_buffer_bytes if self._settings is not None else 1
+        working = [report for _, report in self._pool.working()]
+        return SystemLoad(
+            wanted=self._pool.desired,
+            cpus=self._cpus(),
+            rates=self._rates(now_s, partitions),
+            flows=tuple(_lag(flow, live) for flow in sorted({each.flow for each in live})),
+            buffered=sum(each.buffered_bytes for each in working) / (buffers * max(1, len(working))),
+        )
+
+    def _cpus(self) -> tuple[float, ...]:
+        """What each replicator used of a core since the last look; only of those that were there then."""
+        now = {(each.replicator, each.pid): (at_s, each.cpu_seconds) for at_s, each in self._pool.working()}
+        before, self._cpu_seconds = self._cpu_seconds, now
+        both = [(*before[process], *now[process]) for process in now if process in before]
+        return tuple((used - was) / (at_s - was_s) for was_s, was, at_s, used in both if at_s > was_s)
+
+    def _rates(self, now_s: float, partitions: Sequence[PartitionStatus]) -> tuple[float, ...]:
+        now = {(each.flow, each.topic, each.partition): each.bytes for each in partitions}
+        elapsed_s = now_s - self._bytes_s
+        rates = [(bytes_ - self._bytes.get(each, bytes_)) / elapsed_s for each, bytes_ in now.items() if elapsed_s > 0]
+        self._bytes, self._bytes_s = now, now_s
+        return tuple(rates)
+
+
+def refuse_number(replicators: int) -> None:
+    """See that there may be so many.
+
+    Raises:
+        ConfigError: They are too many, or none.
+    """
+    if replicators < 1:
+        raise ConfigError("scale needs at least one replicator; use pause or down to stop copying")
+    try:
+        REPLICATORS.check(replicators)
+    except ValueError as error:
+        raise ConfigError(f"replicators: {error}") from None
+
+
+def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | None) -> MirrorSettings:
+    """Settings by which the number follows load and lag, within other bounds where some are given.
+
+    Raises:
+        ConfigError: There is no upper bound, or they cross.
+    """
+    bounds = {"min_replicators": minimum, "max_replicators": maximum}
+    given = {name: value for name, value in bounds.items() if value is not None}
+    try:
+        elastic = ElasticSettings.model_validate({**settings.elastic.model_dump(), **given})
+    except ValidationError as error:
+        told = (f"{'.'.join(map(str, each['loc'])) or 'bounds'}: {message(each['msg'])}" for each in error.errors())
+        raise ConfigError(*(f"scale: {each}" for each in told)) from None
+    if not elastic.on:
+        raise ConfigError("there are no bounds to stay within: scale --min N --max M, or elastic.max_replicators")
+    return settings.model_copy(update={"elastic": elastic})
+
+
+def _lag(flow: str, partitions: Sequence[PartitionStatus]) -> FlowLag:
+    """How far what copies of the flow is behind."""
+    mine = [each for each in partitions if each.flow == flow and each.lag_records is not None]
+    seconds = [each.lag_seconds for each in mine if each.lag_seconds is not None]
+    records = sum(each.lag_records or 0 for each in mine) if mine else None
+    copied = sum(each.records for each in partitions if each.flow == flow)
+    return FlowLag(flow=flow, records=records, seconds=max(seconds, default=None), copied=copied)

@@ -1,0 +1,238 @@
+"""One flow's first anchors: where partitions that are new to it begin, and whether their remote topics are shared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.coordinator.flow_state import FlowState
+from mirror_ray.coordinator.ports import ClusterTopics, FlowClusters
+from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
+from mirror_ray.coordinator.start_offsets import find_starts
+from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.patterns import compile_patterns
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.topics import discovery_rules
+from mirror_ray.topics.discovery_rules import TargetLogBounds
+
+#: Partitions of a topic that are asked again before all of them are, where some could not be asked.
+_SAMPLE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """What was seen of a partition without a record; None: it can't be asked now."""
+
+    bounds: TargetLogBounds | None
+    start: int | None
+
+
+class StartPositions:
+    """Gives each partition the record that its copy begins from, and turns lone writers into sharing ones.
+
+    Guarantee: no partition is anchored in a shared remote topic before every other writer there knows that it is.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        port: FlowClusters,
+        ledger: FlowState,
+        claims: RemoteTopicWriters,
+        *,
+        free: Callable[[FlowPartition], bool],
+        first: Callable[[str, PartitionRecord], PartitionRecord],
+        begins: Callable[[Mapping[str, Sequence[int]]], Mapping[TopicPartition, int]] | None = None,
+    ) -> None:
+        """``free``: whether no replicator has the partition or may still have it; ``first`` completes a new record.
+
+        ``begins``: where partitions of a route begin, which its flow says and not the source.
+        """
+        self._begins = begins
+        self._name = settings.name
+        self._port = port
+        self._ledger = ledger
+        self._claims = claims
+        self._free = free
+        self._first = first
+        self._declared = compile_patterns(settings.topics.shared_remote)
+        self._both_sides_write = settings.both_sides_write
+        #: Where a backfill's partitions end; those that it leaves out end where they begin.
+        self._ends = settings.backfill.ends if settings.backfill is not None else None
+        self._shared: set[str] = set()
+        #: Partitions of these topics that are still copied as if nobody else wrote there.
+        self._alone: set[TopicPartition] = set()
+        self._seen = 0
+        #: By topic, partitions that could not be asked when all were: some are asked before all are asked again.
+        self._missing: dict[str, list[int]] = {}
+        #: Why a topic can't begin where it should.
+        self._misplaced: dict[str, str] = {}
+
+    def holds_back(self, partition: TopicPartition) -> bool:
+        """Whether the partition must not be copied before its record says that others write there too."""
+        record = self._ledger.record(partition)
+        return partition.topic in self._shared and record is not None and not record.shared
+
+    def is_shared(self, topic: str) -> bool:
+        """Whether others write to the topic's remote topic, too."""
+        return topic in self._shared
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to do that could not be done before."""
+        if self._seen != self._claims.version:
+            return True
+        return any(self._free(self._of(partition)) for partition in self._alone)
+
+    async def share(self, selected: Mapping[str, str], target: ClusterTopics) -> bool:
+        """Learn which remote topics are shared, and say so in the records of partitions that nobody copies now.
+
+        Returns:
+            Whether a topic waits for another flow to do the same.
+        """
+        records = self._ledger.by_topic()
+        self._claims.withdraw(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
+        for topic, remote in selected.items():
+            self._claims.join((target.cluster_id, remote), (self._name, topic))
+        # Topics of this flow that share a remote topic know of each other by now.
+        self._seen = self._claims.version
+        self._shared = {
+            topic
+            for topic, remote in selected.items()
+            if self._claims.join((target.cluster_id, remote), (self._name, topic))
+            or (self._declared is not None and self._declared.fits(remote))
+            or self._both_sides_write(topic, remote)
+        }
+        alone = {
+            TopicPartition(topic, number): record
+            for topic in self._shared
+            for number, record in records.get(topic, {}).items()
+            if not record.shared
+        }
+        turned: dict[TopicPartition, PartitionRecord] = {}
+        for partition, record in alone.items():
+            anchor = self._ledger.latest_anchor(partition)
+            if anchor is not None and self._free(self._of(partition)):
+                turned[partition] = discovery_rules.shared_record(record.at(anchor))
+        await self._ledger.rewrite(turned)
+        self._alone = alone.keys() - turned.keys()
+        left = {partition.topic for partition in self._alone}
+        waiting = False
+        for topic, remote in selected.items():
+            ours = (target.cluster_id, remote), (self._name, topic)
+            self._claims.shares(*ours, ready=topic in self._shared and topic not in left)
+            waiting |= topic in self._shared and not self._claims.others_share(*ours)
+        return waiting
+
+    def _nobody_has(self, topic: str, records: Mapping[str, Mapping[int, PartitionRecord]]) -> bool:
+        return all(self._free(self._of(TopicPartition(topic, number))) for number in records.get(topic, {}))
+
+    async def anchor(self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics) -> dict[str, str]:
+        """Anchor the partitions of ``remotes`` (by source topic) that have no record.
+
+        Returns:
+            Why a topic is refused: its remote topic is neither ours nor declared to be shared, or it can't begin where
+            it should.
+        """
+        fresh = await self._look(remotes, source, target)
+        refused: dict[str, str] = {}
+        found: dict[TopicPartition, PartitionRecord] = {}
+        for topic, partitions in fresh.items():
+            seen = {number: each.bounds for number, each in partitions.items() if each.bounds is not None}
+            shared = topic in self._shared
+            reason = None if shared else discovery_rules.occupied_refusal(remotes[topic], seen)
+            reason = reason or self._misplaced.get(topic)
+            if reason is not None:
+                refused[topic] = reason
+                self._missing.pop(topic, None)
+                continue
+            if any(each.bounds is None or each.start is None for each in partitions.values()):
+                continue
+            producers = await self._producers(len(partitions)) if shared else []
+            for number, each in partitions.items():
+                if each.bounds is not None and each.start is not None:
+                    # What others have written, and is not committed, may yet be lost.
+                    anchor = OffsetPair(each.start, each.bounds.committed, 0 if shared else None)
+                    record = discovery_rules.first_record(
+                        source.topics[topic],
+                        target.topics[remotes[topic]],
+                        anchor,
+                        producers.pop() if producers else None,
+                    )
+                    record = discovery_rules.shared_record(record) if shared else record
+                    if self._ends is not None:
+                        end = self._ends.get(TopicPartition(topic, number), record.source_offset)
+                        record = replace(record, end_offset=end)
+                    found[TopicPartition(topic, number)] = self._first(topic, record)
+        await self._ledger.remember(found)
+        return refused
+
+    async def _look(
+        self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
+    ) -> dict[str, dict[int, _Fresh]]:
+        """What is seen of new partitions; topics of which nothing new can be known yet are left out.
+
+        Thousands of partitions that were created just now get their leaders one after the other.
+        """
+        records = self._ledger.by_topic()
+        numbers: dict[str, list[int]] = {}
+        for topic, name in remotes.items():
+            remote = target.topics.get(name)
+            waits = topic in self._shared and not self._claims.others_share(
+                (target.cluster_id, name), (self._name, topic)
+            )
+            if remote is not None and not waits:
+                open_ones = discovery_rules.unaccounted(source.topics[topic], remote, records.get(topic, {}))
+                if open_ones:
+                    numbers[topic] = open_ones
+        doubtful = {topic: self._missing[topic][:_SAMPLE] for topic in numbers if topic in self._missing}
+        waiting = _unanswered(await self._ask(doubtful, remotes))
+        seen = await self._ask({topic: each for topic, each in numbers.items() if topic not in waiting}, remotes)
+        self._missing = {topic: self._missing[topic] for topic in waiting} | _unanswered(seen)
+        return seen
+
+    async def _ask(
+        self, numbers: Mapping[str, Sequence[int]], remotes: Mapping[str, str]
+    ) -> dict[str, dict[int, _Fresh]]:
+        if not numbers:
+            return {}
+        there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
+        bounds, (starts, misplaced) = await asyncio.gather(self._port.target_bounds(there), self._starts(numbers))
+        self._misplaced = {topic: each for topic, each in self._misplaced.items() if topic not in numbers} | misplaced
+        return {
+            topic: {
+                number: _Fresh(
+                    bounds.get(TopicPartition(remotes[topic], number)), starts.get(TopicPartition(topic, number))
+                )
+                for number in chosen
+            }
+            for topic, chosen in numbers.items()
+        }
+
+    async def _starts(
+        self, numbers: Mapping[str, Sequence[int]]
+    ) -> tuple[Mapping[TopicPartition, int], dict[str, str]]:
+        if self._begins is not None:
+            return self._begins(numbers), {}
+        return await find_starts(self._port, self._ledger.starts, numbers)
+
+    async def _producers(self, count: int) -> list[tuple[int, int]]:
+        """A producer for each partition; none where the flow copies at least once."""
+        if self._ledger.flow is None or self._ledger.flow.producer_id < 0:
+            return []
+        return list(await asyncio.gather(*(self._port.new_producer() for _ in range(count))))
+
+    def _of(self, partition: TopicPartition) -> FlowPartition:
+        return FlowPartition(self._name, partition.topic, partition.partition)
+
+
+def _unanswered(seen: Mapping[str, Mapping[int, _Fresh]]) -> dict[str, list[int]]:
+    """By topic, the partitions that could not be asked on one side or the other."""
+    found = {
+        topic: [number for number, each in partitions.items() if each.bounds is None or each.start is None]
+        for topic, partitions in seen.items()
+    }
+    return {topic: numbers for topic, numbers in found.items() if numbers}

@@ -1,0 +1,163 @@
+"""Keeps the configs and ACLs of a flow's remote topics in step with their sources, round by round.
+
+What is to be changed is decided by ``mirror_ray.topics.config_sync`` and ``acl_sync``; here it is carried out, told as
+events, and kept in the audit log. A round in which nothing differs sends no request that changes anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+from mirror_ray.config.flow_rules import config_filter, replication_rules
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.coordinator.flow import FlowController
+from mirror_ray.coordinator.ports import Emit
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.topics.acl_sync import acl_changes, acl_rules, flow_acls
+from mirror_ray.topics.config_sync import planned_changes
+from mirror_ray.topics.port import TopicPort, carried_source_groups
+
+_log = logging.getLogger(__name__)
+
+#: How often it is looked whether there are other topics than in the last round.
+_LOOK_S: Final = 1.0
+#: Events of one round; the audit log has all.
+_MOST_EVENTS: Final = 20
+#: Told once, and no problem: there is nothing to keep in step.
+_NO_AUTHORIZER: Final = "authorizer"
+
+
+class TopicSync:
+    """One flow's rounds. A paused flow's target is left alone.
+
+    Guarantees: an ACL that the flow gives is in its state before it is on the target; one that somebody else gave is
+    never deleted. An error here stays here, is told once, and the next round tries again.
+    """
+
+    def __init__(
+        self,
+        flow: FlowController,
+        settings: FlowSettings,
+        port: TopicPort,
+        *,
+        emit: Emit,
+    ) -> None:
+        """``settings``: what the rounds go by; the flow itself may not have taken them up yet."""
+        self._flow = flow
+        self._settings = settings
+        self._port = port
+        self._emit = emit
+        self._topics = settings.topics
+        self._configs = config_filter(settings)
+        self._rules = replication_rules(settings)
+        self._acl_rules = acl_rules(settings)
+        #: What was told of each topic, or of a round as a whole, while it lasts.
+        self._told: dict[str, str] = {}
+
+    async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Round after round from ``ready`` on, until another coordinator takes the flow over."""
+        await ready()
+        rounds = []
+        if self._topics.sync_configs_enabled:
+            rounds.append(self._repeat("configs", self.sync_configs, self._topics.sync_configs_interval_s))
+        if self._topics.sync_acls_enabled:
+            rounds.append(self._repeat("ACLs", self.sync_acls, self._topics.sync_acls_interval_s))
+        await asyncio.gather(*rounds)
+
+    async def _repeat(self, what: str, act: Callable[[], Awaitable[None]], interval_s: float) -> None:
+        """New topics don't wait for the interval: they bring ACLs with them, and configs that were set meanwhile."""
+        seen: Mapping[str, str] | None = None
+        waited_s = 0.0
+        while not self._flow.ledger.fenced:
+            remotes = self._remotes()
+            due = remotes != seen or waited_s >= interval_s
+            if due and self._flow.discovered and not self._flow.paused:
+                seen, waited_s = remotes, 0.0
+                await self._guard(what, act)
+            pause_s = min(_LOOK_S, interval_s)
+            await asyncio.sleep(pause_s)
+            waited_s += pause_s
+
+    async def _guard(self, what: str, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except Exception as error:  # noqa: BLE001 - whatever it is, copying goes on
+            if not isinstance(error, (MirrorError, OSError)):
+                _log.exception("flow %s: %s can't be kept in step", self._flow.name, what)
+            self._tell(what, f"{what} can't be kept in step: {error}")
+        else:
+            self._told.pop(what, None)
+
+    def _tell(self, subject: str, text: str) -> None:
+        if self._told.get(subject) != text:
+            self._told[subject] = text
+            self._emit("warning", str(self._flow.name), text)
+
+    def problems(self) -> tuple[str, ...]:
+        """What can't be kept as on the source, and why, while that lasts."""
+        return tuple(text for subject, text in self._told.items() if subject != _NO_AUTHORIZER)
+
+    def _remotes(self) -> dict[str, str]:
+        """Topics that the flow copies, with the names of their remote topics."""
+        return {topic: view.remote_topic for topic, view in self._flow.topics.items() if view.refused is None}
+
+    async def sync_configs(self) -> None:
+        """One round of configs. A remote topic that others write, too, has no one source, and is left alone.
+
+        Raises:
+            OSError, MirrorError: A cluster can't be reached or refuses.
+        """
+        remotes = {topic: remote for topic, remote in self._remotes().items() if not self._flow.topics[topic].shared}
+        source, target = await self._port.configs(remotes)
+        planned, problems = planned_changes(remotes, source, target, self._configs)
+        if planned:
+            outcomes = await self._port.alter_configs(planned)
+            problems |= {remote: str(error) for remote, error in outcomes.items() if error is not None}
+            done = {remote: changes for remote, changes in planned.items() if outcomes.get(remote) is None}
+            self._say(
+                f"{remote}: altered {'; '.join(str(each) for each in changes)}" for remote, changes in done.items()
+            )
+        self._settle_problems("configs of ", problems)
+
+    async def sync_acls(self) -> None:
+        """One round of ACLs.
+
+        Raises:
+            OSError, MirrorError: A cluster can't be reached or refuses.
+        """
+        source, target = await self._port.acls()
+        if source is None or target is None:
+            side = self._flow.name.source if source is None else self._flow.name.target
+            self._tell(_NO_AUTHORIZER, f"cluster {side} has no authorizer: there are no ACLs to keep in step")
+            return
+        groups = await carried_source_groups(self._port, self._settings, source)
+        wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)
+        changes = acl_changes(wanted, target, self._flow.ledger.given_acls, self._acl_rules)
+        if not changes:
+            self._settle_problems("ACL ", {})
+            return
+        await self._flow.ledger.note_acls(changes.create, ())
+        outcomes = await self._port.change_acls(changes)
+        created = [each for each in changes.create if outcomes.get(each) is None]
+        deleted = [each for each in changes.delete if outcomes.get(each) is None]
+        await self._flow.ledger.note_acls((), deleted)
+        self._say([*(f"created ACL {each}" for each in created), *(f"deleted ACL {each}" for each in deleted)])
+        self._settle_problems("ACL ", {str(acl): str(error) for acl, error in outcomes.items() if error is not None})
+
+    def _say(self, texts: Iterable[str]) -> None:
+        every = list(texts)
+        for text in every[:_MOST_EVENTS]:
+            self._emit("info", str(self._flow.name), text)
+        if len(every) > _MOST_EVENTS:
+            self._emit("info", str(self._flow.name), f"and {len(every) - _MOST_EVENTS} more: the audit log has all")
+
+    def _settle_problems(self, prefix: str, problems: Mapping[str, str]) -> None:
+        """Tell what is new of what could not be done; forget what is over."""
+        for subject in [each for each in self._told if each.startswith(prefix)]:
+            if subject.removeprefix(prefix) not in problems:
+                del self._told[subject]
+        for subject, text in list(problems.items())[:_MOST_EVENTS]:
+            self._tell(f"{prefix}{subject}", text)

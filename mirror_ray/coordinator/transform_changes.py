@@ -1,0 +1,261 @@
+"""Which transforms a flow's partitions are copied by, and the change from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from mirror_ray.config.flow_transforms import flow_chains
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.coordinator.flow_state import FlowState
+from mirror_ray.coordinator.ports import Emit, FlowClusters
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.topics import discovery_rules
+from mirror_ray.transforms.loading import TransformChains
+
+_NO_PRODUCER: Final = (-1, -1)
+_THE_FLOWS: Final[tuple[int | None, int]] = (None, 0)
+
+
+class TransformChanges:
+    """Says in each partition's record what its copy is made by, and changes that only where nothing is under way.
+
+    Guarantees: what lies on the target behind a record's pair was made by the transforms that the record names. They
+    change when nobody has the partition and the target ends at the pair, and then it gets a producer of its own, so
+    that what an earlier copier may still write is known for somebody else's.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        port: FlowClusters,
+        ledger: FlowState,
+        *,
+        emit: Emit,
+        free: Callable[[FlowPartition], bool],
+        leader: FlowState | None = None,
+    ) -> None:
+        """``free``: whether no replicator has the partition or may still have it.
+
+        ``leader``: of a route, the memory of its flow, which begins and changes first.
+        """
+        self._name = settings.name
+        self._leader = leader
+        self._port = port
+        self._ledger = ledger
+        self._emit = emit
+        self._free = free
+        self._stuck: dict[TopicPartition, str] = {}
+        self._chains = TransformChains(())
+        self._problem: str | None = None
+        try:
+            self._chains = flow_chains(settings, _nothing_is_copied_here)
+        except ValueError as error:
+            self._problem = f"flow {settings.name}: transforms: {error}"
+
+    def check(self) -> None:
+        """Nothing may be decided about partitions before this returns.
+
+        Raises:
+            ConfigError: A transform can't be loaded here.
+        """
+        if self._problem is not None:
+            raise ConfigError(self._problem)
+
+    def holds_back(self, partition: TopicPartition) -> bool:
+        """Whether the partition must not be copied: not yet, or not by the configuration's transforms."""
+        record = self._ledger.record(partition)
+        return record is not None and (self._changes(partition, record) or self._waits(partition))
+
+    def _changes(self, partition: TopicPartition, record: PartitionRecord) -> bool:
+        """Whether the record names other transforms than the configuration, or a place before those of its flow."""
+        if record.transforms != self._chains.identity(partition.topic):
+            return True
+        # What was ended together with its flow, and comes back, has nothing to copy before its flow routes to it again;
+        # one that has gone back by itself, where the source lost records, has.
+        anchor, begin = self._ledger.latest_anchor(partition), self._begin(partition, record)
+        ended = anchor is not None and record.aligned_at == anchor.source_offset
+        return ended and begin is not None and anchor is not None and anchor.source_offset < begin
+
+    def _begin(self, partition: TopicPartition, record: PartitionRecord | None) -> int | None:
+        """Of a route, the source offset before which nothing is for it; None: it is none, or its flow is not there yet.
+
+        ``record``: its own; None where it has none.
+        """
+        leader = self._leader.record(partition) if self._leader is not None else None
+        if leader is None or leader.transforms != self._chains.identity(partition.topic):
+            return None
+        same = record is None or record.source_topic_id == leader.source_topic_id
+        return leader.routes_from if same else None
+
+    def _waits(self, partition: TopicPartition) -> bool:
+        """Whether a route must not go on before its flow does."""
+        if self._leader is None:
+            return False
+        leader = self._leader.record(partition)
+        behind = leader is None or leader.transforms != self._chains.identity(partition.topic)
+        return behind or (leader is not None and leader.aligned_at is not None)
+
+    def begins(self, numbers: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
+        """Where partitions of a route begin that have no record; those of which its flow has none are left out."""
+        asked = (TopicPartition(topic, number) for topic, every in numbers.items() for number in every)
+        return {each: begin for each in asked if (begin := self._begin(each, None)) is not None}
+
+    def routes(self, topic: str) -> bool:
+        """Whether records of a topic may go to other remote topics than its own."""
+        chain = self._chains.chain(topic)
+        return chain is not None and chain.routes
+
+    def explain(self, partition: TopicPartition) -> str | None:
+        """Why the partition is not copied, and what to do; None: not for this."""
+        return self._stuck.get(partition)
+
+    def waits(self, partition: TopicPartition) -> str | None:
+        """What a route's partition waits for; None: for nothing of its flow."""
+        return f"until {self._name.live} itself goes on" if self._waits(partition) else None
+
+    def first(self, topic: str, record: PartitionRecord) -> PartitionRecord:
+        """The record of a partition of which nothing was copied yet."""
+        chain = self._chains.chain(topic)
+        if chain is None:
+            return record
+        record = replace(record, transforms=chain.identity)
+        if chain.routes and self._leader is None:
+            record = replace(record, routes_from=record.source_offset)
+        elif self._leader is not None:
+            record = replace(record, begins_at=record.source_offset)
+        return record if chain.pure else _with_producer(record, _NO_PRODUCER)
+
+    async def change(self, selected: Mapping[str, str]) -> bool:
+        """Change the transforms of partitions that nobody has; whether some have to be tried again.
+
+        Raises:
+            MirrorError: The target can't be reached, or the state could not be written.
+        """
+        held = {
+            TopicPartition(topic, number): record
+            for topic, records in self._ledger.by_topic().items()
+            if topic in selected
+            for number, record in records.items()
+            if self._changes(TopicPartition(topic, number), record)
+        }
+        self._stuck = {each: text for each, text in self._stuck.items() if each in held}
+        free = {each: record for each, record in held.items() if each not in self._stuck and self._is_free(each)}
+        if not free:
+            return len(held) > len(self._stuck)
+        there = {each: TopicPartition(record.target_topic, each.partition) for each, record in free.items()}
+        ends = await self._port.target_bounds(list(there.values()))
+        changed: dict[TopicPartition, PartitionRecord] = {}
+        for partition, record in free.items():
+            bounds, anchor = ends.get(there[partition]), self._ledger.latest_anchor(partition)
+            if bounds is None or anchor is None:
+                continue
+            begun = self._begun(partition, record, anchor, bounds)
+            if isinstance(begun, str):
+                self._stop(partition, record, begun)
+            elif begun is not None:
+                changed[partition] = self.first(partition.topic, begun)
+        await self._rewrite(changed)
+        return len(held) > len(changed) + len(self._stuck)
+
+    def _begun(
+        self,
+        partition: TopicPartition,
+        record: PartitionRecord,
+        anchor: OffsetPair,
+        bounds: discovery_rules.TargetLogBounds,
+    ) -> PartitionRecord | str | None:
+        """The record from which the transforms of now go on; why they must not; None: not before its flow's do."""
+        # What was ended together has left nothing behind its pair, whoever else writes there.
+        clean = record.aligned_at == anchor.source_offset
+        if bounds.end != anchor.target_offset and not (clean and record.shared):
+            return (
+                "others write to its remote topic, so whether all of them are accounted for can't be told"
+                if record.shared
+                else f"records up to target offset {bounds.end} were made by the earlier ones, and only those up to "
+                f"{record.target_offset} are accounted for"
+            )
+        if self._leader is not None:
+            begin = self._begin(partition, record)
+            if begin is None:
+                return None
+            if anchor.source_offset > begin:
+                return f"it has come to source offset {anchor.source_offset}, and those of its flow begin at {begin}"
+            anchor = replace(anchor, source_offset=begin, source_epoch=-1)
+        elif record.routes_from is not None and not clean:
+            return "its routes have not come to the same source offset, and records would be in two topics or in none"
+        # A new producer counts by the target's offsets, where nobody else writes.
+        anchor = anchor if record.shared else replace(anchor, sequence=None)
+        return replace(
+            record.at(anchor).with_origin(anchor),
+            transforms="",
+            transforms_source_offset=anchor.source_offset,
+            transforms_target_offset=anchor.target_offset,
+            routes_from=None,
+            aligned_at=None,
+        )
+
+    async def _rewrite(self, changed: Mapping[TopicPartition, PartitionRecord]) -> None:
+        """Persist them, those that are copied exactly once with a new producer, each shared one with its own."""
+        flow = self._ledger.flow
+        if not changed or flow is None:
+            return
+        with_producer = {each: record for each, record in changed.items() if not self._at_least_once(each)}
+        if flow.producer_id < 0:
+            producers = dict.fromkeys(with_producer, _THE_FLOWS)
+        else:
+            producers = await self._new_producers(with_producer)
+        await self._ledger.rewrite(
+            {
+                each: _with_producer(record, producers[each]) if each in producers else record
+                for each, record in changed.items()
+            }
+        )
+        for partition, record in changed.items():
+            text = f"copied by {record.transforms or 'no transforms'} from source offset {record.source_offset} on"
+            self._emit("info", str(self._of(partition)), text)
+
+    async def _new_producers(
+        self, records: Mapping[TopicPartition, PartitionRecord]
+    ) -> dict[TopicPartition, tuple[int | None, int]]:
+        one: tuple[int | None, int] | None = None
+        found: dict[TopicPartition, tuple[int | None, int]] = {}
+        for each, record in records.items():
+            if record.shared or one is None:
+                new = await self._port.new_producer()
+                one = one if record.shared else new
+                found[each] = new
+            else:
+                found[each] = one
+        return found
+
+    def _stop(self, partition: TopicPartition, record: PartitionRecord, why: str) -> None:
+        text = (
+            f"its transforms changed from {record.transforms or 'none'} to "
+            f"{self._chains.identity(partition.topic) or 'none'}, but {why}: put the earlier transforms back, let "
+            "the flow catch up and end it with `mirror-ray down`, then change them"
+        )
+        self._stuck[partition] = text
+        self._emit("error", str(self._of(partition)), text)
+
+    def _at_least_once(self, partition: TopicPartition) -> bool:
+        chain = self._chains.chain(partition.topic)
+        return chain is not None and not chain.pure
+
+    def _is_free(self, partition: TopicPartition) -> bool:
+        return self._free(self._of(partition))
+
+    def _of(self, partition: TopicPartition) -> FlowPartition:
+        return FlowPartition(self._name, partition.topic, partition.partition)
+
+
+def _with_producer(record: PartitionRecord, producer: tuple[int | None, int]) -> PartitionRecord:
+    return replace(record, producer_id=producer[0], producer_epoch=producer[1])
+
+
+def _nothing_is_copied_here() -> tuple[str, str]:
+    raise NotImplementedError

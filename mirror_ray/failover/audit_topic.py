@@ -1,0 +1,168 @@
+"""The audit topic of a flow: every plan, every step's result with its figures, and where each group went.
+
+Compacted, JSON, one key per plan and step, and one per plan and group (more for a group of thousands of
+partitions). It is on the flow's target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.failover.plan import FailoverPlan, FailoverStep, Kind, StepResult, counted, plan_of, result_of
+from mirror_ray.failover.translated_offsets import GroupPlacement, place_of
+from mirror_ray.kafka.audit_log import AuditLog
+from mirror_ray.kafka.audit_topics import create_audit_topic
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.model.internal_topics import audit_topic
+
+log = logging.getLogger(__name__)
+
+#: In one record: below the default ``max.message.bytes`` of 1 MiB, however little it compresses.
+_PLACES_AT_MOST: Final = 2000
+
+
+class AuditBook:
+    """What the topic says. Pure."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, Mapping[str, Any]] = {}
+        self._results: dict[str, dict[FailoverStep, StepResult]] = {}
+        self._places: dict[str, dict[str, list[GroupPlacement]]] = {}
+        self._since: dict[str, dict[str, int]] = {}
+
+    def apply(self, key: bytes | None, value: bytes) -> None:
+        """Take the next record. What earlier versions wrote of changes is passed over.
+
+        What is none of ours is passed over, too, with a warning in the log.
+        """
+        try:
+            name, said = json.loads(key or b""), json.loads(value)
+            if "change" in name:
+                return
+            plan = name["plan"]
+            if "group" in name:
+                self._take_places(plan, name["group"], said, follows="part" in name)
+            elif "step" in name:
+                result = result_of(said)
+                self._results.setdefault(plan, {})[result.step] = result
+            else:
+                plan_of(said)
+                self._heads[plan] = said
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning("a record of the audit topic is not understood: %r", error)
+
+    def _take_places(self, plan: str, group: str, said: Any, *, follows: bool) -> None:
+        groups, since = self._places.setdefault(plan, {}), self._since.setdefault(plan, {})
+        if not follows:
+            groups[group], since[group] = [], 0
+        if isinstance(said, Mapping):
+            said, since[group] = said["places"], said["since"]
+        groups.setdefault(group, []).extend(place_of(group, place) for place in said)
+        if not groups[group]:
+            del groups[group], since[group]
+
+    def plans(self, kind: Kind | None = None) -> list[FailoverPlan]:
+        """All plans, or those of one kind, oldest first."""
+        found = [self._plan(head) for head in self._heads.values() if kind in (None, head["kind"])]
+        return sorted(found, key=lambda plan: (plan.began_ms, plan.id))
+
+    def places(self, plan: str) -> dict[str, list[GroupPlacement]]:
+        """Where each group of a plan goes on; empty before its step ``offsets``."""
+        return self._places.get(plan, {})
+
+    def since(self, plan: str) -> dict[str, int]:
+        """How often the plan had gone back when each group first had places."""
+        return self._since.get(plan, {})
+
+    def last_try(self, plan: str, step: FailoverStep) -> StepResult | None:
+        """What came of a step when it was tried last, though the plan may have gone back since."""
+        return self._results.get(plan, {}).get(step)
+
+    def _plan(self, head: Mapping[str, Any]) -> FailoverPlan:
+        plan = plan_of(head)
+        return replace(plan, results=counted(self._results.get(plan.id, {})))
+
+
+class FailoverAudit:
+    """Reads and writes a flow's audit topic."""
+
+    def __init__(
+        self, settings: ClusterSettings, cluster: ClusterConnections, source_alias: str, trail: AuditLog
+    ) -> None:
+        """``settings`` and ``cluster``: the flow's target."""
+        self._trail = trail
+        self._settings, self._cluster = settings, cluster
+        self.topic = audit_topic(source_alias)
+        self._writer = InternalWriter(cluster, self.topic)
+
+    async def read(self) -> AuditBook:
+        """All that it says; a missing topic says nothing.
+
+        Raises:
+            OSError, MirrorError: It can't be read now.
+        """
+        book, reader, complete = AuditBook(), InternalReader(self._cluster, self.topic), False
+        while not complete:
+            _, records, complete = await reader.read()
+            for record in records:
+                if record.value is not None:
+                    book.apply(record.key, record.value)
+        return book
+
+    async def begin(self, plan: FailoverPlan) -> None:
+        """Write the head of a plan; makes the topic where it is missing. Raises as ``append`` does."""
+        await asyncio.to_thread(create_audit_topic, self._settings, self.topic, self._trail)
+        await self._cluster.refresh([self.topic])
+        await self.head(plan)
+
+    async def head(self, plan: FailoverPlan) -> None:
+        """Write the head of a plan that has changed. Raises as ``append`` does."""
+        await self._append([({"plan": plan.id}, plan.head())])
+
+    async def result(self, plan: FailoverPlan, result: StepResult) -> None:
+        """Write what came of a step.
+
+        Raises:
+            OSError, MirrorError: It may not be there; the step will be done again.
+        """
+        await self._append([({"plan": plan.id, "step": result.step}, asdict(result))])
+
+    async def places(
+        self, plan: FailoverPlan, groups: Mapping[str, Sequence[GroupPlacement]], since: Mapping[str, int]
+    ) -> None:
+        """Write where groups go on; a group without places is left out from now on. Raises as ``result`` does.
+
+        ``since``: see ``AuditBook.since``.
+        """
+        await self._append(
+            record
+            for group, of_group in groups.items()
+            for record in place_records(plan.id, group, of_group, since.get(group, 0))
+        )
+
+    async def _append(self, records: Iterable[tuple[Mapping[str, Any], Any]]) -> None:
+        encoded = [KeyedRecord(_json(key), _json(value)) for key, value in records]
+        if encoded:
+            await self._writer.append(encoded)
+
+
+def place_records(
+    plan: str, group: str, places: Sequence[GroupPlacement], since: int = 0
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield keys and values of a group's records: the first one replaces what was said before, others follow it."""
+    for part, begin in enumerate(range(0, len(places) or 1, _PLACES_AT_MOST)):
+        key = {"plan": plan, "group": group} | ({"part": part} if part else {})
+        said = [place.to_json() for place in places[begin : begin + _PLACES_AT_MOST]]
+        yield key, {"since": since, "places": said} if since and not part else said
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

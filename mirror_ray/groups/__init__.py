@@ -1,0 +1,1 @@
+"""Consumer groups: their offsets synced, translated in bulk, and what they had committed in the past."""

@@ -1,0 +1,183 @@
+"""Jars from Maven, named by a pom in this package, kept in the user's cache directory."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from mirror_ray.jars import checksums
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.private import home
+from mirror_ray.writing import writing
+
+KAFKA = "kafka-4.3.0"
+SPARK = "spark-3.5.7"
+MINIMUM_JAVA = 17
+
+# Pinned: without a version Maven takes whichever is newest, or the one that its own release happens to name.
+_COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+
+def cache_dir() -> Path:
+    """Where jars and clusters are kept: ``MIRROR_RAY_CACHE``, else ``mirror-ray`` in the user's cache directory.
+
+    Raises:
+        ConfigError: Neither is said, and the user has no home directory.
+    """
+    override = os.environ.get("MIRROR_RAY_CACHE")
+    if override:
+        return _expanded(override)
+    named = os.environ.get("XDG_CACHE_HOME")
+    return (_expanded(named) if named else home("MIRROR_RAY_CACHE").absolute() / ".cache") / "mirror-ray"
+
+
+def _expanded(path: str) -> Path:
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - a user that there is not is part of a name
+
+
+def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
+    """Directory with the jars of ``poms/{bundle}.xml``; fetched by Maven the first time, at once afterwards.
+
+    The directory appears whole or not at all, and two processes that ask at the same time fetch once. What is fetched
+    for a pom of this package is what it was when that pom was written, by SHA-256.
+    ``pom``: what to fetch, where this package has no pom of that name.
+
+    Raises:
+        MirrorError: Maven is missing, or failed, or fetched other jars; the text says what to do.
+    """
+    content = _pom(bundle) if pom is None else pom
+    # Another pom, other jars: those of an earlier version stay where a broker may be running from them.
+    target = cache_dir() / f"{bundle}-{hashlib.sha256(content).hexdigest()[:8]}"
+    if target.is_dir():
+        return target
+    with _lock(target.with_name(f".{bundle}.lock")):
+        if not target.is_dir():
+            with fetched(bundle, content) as jars:
+                _check(bundle, jars)
+                jars.rename(target)
+    return target
+
+
+@cache
+def java_command() -> str:
+    """The ``java`` to run, from ``JAVA_HOME`` or PATH.
+
+    Raises:
+        MirrorError: There is none, or it is older than Kafka's brokers need.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
+        where = f"JAVA_HOME ({home})" if home else "PATH"
+        raise MirrorError(f"no java in {where}: {_remedy('openjdk-17-jdk-headless', 'openjdk@17')}")
+    version = subprocess.run(  # noqa: S603 - the user's own java, by JAVA_HOME or PATH
+        [java, "-version"], capture_output=True, text=True, check=False
+    ).stderr
+    match = re.search(r'version "(\d+)', version)
+    if match is None or int(match[1]) < MINIMUM_JAVA:
+        found = match[1] if match else "an unknown version"
+        raise MirrorError(
+            f"{java} is Java {found}, Kafka and Spark need {MINIMUM_JAVA} or newer: "
+            f"{_remedy('openjdk-17-jdk-headless', 'openjdk@17')}, or set JAVA_HOME"
+        )
+    return java
+
+
+def kafka_program(main_class: str, *jvm_options: str, jars: Path | None = None) -> list[str]:
+    """The command that runs one of Kafka's own classes, with our log4j2 configuration; its arguments go behind.
+
+    ``jars``: another version's than ``ensure_jars`` gives.
+
+    Raises:
+        MirrorError: As `java_command` and `ensure_jars` do.
+    """
+    log4j = Path(__file__).with_name("log4j2.properties")
+    return [
+        java_command(),
+        *jvm_options,
+        f"-Dlog4j2.configurationFile={log4j}",
+        "-cp",
+        f"{jars or ensure_jars()}/*",
+        main_class,
+    ]
+
+
+@contextmanager
+def fetched(bundle: str, pom: bytes | None = None, options: Sequence[str] = ()) -> Iterator[Path]:
+    """A directory below `cache_dir` with the jars that Maven fetches now; unchecked, and gone at the end.
+
+    ``pom``: what to fetch, else this package's pom of that name. ``options``: of Maven, beside ours.
+
+    Raises:
+        MirrorError: Maven is missing, or failed; the text says what to do.
+    """
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        where = cache_dir()
+        raise MirrorError(f"no mvn in PATH, and the jars of {bundle} are not in {where}: {_remedy('maven', 'maven')}")
+    java_command()
+    with tempfile.TemporaryDirectory(prefix=f".{bundle}-", dir=cache_dir()) as scratch:
+        jars = Path(scratch) / "jars"
+        # Maven writes beside the pom; the package's own directory may be read-only.
+        pom_file = Path(scratch) / "pom.xml"
+        pom_file.write_bytes(_pom(bundle) if pom is None else pom)
+        # -C: a transfer whose checksum differs from the repository's fails, that of Maven's own plugin, too.
+        command = [
+            mvn,
+            "-q",
+            "-B",
+            "-C",
+            "-f",
+            str(pom_file),
+            _COPY_DEPENDENCIES,
+            f"-DoutputDirectory={jars}",
+            *options,
+        ]
+        done = subprocess.run(  # noqa: S603 - the user's own mvn, by PATH, on a pom of ours
+            command, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0 or not any(jars.glob("*.jar")):
+            raise MirrorError(
+                f"Maven could not fetch the jars of {bundle}; check the network and Maven's settings.xml, try again:\n"
+                f"{(done.stdout + done.stderr).strip()[-2000:]}"
+            )
+        yield jars
+
+
+def _pom(bundle: str) -> bytes:
+    return resources.files("mirror_ray.jars").joinpath("poms", f"{bundle}.xml").read_bytes()
+
+
+def _check(bundle: str, jars: Path) -> None:
+    expected = checksums.known(bundle)
+    wrong = checksums.differences(checksums.of_jars(jars), expected) if expected is not None else []
+    if wrong:
+        raise MirrorError(
+            f"Maven fetched other jars than those of {bundle} that mirror-ray was tested with; none is used. "
+            "Look at the repository or mirror in Maven's settings.xml, "
+            f"and at {Path.home() / '.m2/repository'}: {'; '.join(wrong)}"
+        )
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _remedy(debian: str, homebrew: str) -> str:
+    return f"apt-get install {debian} (Debian, Ubuntu) or brew install {homebrew} (macOS)"

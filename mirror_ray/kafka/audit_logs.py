@@ -1,0 +1,196 @@
+"""The trails of a process, each into the audit log of one flow.
+
+A trail writes from a thread of its own, so that nobody waits for the log unless ``audit.required`` is set.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from mirror_ray.config.operating import AuditSettings
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
+from mirror_ray.kafka.audit_writer import AuditWriter
+from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of
+from mirror_ray.model.cluster_change import ClusterChange
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowName
+from mirror_ray.state.actor_names import DEFAULT_NAME
+
+_log = logging.getLogger(__name__)
+
+#: Entries that wait for a target that does not answer; a record is at most some KB.
+_MOST_WAITING: Final = 10_000
+#: A thread with nothing to write ends after so long, and lets go of its connections.
+_IDLE_S: Final = 5.0
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 10.0
+#: A refusal that is met again and again is told once in so long.
+_AGAIN_MS: Final = 3_600_000
+
+
+class KafkaAuditLog:
+    """The real ``AuditLog``, of one flow. What waits is bounded; what does not fit is lost, and counted."""
+
+    def __init__(self, writer: AuditWriter, settings: AuditSettings, flow: str, who: AuditPrincipal) -> None:
+        self._writer, self._settings = writer, settings
+        self._flow, self._who = flow, who
+        self._changed = threading.Condition()
+        self._waiting: deque[AuditEntry] = deque()
+        self._thread: threading.Thread | None = None
+        self._refusals: dict[tuple[str, str, str], tuple[str | None, int]] = {}
+        self._put = self._done = 0
+        self._problem: str | None = None
+        #: Entries that could not be kept since the process began.
+        self.lost = 0
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be written now, or that something was lost; None: all is well."""
+        if self._problem is None and self.lost:
+            return "changes were made that are not in the audit log, because its cluster did not answer for too long"
+        return None if self._problem is None else f"the audit log can't be written: {self._problem}"
+
+    def begin(self, changes: Sequence[ClusterChange]) -> list[AuditEntry]:
+        """See ``AuditLog``."""
+        now_ms = int(time.time() * 1000)
+        entries = [
+            entry_of(each, self._who, self._flow, time_ms=now_ms, id_=uuid.uuid4().hex, outcome="intended")
+            for each in changes
+        ]
+        if self._settings.required and entries:
+            self._keep_first(entries)
+        return entries
+
+    def end(self, entries: Iterable[AuditEntry]) -> None:
+        """See ``AuditLog``."""
+        required = self._settings.required
+        self._append([each for each in entries if required or self._is_news(each)])
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was given is in the log; whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._done >= self._put, timeout_s)
+
+    def _is_news(self, entry: AuditEntry) -> bool:
+        """What was so already changed nothing; a refusal that comes again and again is told now and then."""
+        key = (entry.kind, entry.cluster, entry.subject)
+        if entry.outcome != "refused":
+            self._refusals.pop(key, None)
+            return entry.outcome != "unchanged"
+        error, told_ms = self._refusals.get(key, (None, 0))
+        if error == entry.error and entry.time_ms - told_ms < _AGAIN_MS:
+            return False
+        if len(self._refusals) >= _MOST_WAITING:
+            self._refusals.clear()
+        self._refusals[key] = entry.error, entry.time_ms
+        return True
+
+    def _keep_first(self, entries: Sequence[AuditEntry]) -> None:
+        """Write what is intended, and wait until it is there; what is under way at the end may still come."""
+        with self._changed:
+            fits = len(self._waiting) + len(entries) <= _MOST_WAITING
+            if fits:
+                self._append(entries)
+                if self._changed.wait_for(lambda: self._waiting_none_of(entries), self._writer.timeout_s):
+                    return
+                for each in entries:
+                    if each in self._waiting:
+                        self._waiting.remove(each)
+                        self._done += 1
+        raise MirrorError(
+            f"flow {self._flow}: nothing was changed, for audit.required is set and the audit log can't be written: "
+            f"{self._problem or 'its cluster does not answer'}"
+        )
+
+    def _waiting_none_of(self, entries: Sequence[AuditEntry]) -> bool:
+        return not self._waiting or not any(each is waiting for waiting in self._waiting for each in entries)
+
+    def _append(self, entries: Sequence[AuditEntry]) -> None:
+        with self._changed:
+            room = _MOST_WAITING - len(self._waiting)
+            self._waiting.extend(entries[:room])
+            self._put += min(room, len(entries))
+            if len(entries) > room:
+                if not self.lost:
+                    _log.error("flow %s: changes are lost to the audit log: %s", self._flow, self._problem)
+                self.lost += len(entries) - room
+            if self._waiting and self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"audit {self._flow}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while batch := self._next():
+            try:
+                self._writer.write(batch)
+            except Exception as error:  # noqa: BLE001 - whatever it was, the next try may work
+                if self._problem is None:
+                    _log.warning("flow %s: the audit log can't be written: %s", self._flow, error)
+                self._problem = str(error) or type(error).__name__
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                continue
+            self._problem, pause_s = None, _FIRST_PAUSE_S
+            with self._changed:
+                for each in batch:
+                    # One that nobody waits for any more has been taken out.
+                    if self._waiting and self._waiting[0] is each:
+                        self._waiting.popleft()
+                        self._done += 1
+                self._changed.notify_all()
+
+    def _next(self) -> list[AuditEntry]:
+        """What is to be written next; it waits on until it is written. Nothing: the thread ends."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: bool(self._waiting), _IDLE_S):
+                self._thread = None
+                self._writer.close()
+            return list(self._waiting)
+
+
+class AuditLogs:
+    """The trails of a process: one for each flow. Who it is, is told once, where the process begins."""
+
+    def __init__(self) -> None:
+        self.who = AuditPrincipal(system=DEFAULT_NAME, component="mirror-ray")
+        self._trails: dict[tuple[object, ...], KafkaAuditLog] = {}
+        self._lock = threading.Lock()
+
+    def of(self, settings: MirrorSettings, flow: FlowName, *, operator: str | None = None) -> AuditLog:
+        """The trail of a flow, into the log on its target. ``operator``: whose act it is, not the process's own."""
+        if not settings.audit.enabled:
+            return UNRECORDED
+        target = settings.clusters[flow.target]
+        who = replace(self.who, operator=operator or self.who.operator)
+        key = (target, flow, settings.audit, who)
+        with self._lock:
+            if key not in self._trails:
+                writer = AuditWriter(target, flow.source, settings.audit)
+                self._trails[key] = KafkaAuditLog(writer, settings.audit, str(flow), who)
+            return self._trails[key]
+
+    def problems(self) -> dict[str, str]:
+        """Of which flows nothing can be kept now, or something was lost, and why."""
+        with self._lock:
+            trails = list(self._trails.items())
+        return {str(key[1]): each.problem for key, each in trails if each.problem is not None}
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all logs have what they were given; whether they do."""
+        until_s = time.monotonic() + timeout_s
+        with self._lock:
+            trails = list(self._trails.values())
+        done = [each.flush(max(0.0, until_s - time.monotonic())) for each in trails]
+        return all(done)
+
+
+#: Of this process.
+AUDIT_LOGS: Final = AuditLogs()

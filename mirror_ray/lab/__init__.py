@@ -1,0 +1,1 @@
+"""The laboratory: real Kafka on this machine, traffic, benchmarks, chaos runs and failover drills."""

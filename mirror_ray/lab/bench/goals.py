@@ -1,0 +1,110 @@
+"""What was to be reached, and whether it was. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror_ray.lab.bench.contenders import MIRROR_RAY, MM2_TUNED, ON_RAY, Contender
+from mirror_ray.lab.bench.figures import FIGURES
+from mirror_ray.lab.bench.results import ResultRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A figure to reach: ``bound``, or with ``times`` so many times the figure of MM2 tuned, in the same race."""
+
+    said: str
+    workload: str
+    figure: str
+    case: str = ""
+    contender: Contender = MIRROR_RAY
+    bound: float | None = None
+    times: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """A goal, and what was measured of it."""
+
+    goal: Goal
+    wanted: str
+    measured: str
+    reached: bool
+
+
+GOALS: Final = (
+    Goal(said="records/s, 1 KB in zstd batches", workload="throughput", figure="records_per_s", times=10),
+    Goal(said="CPU for a million of them", workload="throughput", figure="cpu_s_per_million", times=1 / 40),
+    Goal(said="memory of a replicator meanwhile", workload="throughput", figure="process_bytes", bound=250e6),
+    Goal(said="records/s, batches of 10 x 100 B", workload="small-batches", figure="records_per_s", times=4),
+    Goal(said="p99 latency at 500 records/s", workload="trickle", figure="latency_p99_ms", bound=25),
+    Goal(said="start to first record, with Ray's", workload="start", figure="first_record_s", bound=8),
+    Goal(
+        said="start to first record, Ray runs",
+        workload="start",
+        figure="first_record_s",
+        contender=ON_RAY,
+        bound=3,
+    ),
+    Goal(said="a new topic is copied after", workload="start", figure="discovery_s", bound=5),
+    *(
+        Goal(
+            said=f"one partition, 16 KB batches, {side} 100 ms away",
+            workload="wan",
+            case=f"{side} 100 ms away, 1 partition",
+            figure="source_bytes_per_s",
+            bound=50e6,
+        )
+        for side in ("source", "target")
+    ),
+    Goal(
+        said="doubled after SIGKILL half-way",
+        workload="restart",
+        case="all of it, started again",
+        figure="doubled",
+        bound=0,
+    ),
+    Goal(
+        said="nothing copied after a replicator died, for",
+        workload="restart",
+        case="one replicator",
+        figure="standstill_s",
+        bound=5,
+    ),
+    Goal(said="read again by a group after failover, most", workload="groups", figure="reread_most", bound=0),
+)
+
+
+def reached(rows: Sequence[ResultRow]) -> list[Reached]:
+    """Every goal that was measured, by medians."""
+    found = {(row.workload, row.case, row.contender): row for row in rows}
+
+    def value(goal: Goal, contender: Contender) -> float | None:
+        row = found.get((goal.workload, goal.case, contender.name))
+        spread = row.figures.get(goal.figure) if row is not None else None
+        return None if spread is None else spread.median
+
+    answers = []
+    for goal in GOALS:
+        measured, other = value(goal, goal.contender), value(goal, MM2_TUNED)
+        if measured is None or (goal.bound is None and not other):
+            continue
+        answers.append(_judge(goal, measured, other or 0.0))
+    return answers
+
+
+def _judge(goal: Goal, measured: float, other: float) -> Reached:
+    write = FIGURES[goal.figure].words
+    bound = goal.bound if goal.bound is not None else other * (goal.times or 1)
+    more = FIGURES[goal.figure].better == "more"
+    wanted, said = f"{'at least' if more else 'at most'} {write(bound)}", write(measured)
+    if goal.times is not None:
+        wanted += f" ({_times(goal.times)} of {MM2_TUNED.name}'s {write(other)})"
+        said += f" ({_times(measured / other)})"
+    return Reached(goal=goal, wanted=wanted, measured=said, reached=measured >= bound if more else measured <= bound)
+
+
+def _times(value: float) -> str:
+    return f"{value:.1f} times" if value >= 1 else f"1/{1 / value:.0f}" if value else "0"

@@ -1,0 +1,226 @@
+"""The contenders as processes on this machine: started, found, killed, ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+import psutil
+
+from mirror_ray import own_ray
+from mirror_ray.jars.maven import kafka_program
+from mirror_ray.lab.bench.clients import wait_until
+from mirror_ray.lab.bench.contenders import Contender
+from mirror_ray.lab.devcluster.guard import guarded
+from mirror_ray.model.errors import MirrorError
+
+#: The name of the systems that the race starts, and that of the Ray that runs before some of them.
+NAME: Final = "bench"
+RAY_NAME: Final = "bench-ray"
+#: Whose processes: the contender's own, or those of Ray, which it runs in.
+Owner = Literal["own", "ray"]
+#: A Ray that runs, by its address, while the context lasts.
+RunningRay = Callable[[], AbstractContextManager[str]]
+
+_ACTORS: Final = tuple(f"ray::{name}" for name in ("Coordinator", "Replicator", "Checkpoint", "Heartbeat"))
+_REPLICATOR: Final = "ray::Replicator"
+_STOP_S: Final = 60.0
+#: What it has not flushed then is of no interest: it will not be started again.
+_FLUSH_S: Final = 10.0
+#: As Kafka's own start scripts have it.
+_JVM: Final = (
+    "-Xms256M",
+    "-Xmx2G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+
+
+class ContenderProcess(Protocol):
+    """A contender that can be run."""
+
+    def start(self) -> None:
+        """Start it, and return at once; also again, after all of it was killed."""
+        ...
+
+    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
+        """What runs of it now."""
+        ...
+
+    def check(self) -> None:
+        """Raise MirrorError if it did not start or has ended by itself."""
+        ...
+
+    def starting(self) -> bool:
+        """Whether the command that starts it still runs."""
+        ...
+
+    def aim(self, *, whole: bool) -> Callable[[], None]:
+        """Find what runs of it now, and give what ends it at once and without warning (SIGKILL).
+
+        ``whole``: every process; else those that copy, and the rest is left to get over it.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End it in good order."""
+        ...
+
+
+class MirrorMaker:
+    """MM2 in dedicated mode, from Kafka's jars."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self._config = config
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """See `ContenderProcess`."""
+        program = kafka_program("org.apache.kafka.connect.mirror.MirrorMaker", *_JVM)
+        command = guarded([*program, str(self._config)])
+        # What the user wants of Java otherwise is not what MM2's own scripts start it with.
+        environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+            )
+
+    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
+        """See `ContenderProcess`."""
+        if self._process is None or self._process.poll() is not None:
+            return {}
+        return {"own": [psutil.Process(self._process.pid)]}
+
+    def check(self) -> None:
+        """See `ContenderProcess`."""
+        if self._process is not None and self._process.poll() is not None:
+            raise MirrorError(f"MirrorMaker 2 ended with {self._process.returncode}: {_last_line(self._log)}")
+
+    def starting(self) -> bool:
+        """See `ContenderProcess`. It is the command."""
+        return False
+
+    def aim(self, *, whole: bool) -> Callable[[], None]:  # noqa: ARG002 - there is one process
+        """See `ContenderProcess`."""
+        return self._kill
+
+    def stop(self) -> None:
+        """See `ContenderProcess`."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_FLUSH_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class MirrorRay:
+    """mirror-ray by its own command line, detached, on a Ray of its own or on one that runs."""
+
+    def __init__(self, contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> None:
+        self._contender = contender
+        self._config = config
+        self._log = log
+        self._stack = ExitStack()
+        self._address = self._stack.enter_context(running_ray()) if contender.ray_runs else None
+        self._command: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """See `ContenderProcess`."""
+        arguments = ["up", str(self._config), "--detach", "--replicators", str(self._contender.replicators)]
+        self._command = self._popen(*arguments)
+
+    def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
+        """See `ContenderProcess`."""
+        found: dict[Owner, list[psutil.Process]] = {"own": [], "ray": []}
+        own = own_ray.find(NAME if self._address is None else RAY_NAME)
+        for pid, _ in own.processes if own is not None else ():
+            with suppress(psutil.NoSuchProcess):
+                root = psutil.Process(pid)
+                for process in (root, *root.children(recursive=True)):
+                    found[_owner(process)].append(process)
+        return found
+
+    def check(self) -> None:
+        """See `ContenderProcess`."""
+        if self._command is not None and self._command.poll():
+            raise MirrorError(f"mirror-ray up ended with {self._command.returncode}: {_last_line(self._log)}")
+
+    def starting(self) -> bool:
+        """See `ContenderProcess`."""
+        return self._command is not None and self._command.poll() is None
+
+    def aim(self, *, whole: bool) -> Callable[[], None]:
+        """See `ContenderProcess`. Ray is a part of the whole."""
+        found = self.processes()
+        aimed = [*found["own"], *found["ray"]] if whole else [each for each in found["own"] if _copies(each)]
+        return partial(_kill, aimed)
+
+    def stop(self) -> None:
+        """See `ContenderProcess`."""
+        with self._stack:
+            if self._command is not None:
+                wait_until(lambda: not self.starting(), _STOP_S, "`up` is done")
+                self._popen("down").wait(2 * _STOP_S)
+            left = own_ray.find(NAME)
+            if left is not None:
+                own_ray.stop(left)
+
+    def _popen(self, *arguments: str) -> subprocess.Popen[bytes]:
+        where = ["--address", self._address] if self._address is not None else []
+        command = [sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *where]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+
+def _kill(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=_STOP_S)
+
+
+def _copies(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return bool(process.cmdline()[0].startswith(_REPLICATOR))
+    return False
+
+
+def _owner(process: psutil.Process) -> Owner:
+    try:
+        title = process.cmdline()
+    except psutil.Error:
+        return "ray"
+    return "own" if title and title[0].startswith(_ACTORS) else "ray"
+
+
+def _last_line(log: Path) -> str:
+    """The last thing that it said."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else f"{log} is empty"
+
+
+def system_of(contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> ContenderProcess:
+    """The system of a contender that copies."""
+    if contender.system == "mm2":
+        return MirrorMaker(config, log)
+    return MirrorRay(contender, config, log, running_ray)

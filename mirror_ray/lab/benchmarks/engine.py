@@ -1,0 +1,112 @@
+"""What copying costs the replicator's core: processor time for a million records, and memory at most.
+
+::
+
+    .venv/bin/python -m mirror_ray.lab.benchmarks.engine [throughput] [small-batches] [--records N] [--times 5]
+
+Two clusters of one broker each are started on this machine and filled once; each copy goes into a remote topic of its
+own, by one replicator's core in this process. Processor time is of the thread that copies, so that it can be compared
+between states of the code on a machine that does other things meanwhile; records per second can't be. The first copy
+of each workload warms up the brokers and is not shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from mirror_ray.lab.bench.measurements import DataSpec
+from mirror_ray.lab.bench.source import PreparedTopics, fill
+from mirror_ray.lab.devcluster import DevCluster
+from tests.support.engine import Engine, Replicated
+
+POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Of one copy."""
+
+    cpu_s: float
+    seconds: float
+    peak_bytes: int
+
+
+async def copy(source: DevCluster, target: DevCluster, topic: str, data: DataSpec, number: int) -> Cost:
+    """Copy a topic into a new remote topic, from its beginning to its end."""
+    async with Replicated(source, target, prefix=f"{number}.") as replicated:
+        replicated.remote(topic, data.partitions)
+        engine = await replicated.engine()
+        await engine.core.start()
+        assignments = await replicated.assignments([topic])
+        began_s, cpu_s = time.monotonic(), time.thread_time()
+        engine.assign(assignments)
+        peak_bytes = await peak_until_caught_up(engine)
+        cost = Cost(cpu_s=time.thread_time() - cpu_s, seconds=time.monotonic() - began_s, peak_bytes=peak_bytes)
+        await engine.stop()
+        return cost
+
+
+def fill_apart(cluster: DevCluster, topic: str, data: DataSpec) -> None:
+    """Fill a topic from another process: what making the batches takes is no memory of a copy."""
+    with tempfile.TemporaryDirectory() as directory:
+        arguments = (cluster, topic, data, PreparedTopics(Path(directory)))
+        process = multiprocessing.get_context("fork").Process(target=fill, args=arguments)
+        process.start()
+        process.join()
+    if process.exitcode:
+        raise SystemExit(f"topic {topic} was not filled: exit {process.exitcode}")
+
+
+async def peak_until_caught_up(engine: Engine) -> int:
+    """Wait for the end of the copy; the most memory that the process had meanwhile."""
+    process, peak_bytes = psutil.Process(), 0
+    caught_up = asyncio.create_task(engine.caught_up(300))
+    while not caught_up.done():
+        peak_bytes = max(peak_bytes, process.memory_info().rss)
+        await asyncio.sleep(POLL_S)
+    await caught_up
+    return peak_bytes
+
+
+def told(topic: str, data: DataSpec, costs: Collection[Cost]) -> str:
+    """The figures of one workload."""
+    per_million = sorted(cost.cpu_s * 1e6 / data.records for cost in costs)
+    rates = [data.records / cost.seconds for cost in costs]
+    return (
+        f"{topic}: {data.batch_records} x {data.record_bytes} B, {data.codec}: CPU s per million records "
+        f"{statistics.median(per_million):.2f} ({per_million[0]:.2f} to {per_million[-1]:.2f}), "
+        f"{statistics.median(rates):,.0f} records/s, peak memory {max(cost.peak_bytes for cost in costs) / 1e6:.0f} MB"
+    )
+
+
+async def main() -> None:
+    """Measure what is asked for, all by default."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", default=["throughput", "small-batches"])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--times", type=int, default=5)
+    options = parser.parse_args()
+    workloads = {
+        "throughput": DataSpec(records=options.records, record_bytes=1000, batch_records=500, codec="zstd"),
+        "small-batches": DataSpec(records=options.records, record_bytes=100, batch_records=10, codec="none"),
+    }
+    with DevCluster("A", heap="1g") as source, DevCluster("B", heap="1g") as target:
+        for topic in options.what:
+            data = workloads[topic]
+            fill_apart(source, topic, data)
+            costs = [await copy(source, target, topic, data, number) for number in range(options.times + 1)]
+            print(told(topic, data, costs[1:]), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

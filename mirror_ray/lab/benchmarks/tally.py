@@ -1,0 +1,116 @@
+"""What statistics cost a replicator: per batch, per interval and partition, and per sample of compression.
+
+::
+
+    .venv/bin/python mirror_ray.lab.benchmarks/tally.py [--batches N]
+
+CPU time of this process, without brokers. What all of a copy costs, ``engine.py`` measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable
+
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.records.batch import CODECS
+from mirror_ray.records.decode import DecodedRecord, record_tail
+from mirror_ray.records.repack import encode
+from mirror_ray.replication.outgoing_batch import OutgoingBatch
+from mirror_ray.replication.statistics import StatisticsTally, statistics_of
+from mirror_ray.replication.statistics_publisher import now_ms
+
+MINUTE_MS = 60_000
+RECORDS = 10
+ASSIGNMENT = Assignment(
+    partition=FlowPartition(FlowName("A", "B"), "orders", 0),
+    source_topic_id=TopicId("s" * 22),
+    target=TopicPartition("A.orders", 0),
+    target_topic_id=TopicId("t" * 22),
+    producer_id=1,
+    producer_epoch=0,
+    anchor=OffsetPair(0, 0),
+    epoch=1,
+    max_message_bytes=1 << 20,
+)
+
+
+def outgoing(number: int) -> OutgoingBatch:
+    """The batch of that number."""
+    first = number * RECORDS
+    return OutgoingBatch(
+        view=memoryview(b""),
+        target_offset=first,
+        sequence=first,
+        count=RECORDS,
+        source_first=first,
+        source_next=first + RECORDS,
+        runs=((first, RECORDS),),
+        source_epoch=0,
+        max_timestamp=now_ms() - number % 500,
+        size_bytes=1000,
+    )
+
+
+def new_tally() -> StatisticsTally:
+    """One that has begun."""
+    tally = StatisticsTally(MINUTE_MS, now_ms)
+    tally.begin(OffsetPair(0, 0), restarted=False)
+    return tally
+
+
+def cpu_us(work: Callable[[], object], times: int) -> float:
+    """CPU time of ``work``, which does something so many times, for each."""
+    began_s = time.process_time()
+    work()
+    return (time.process_time() - began_s) / times * 1e6
+
+
+def counted(batches: list[OutgoingBatch], at_a_time: int) -> float:
+    """So many batches with each acknowledgement that commits."""
+    tally = new_tally()
+    commits = [batches[at : at + at_a_time] for at in range(0, len(batches), at_a_time)]
+
+    def count() -> None:
+        for commit in commits:
+            tally.acknowledged(commit)
+
+    return cpu_us(count, len(batches))
+
+
+def told(batches: list[OutgoingBatch], times: int) -> float:
+    """A record of the topic, encoded."""
+    tally = new_tally()
+    tally.acknowledged(batches)
+    interval = tally.take(ended=True)[-1]
+    return cpu_us(lambda: [statistics_of(ASSIGNMENT, "replicator-0", interval).encode() for _ in range(times)], times)
+
+
+def sampled(codec: str) -> tuple[int, float]:
+    """Half a megabyte of words, compressed; its size, and what it costs to look inside."""
+    words = [random.randbytes(4).hex().encode() for _ in range(1000)]
+    tails = [record_tail(None, b" ".join(random.choices(words, k=110)), ()) for _ in range(500)]
+    batch = encode([DecodedRecord(number, 0, tail) for number, tail in enumerate(tails)], codec)  # type: ignore[arg-type]
+    return batch.size_bytes, cpu_us(lambda: new_tally().sample(batch), 1)
+
+
+def main() -> None:
+    """Print each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, default=200_000)
+    options = parser.parse_args()
+    batches = [outgoing(number) for number in range(options.batches)]
+    for at_a_time in (1, 10, 100):
+        print(f"a batch, {at_a_time} with a commit: {counted(batches, at_a_time):.1f} us")
+    print(f"a record of the topic: {told(batches, 10_000):.0f} us")
+    for codec in CODECS[1:]:
+        size, cost = sampled(codec)
+        print(f"a sample, 500 records of 1 KB, {codec}, {size:,} bytes: {cost / 1000:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

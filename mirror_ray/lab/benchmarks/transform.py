@@ -1,0 +1,150 @@
+"""What transforms cost one core: records of a batch decoded, changed or left out, and encoded with the source's codec.
+
+::
+
+    .venv/bin/python -m mirror_ray.lab.benchmarks.transform [--seconds 1] [--rounds 5]
+
+No broker and no network: the part of the copy that transforms add to, from the fetched bytes to those that are
+produced, checksums included. ``passed on`` is what happens to a batch without transforms; ``repacked`` is what happens
+where a batch can't be passed on as it is (decoded and encoded, nothing changed). Of several rounds the best one counts,
+by the processor time of this process. The key filter keeps a third of the records; once its keys come again, and once
+each is new to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle
+
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.records.batch import Codec, RecordBatch, iter_batches, rewrite, verify
+from mirror_ray.records.decode import DecodedRecord, record_tail
+from mirror_ray.records.repack import encode
+from mirror_ray.replication.partition_transforms import PartitionTransforms
+from mirror_ray.replication.prepare import pieces_of
+from mirror_ray.transforms import FilterByKey, InsertHeader, MaskJsonFields, Transform
+from mirror_ray.transforms.chain import NamedTransform, TransformChain
+
+#: As in a replicator.
+COLLECT_AFTER_OBJECTS = 50_000
+SOURCE = TopicPartition("orders", 0)
+ASSIGNMENT = Assignment(
+    partition=FlowPartition(FlowName("A", "B"), *SOURCE),
+    source_topic_id=TopicId("source"),
+    target=TopicPartition("A.orders", 0),
+    target_topic_id=TopicId("target"),
+    producer_id=1,
+    producer_epoch=0,
+    anchor=OffsetPair(0, 0),
+    epoch=1,
+    max_message_bytes=1 << 30,
+)
+WORDS = ("order", "customer", "street", "delayed", "parcel", "Monday", "invoice", "open", "article", "storage")
+#: Records of a batch, bytes of a value, codec.
+KINDS: tuple[tuple[int, int, Codec], ...] = (
+    (500, 1000, "zstd"),
+    (500, 1000, "lz4"),
+    (10, 100, "none"),
+    (10, 100, "zstd"),
+)
+#: More than a pattern keeps answers for.
+NEW_KEYS = 20_000
+STEPS: dict[str, Transform | None] = {
+    "repacked": None,
+    "key filter": FilterByKey("key-.*[0369]"),
+    "header insert": InsertHeader("site", "eu"),
+    "JSON field mask": MaskJsonFields("customer.email"),
+}
+
+
+def value(number: int, size: int, dice: random.Random) -> bytes:
+    """A JSON document that compresses about as real ones do."""
+    document = {"id": number, "customer": {"email": f"u{dice.randint(0, 9999)}@example.org"}, "text": ""}
+    while len(json.dumps(document)) < size:
+        document["text"] = f"{document['text']} {dice.choice(WORDS)} {dice.randint(0, 99999)}"
+    return json.dumps(document).encode()
+
+
+def made(records: int, size: int, codec: Codec) -> Iterator[bytes]:
+    """Batches as a producer sends them, all with other keys and the same values."""
+    dice = random.Random(1)
+    values = [value(number, size, dice) for number in range(records)]
+    for first in range(0, NEW_KEYS, records):
+        tails = (record_tail(b"key-%d" % (first + number), each) for number, each in enumerate(values))
+        yield bytes(
+            encode([DecodedRecord(number, 1000 + number, tail) for number, tail in enumerate(tails)], codec).view
+        )
+
+
+def fetched(data: bytes) -> RecordBatch:
+    """The batch in a buffer of its own, checked."""
+    batch = iter_batches(memoryview(bytearray(data)))[0]
+    verify(batch)
+    return batch
+
+
+def passed_on(data: bytes) -> None:
+    """No transform."""
+    batch = fetched(data)
+    for piece in pieces_of(batch, 0, ASSIGNMENT, None, singly=False):
+        rewrite(piece.batch, 1, 0, 0)
+
+
+def sent_through(data: bytes, transforms: PartitionTransforms | None) -> None:
+    """Through transforms; without any, decoded and encoded all the same."""
+    batch = fetched(data)
+    if transforms is None:
+        batch = batch._replace(last_offset_delta=batch.last_offset_delta + 1)
+    for piece in pieces_of(batch, 0, ASSIGNMENT, transforms, singly=False):
+        rewrite(piece.batch, 1, 0, 0)
+
+
+def _next_through(batches: Iterator[bytes], transforms: PartitionTransforms | None) -> None:
+    sent_through(next(batches), transforms)
+
+
+def rate(act: Callable[[], None], records: int, seconds: float, rounds: int) -> float:
+    """Source records a second of processor time, in the best round."""
+    best = 0.0
+    for _ in range(rounds):
+        count, begun = 0, time.process_time()
+        while time.process_time() - begun < seconds / rounds:
+            act()
+            count += 1
+        best = max(best, count * records / (time.process_time() - begun))
+    return best
+
+
+def main() -> None:
+    """Measure all of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each figure")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    gc.set_threshold(COLLECT_AFTER_OBJECTS)
+    for records, size, codec in KINDS:
+        batches = list(made(records, size, codec))
+        data = batches[0]
+        print(f"batches of {records} records of {size} bytes, {codec}, {len(data):,} bytes:", flush=True)
+        acts: dict[str, Callable[[], None]] = {"passed on": partial(passed_on, data)}
+        for name, step in STEPS.items():
+            chain = None if step is None else TransformChain((NamedTransform(name, step),), name)
+            transforms = None if chain is None else PartitionTransforms(chain, SOURCE)
+            acts[name] = partial(sent_through, data, transforms)
+            if name == "key filter":
+                acts["... of new keys"] = partial(_next_through, cycle(batches), transforms)
+        for name, act in acts.items():
+            act()
+            print(f"  {name:<18}{rate(act, records, options.seconds, options.rounds):>12,.0f} records/s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

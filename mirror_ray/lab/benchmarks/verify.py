@@ -1,0 +1,172 @@
+"""What `verify` takes for a million records: passed on or changed on the way, and with `--spark` by Spark's executors.
+
+::
+
+    python -m mirror_ray.lab.benchmarks.verify [--records 1000000] [--partitions 4] [--rounds 2] [--plain-only]
+
+Records that compress by half, copied by a replicator of ours; both brokers, the command and Spark share this machine.
+Batches that were *passed on* are compared by their bytes. *Repacked* ones (of a source with LogAppendTime) are opened,
+*recompressed* ones (by the target's broker) unpacked. CPU is what comparing takes in a process that has started, with
+Spark that of all of its processes, too; both sides' records are read, so that twice as many go through. What one record
+takes is connecting and asking: it is part of every other figure. Starting the command takes as much as `--help` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from mirror_ray.cli.launch import some_ray
+from mirror_ray.config.operating import SparkSettings
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.lab.benchmarks.translate import Used, watched
+from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.devcluster.clusters import start_all
+from mirror_ray.records.batch import Codec
+from mirror_ray.spark.session import spark_session
+from mirror_ray.spark.verification import SparkFirstPass
+from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.run import MakeLooker, verify_flow
+from tests.support.engine import FLOW, Replicated
+from tests.support.kafka import create_topic
+
+
+class TopicKind(NamedTuple):
+    """How a topic is filled, and what becomes of its batches on the way."""
+
+    title: str
+    record_bytes: int
+    batch_records: int
+    codec: Codec
+    append_time: bool = False
+    #: The target's topic's.
+    compression_type: str = "producer"
+
+
+SPARK_TOPIC = "passed-on"
+TOPICS = {
+    "passed-on": TopicKind("passed on, 500 x 1 KB, zstd", 1000, 500, "zstd"),
+    "uncompressed": TopicKind("passed on, 500 x 1 KB, none", 1000, 500, "none"),
+    "small-batches": TopicKind("passed on, 10 x 100 B, zstd", 100, 10, "zstd"),
+    "repacked": TopicKind("changed: repacked, 500 x 1 KB, zstd", 1000, 500, "zstd", append_time=True),
+    "recompressed": TopicKind("changed: recompressed, zstd to lz4", 1000, 500, "zstd", compression_type="lz4"),
+}
+ONE = "one-record"
+
+
+def fill(cluster: DevCluster, topic: str, kind: TopicKind, records: int, partitions: int) -> None:
+    """Write them; values differ, and half of each is random."""
+    config = cluster.confluent_config()
+    stamped = {"message.timestamp.type": "LogAppendTime"} if kind.append_time else {}
+    create_topic(config, topic, partitions, topic_config=stamped)
+    batches = {"batch.size": 1000 * kind.batch_records, "batch.num.messages": kind.batch_records, "linger.ms": 50}
+    producer = Producer({**config, **batches, "compression.type": kind.codec})
+    size = kind.record_bytes
+    noise = os.urandom(1 << 20)
+    for number in range(records):
+        at = number * 509 % (len(noise) - size)
+        value = noise[at : at + size // 2] + b"%0*d" % (size // 2, number)
+        # A whole batch for one partition, and then for the next: so that small ones come out as they should.
+        partition = number // kind.batch_records % partitions
+        while True:
+            try:
+                producer.produce(topic, value, b"key-%d" % number, partition)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    producer.flush()
+
+
+def start_cpu_s() -> float:
+    """What the command takes to start."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "mirror_ray", "verify", "--help"], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+async def timed(
+    title: str, settings: MirrorSettings, topic: str, records: int, make_looker: MakeLooker | None = None
+) -> None:
+    """Verify once; print what it took."""
+    used = Used()
+    began_s, own_s = time.monotonic(), time.process_time()
+    with ExitStack() as stack:
+        if make_looker is not None:
+            # Watching takes processor time of this very process, so it is done where there is something to watch.
+            used = stack.enter_context(watched())
+        report = await verify_flow(settings, FLOW, VerifyRequest(topics=(topic,)), make_looker=make_looker)
+    took_s, own_s = time.monotonic() - began_s, time.process_time() - own_s
+    if not report.equal or report.plain()["records"] != records:
+        raise SystemExit(f"not what it should be: {report.plain()}")
+    spark = f", Spark's processes {used.cpu_s:.1f} s" if make_looker else ""
+    print(f"  {title:<38}{took_s:6.1f} s  {records / took_s:9,.0f} records/s  CPU {own_s:.2f} s{spark}", flush=True)
+
+
+async def measure(pair: tuple[DevCluster, DevCluster], options: argparse.Namespace) -> None:
+    """Fill and copy each, and verify it in all ways; more than once, for the first time Spark compiles."""
+    async with Replicated(*pair) as flow:
+        print(f"{options.records:,} records in {options.partitions} partitions", flush=True)
+        print(f"  {'start of the command':<68}CPU {start_cpu_s():.2f} s", flush=True)
+        for name, kind in {**TOPICS, ONE: TopicKind("one record", 100, 1, "none")}.items():
+            records = 1 if name == ONE else options.records
+            await asyncio.to_thread(fill, pair[0], name, kind, records, options.partitions)
+            flow.remote(name, options.partitions, compression_type=kind.compression_type)
+        await flow.copy([*TOPICS, ONE], timeout_s=600)
+        settings = flow.settings()
+        for _ in range(options.rounds):
+            await timed("one record", settings, ONE, 1)
+            for name, kind in TOPICS.items():
+                await timed(kind.title, settings, name, options.records)
+        if not options.plain_only:
+            await measure_spark(settings, options)
+
+
+async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -> None:
+    """The same by Spark, for one of the topics."""
+    with ExitStack() as stack:
+        began_s = time.monotonic()
+        stack.enter_context(some_ray("benchmark-verify", None))
+        spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings(), print))
+        print(f"  Ray and Spark start in  {time.monotonic() - began_s:6.1f} s", flush=True)
+        clusters = settings.clusters["A"], settings.clusters["B"]
+        for _ in range(options.rounds):
+            await timed(
+                "Spark, one executor core",
+                settings,
+                SPARK_TOPIC,
+                options.records,
+                lambda logs, plain: SparkFirstPass(spark, clusters, logs, plain),
+            )
+
+
+def main() -> None:
+    """Start brokers, fill one, copy, verify."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--plain-only", action="store_true", help="without Spark")
+    options = parser.parse_args()
+    pair = DevCluster("A", heap="1g"), DevCluster("B", heap="1g")
+    try:
+        start_all(pair)
+        asyncio.run(measure(pair, options))
+    finally:
+        for each in pair:
+            each.close()
+
+
+if __name__ == "__main__":
+    main()

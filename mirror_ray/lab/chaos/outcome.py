@@ -1,0 +1,215 @@
+"""What a run has found, and its report in Markdown: pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mirror_ray.lab.chaos.schedule import Fault
+
+_DIFFERENCES_SHOWN = 20
+
+_ABOUT_TOPICS = """\
+Half of the records are 8 to 30 days old. *Committed*, *aborted* and *unknown* is what the writers know. *Twice* on the
+source are records that a writer sent again when an answer was lost and the source had forgotten it; *ended otherwise*
+are those whose transaction the source, with its only broker fenced, has not ended as it told the writer. The copy
+repeats the source as a consumer of committed records reads it. A compacted source holds less than was written; where
+only the source is compacted every record of the copy is checked, where both are the last record of each key."""
+
+_ABOUT_FAULTS = """\
+*Stood* is the longest that any partition had nothing new on its target, the fault itself included; *well after* is from
+its end, or once a killed broker serves, until all ran again. A fault with a + came right after the one before it, or
+during it; the figures are those of all of them together."""
+
+#: Kafka's ``producer.id.expiration.check.interval.ms``.
+FORGET_EVERY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a run is told."""
+
+    #: Of the schedule, and of the writers.
+    seed: int
+    #: How many.
+    faults: int
+    #: How often the brokers look for producers to forget, those of old records.
+    forget_every_s: float
+
+    @property
+    def command(self) -> str:
+        """The command that repeats it."""
+        more = "" if self.forget_every_s == FORGET_EVERY_S else f" --forget-every {self.forget_every_s:g}"
+        return f"mirror-ray chaos --faults {self.faults} --seed {self.seed}{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultDone:
+    """A fault that was carried out; the last two are those of all faults that overlapped with it."""
+
+    fault: Fault
+    #: Since the system first ran well.
+    at_s: float
+    #: The longest that any partition had nothing new on its target, from the first of the faults until all ran well.
+    stood_s: float
+    #: From the end of the last fault, and once the brokers serve, until all ran well: replicators complete, every
+    #: partition copied again.
+    well_after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOutcome:
+    """One topic, all of its partitions taken together."""
+
+    flow: str
+    topic: str
+    kind: str
+    partitions: int
+    #: As the writers know it.
+    written: int
+    aborted: int
+    doubtful: int
+    #: Records that the source holds twice, since the writer's retry was not known for one.
+    twice_on_source: int
+    #: Records of transactions that the source has ended otherwise than it told the writer: not ours to put right.
+    ended_otherwise: int
+    source_records: int
+    target_records: int
+    #: One sentence for each partition whose copy is not what it should be.
+    differences: tuple[str, ...]
+    #: One sentence for each partition that its writers know otherwise: the run itself is at fault.
+    source_problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOutcome:
+    """A whole run."""
+
+    settings: RunSettings
+    faults: tuple[FaultDone, ...]
+    topics: tuple[TopicOutcome, ...]
+    #: What did not run well again in time, or was not copied in the end; one sentence each.
+    stuck: tuple[str, ...]
+    duration_s: float
+    #: Where and with what it ran.
+    machine: str
+
+    @property
+    def equal(self) -> bool:
+        """Whether every fault was survived and every copy is what it should be."""
+        return not self.stuck and bool(self.topics) and not any(topic.differences for topic in self.topics)
+
+    @property
+    def source_problems(self) -> tuple[str, ...]:
+        """Faults of the run itself."""
+        return tuple(problem for topic in self.topics for problem in topic.source_problems)
+
+    @property
+    def verdict(self) -> str:
+        """In one sentence."""
+        partitions = sum(topic.partitions for topic in self.topics)
+        records = sum(topic.source_records for topic in self.topics)
+        compared = f"{partitions} partitions, {records:,} records on the sources"
+        if self.source_problems:
+            return "NO VERDICT: a source is not what its writers know, so the run itself is at fault"
+        if self.stuck:
+            return f"STUCK after {len(self.faults)} of {self.settings.faults} faults: not everything was copied"
+        if not self.equal:
+            wrong = sum(len(topic.differences) for topic in self.topics)
+            return f"DIFFERENT: {wrong} of {compared} are not what they should be"
+        return f"EQUAL: {compared}; nothing lost, nothing doubled, order kept"
+
+
+def report(outcome: ChaosOutcome) -> str:
+    """The whole report."""
+    return "\n".join([*_head(outcome), *_problems(outcome), *_topics(outcome.topics), *_faults(outcome.faults), ""])
+
+
+def _head(outcome: ChaosOutcome) -> Iterator[str]:
+    yield f"# Chaos run: {len(outcome.faults)} faults, seed {outcome.settings.seed}"
+    yield ""
+    yield f"**{outcome.verdict}.**"
+    yield ""
+    yield f"`{outcome.settings.command}` repeats it: the same faults in the same order and for as long. What they"
+    yield "meet is never the same."
+    yield ""
+    yield f"{outcome.machine}. {outcome.duration_s / 60:.1f} minutes in all."
+
+
+def _problems(outcome: ChaosOutcome) -> Iterator[str]:
+    told = [
+        *outcome.stuck,
+        *outcome.source_problems,
+        *(difference for topic in outcome.topics for difference in topic.differences),
+    ]
+    if told:
+        yield ""
+        yield "## What is wrong"
+        yield ""
+        yield from (f"- {problem}" for problem in told[:_DIFFERENCES_SHOWN])
+        if len(told) > _DIFFERENCES_SHOWN:
+            yield f"- and {len(told) - _DIFFERENCES_SHOWN} more"
+
+
+def _topics(topics: Sequence[TopicOutcome]) -> Iterator[str]:
+    yield ""
+    yield "## Topics"
+    yield ""
+    yield _ABOUT_TOPICS
+    yield ""
+    yield from _table(
+        ("flow", "topic", "kind", "partitions", "committed", "aborted", "unknown", "twice", "ended otherwise"),
+        ("records on source", "on target", "copy"),
+        (
+            (
+                topic.flow,
+                topic.topic,
+                topic.kind,
+                str(topic.partitions),
+                f"{topic.written:,}",
+                f"{topic.aborted:,}",
+                f"{topic.doubtful:,}",
+                f"{topic.twice_on_source:,}",
+                f"{topic.ended_otherwise:,}",
+                f"{topic.source_records:,}",
+                f"{topic.target_records:,}",
+                "**wrong**" if topic.differences else "as it should be",
+            )
+            for topic in topics
+        ),
+    )
+
+
+def _faults(faults: Sequence[FaultDone]) -> Iterator[str]:
+    yield ""
+    yield "## Faults"
+    yield ""
+    counts = Counter((done.fault.action, done.fault.victim) for done in faults)
+    yield from (f"- {action} {victim}: {number}" for (action, victim), number in sorted(counts.items()))
+    yield ""
+    yield _ABOUT_FAULTS
+    yield ""
+    yield from _table(
+        ("number", "at s", "what", "whom", "for s"),
+        ("stood s", "well after s"),
+        (
+            (
+                f"{'+ ' if done.fault.overlaps else ''}{done.fault.number}",
+                f"{done.at_s:.0f}",
+                done.fault.action,
+                done.fault.victim,
+                f"{done.fault.hold_s:.1f}" if done.fault.hold_s else "",
+                f"{done.stood_s:.1f}",
+                f"{done.well_after_s:.1f}",
+            )
+            for done in faults
+        ),
+    )
+
+
+def _table(first: Sequence[str], more: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    headings = (*first, *more)
+    yield f"| {' | '.join(headings)} |"
+    yield f"|{'---|' * len(headings)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,110 @@
+"""Two clusters, their topics of every kind, and the configuration of the flows between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from mirror_ray.config.settings import TopicSettings
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster.clusters import mm2_properties, start_all
+
+Kind = Literal["plain", "transactional", "compacted"]
+
+#: The cluster that each cluster's topics are copied to.
+TARGETS: Final[Mapping[str, str]] = {"A": "B", "B": "A"}
+
+#: Records are older than any retention.
+_KEPT: Final = {"retention.ms": "-1"}
+#: A tombstone stays for longer than any standstill: one that goes before it was read is missed by every consumer.
+_CLEANED_AT_ONCE: Final = {
+    "cleanup.policy": "compact",
+    "segment.ms": "5000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "180000",
+}
+#: Records are old, so what counts for the cleaner is older still.
+_NEVER_CLEANED: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(100 * 365 * 86_400_000)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic of the run, and how it is written."""
+
+    cluster: str
+    name: str
+    kind: Kind
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=lambda: _KEPT)
+    #: Configs of the remote topic, where it must be there before the flow makes it.
+    remote_configs: Mapping[str, str] | None = None
+    #: How many writers, each of so many records a second.
+    writers: int = 1
+    records_per_s: int = 100
+    #: Whether the writers use transactions. The compacted topic whose every copied record is checked is written so:
+    #: a retry after the broker forgot the writer would be there twice, and cleaning would hide that from us.
+    transactions: bool = False
+
+    @property
+    def flow(self) -> str:
+        """The flow that copies it."""
+        return f"{self.cluster}->{TARGETS[self.cluster]}"
+
+    @property
+    def remote_name(self) -> str:
+        """By the DefaultReplicationPolicy."""
+        return f"{self.cluster}.{self.name}"
+
+    @property
+    def remote_is_cleaned(self) -> bool:
+        """Whether the copy is compacted, too."""
+        return self.kind == "compacted" and self.remote_configs is None
+
+
+TOPICS: Final = (
+    Topic(cluster="A", name="orders", kind="plain", partitions=4, records_per_s=300),
+    Topic(cluster="A", name="payments", kind="transactional", partitions=2, writers=2, transactions=True),
+    Topic(
+        cluster="A",
+        name="profiles",
+        kind="compacted",
+        partitions=2,
+        configs=_CLEANED_AT_ONCE,
+        remote_configs=_NEVER_CLEANED,
+        transactions=True,
+    ),
+    Topic(cluster="A", name="settings", kind="compacted", partitions=2, configs=_CLEANED_AT_ONCE),
+    Topic(cluster="B", name="clicks", kind="plain", partitions=4, records_per_s=200),
+    Topic(cluster="B", name="transfers", kind="transactional", partitions=2, writers=2, transactions=True),
+)
+
+
+@contextmanager
+def clusters(directory: Path, forget_every_s: float) -> Iterator[Mapping[str, DevCluster]]:
+    """Clusters A and B, of one broker each; their data and logs stay in ``directory``.
+
+    ``forget_every_s``: how often the brokers look for producers to forget, those of old records.
+    """
+    configs = {
+        "producer.id.expiration.check.interval.ms": f"{1000 * forget_every_s:.0f}",
+        # The cleaner comes every second, not every 15.
+        "log.cleaner.backoff.ms": "1000",
+    }
+    with ExitStack() as stack:
+        made = {
+            alias: DevCluster(alias, data_dir=directory / alias, server_properties=configs, jvm_options=QUICK_START)
+            for alias in TARGETS
+        }
+        for cluster in made.values():
+            stack.callback(cluster.close)
+        start_all(list(made.values()))
+        yield made
+
+
+def properties(made: Sequence[DevCluster]) -> str:
+    """An ``mm2.properties`` with flows both ways, whose remote topics keep a ``min.compaction.lag.ms`` of their own."""
+    excluded = ", ".join((*TopicSettings().config_properties_exclude, "min.compaction.lag.ms"))
+    return mm2_properties(made) + f"config.properties.exclude = {excluded}\n"

@@ -1,0 +1,213 @@
+"""A Kafka cluster on this machine: one or more brokers in KRaft mode, each broker and controller in one."""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import json
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+from mirror_ray.jars.maven import ensure_jars
+from mirror_ray.lab.devcluster.broker import Broker
+from mirror_ray.lab.devcluster.certificates import CertificateAuthority, StoreType
+from mirror_ray.lab.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.security import DevSecurity
+from mirror_ray.writing import writing
+
+
+class DevCluster:
+    """Brokers 1..n of one cluster, on loopback, with free ports that stay the same over restarts.
+
+    A context manager starts and stops it. ``data_dir`` is kept, and used again by a later cluster of the same shape;
+    without it the data lies in a temporary directory that goes with this object. Brokers end with this process, however
+    it ends.
+
+    Args:
+        name: Shown in messages and in the temporary directory's name.
+        brokers: How many.
+        security: What clients must show; None is PLAINTEXT without an authorizer.
+        data_dir: Where everything lies; see above.
+        server_properties: Broker properties that go before ours.
+        ports: The brokers' ports, where they must be these.
+        heap: Each broker's ``-Xmx``.
+        jvm_options: More options for each broker's virtual machine.
+        far: For each broker a second listener's port, and the one that it tells clients to come to instead: that of a
+            proxy before it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        brokers: int = 1,
+        *,
+        security: DevSecurity | None = None,
+        data_dir: Path | None = None,
+        server_properties: Mapping[str, str] | None = None,
+        ports: Sequence[int] | None = None,
+        heap: str = "512m",
+        jvm_options: Sequence[str] = (),
+        far: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.name = name
+        self.security = security or DevSecurity()
+        self._temporary = None
+        if data_dir is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix=f"mirror-ray-{name}-", ignore_cleanup_errors=True)
+            data_dir = Path(self._temporary.name)
+        self.dir = data_dir.absolute()
+        with writing(self.dir):
+            self.dir.mkdir(parents=True, exist_ok=True)
+        self._authority = CertificateAuthority(self.dir / "tls") if self.security.uses_tls else None
+        self.cluster_id, client_ports, controller_ports = self._identity(brokers, ports)
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controller_ports, start=1))
+        common = {**_common_properties(brokers), "controller.quorum.voters": voters}
+        common |= self.security.server_properties(self._authority)
+        if far:
+            common["listener.security.protocol.map"] += f",FAR:{self.security.protocol}"
+        self.brokers = tuple(
+            Broker(
+                node_id=node,
+                port=client_port,
+                directory=self.dir / f"broker-{node}",
+                properties={
+                    **common,
+                    **_listeners(node, client_port, controller_port, far[node - 1 : node]),
+                    **(server_properties or {}),
+                },
+                heap=heap,
+                jvm_options=jvm_options,
+            )
+            for node, (client_port, controller_port) in enumerate(zip(client_ports, controller_ports, strict=True), 1)
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """``bootstrap.servers``."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def broker(self, node_id: int) -> Broker:
+        """The broker whose ``node.id`` this is, as metadata names leaders."""
+        return self.brokers[node_id - 1]
+
+    def log_bytes(self, topic: str) -> int:
+        """Size of the topic's log, all partitions and replicas together, as it is in the brokers' files."""
+        logs = (log for each in self.brokers for log in each.directory.glob(f"data/{topic}-*/*.log"))
+        return sum(log.stat().st_size for log in logs)
+
+    def start(self, timeout_s: float = 60.0) -> Self:
+        """Start every broker that does not run, side by side, and wait until all of them serve.
+
+        Raises:
+            MirrorError: Jars can't be had, or a broker does not come up.
+        """
+        ensure_jars()
+        atexit.register(self._kill)
+        credentials = self.security.scram_credentials()
+        try:
+            _side_by_side(lambda broker: broker.format(self.cluster_id, credentials), self.brokers)
+            for broker in self.brokers:
+                broker.launch()
+            for broker in self.brokers:
+                broker.wait_started(timeout_s)
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Stop every broker in good order, by force after ``timeout_s``. Ports and data stay for another `start`."""
+        for broker in self.brokers:
+            broker.terminate()
+        _side_by_side(lambda broker: broker.wait_stopped(timeout_s), self.brokers)
+        atexit.unregister(self._kill)
+
+    def close(self) -> None:
+        """Stop it; where the data is temporary nothing waits for good order, and it is removed."""
+        if self._temporary is None:
+            self.stop()
+        else:
+            self._kill()
+            self._temporary.cleanup()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"DevCluster({self.name!r}, {self.bootstrap}, {self.security.protocol})"
+
+    def client_properties(self, user: str = "admin", store_type: StoreType = "PEM") -> dict[str, str]:
+        """What a client of this cluster needs besides ``bootstrap.servers``, with the keys of Kafka's Java clients."""
+        return self.security.client_properties(self._authority, user, store_type)
+
+    def confluent_config(self, user: str = "admin") -> dict[str, str | int | float | bool]:
+        """What a confluent-kafka client of this cluster needs, ``bootstrap.servers`` included."""
+        return {"bootstrap.servers": self.bootstrap, **self.security.confluent_config(self._authority, user)}
+
+    def _identity(self, brokers: int, ports: Sequence[int] | None) -> tuple[str, list[int], list[int]]:
+        """Cluster id, client ports and controller ports: those of last time where there was one."""
+        path = self.dir / "cluster.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        if len(known.get("ports", [])) != brokers:
+            # The storage tool takes an id that begins with a dash for an option.
+            cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+            known = {"cluster_id": known.get("cluster_id", cluster_id)}
+            known |= {kind: [free_port() for _ in range(brokers)] for kind in ("ports", "controller_ports")}
+        if ports is not None:
+            known["ports"] = list(ports)
+        with writing(path):
+            path.write_text(json.dumps(known))
+        return known["cluster_id"], known["ports"], known["controller_ports"]
+
+    def _kill(self) -> None:
+        for broker in self.brokers:
+            broker.kill()
+
+
+def _listeners(node_id: int, port: int, controller_port: int, far: Sequence[tuple[int, int]]) -> dict[str, str]:
+    listening = [f"CLIENT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}"]
+    advertised = [f"CLIENT://127.0.0.1:{port}"]
+    for own, told in far:
+        listening.append(f"FAR://127.0.0.1:{own}")
+        advertised.append(f"FAR://127.0.0.1:{told}")
+    return {"node.id": str(node_id), "listeners": ",".join(listening), "advertised.listeners": ",".join(advertised)}
+
+
+def _common_properties(brokers: int) -> dict[str, str]:
+    """Small and quick: few internal partitions, a dead broker noticed in two seconds."""
+    factor = str(min(brokers, 3))
+    in_sync = str(min(brokers, 2))
+    return {
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "CLIENT",
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": factor,
+        "offsets.topic.num.partitions": "5",
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.num.partitions": "5",
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": "0",
+        # A killed broker may register again only when its session has run out.
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "500",
+        "log.cleaner.dedupe.buffer.size": str(16 << 20),
+        "num.io.threads": "4",
+    }
+
+
+def _side_by_side(action: Callable[[Broker], None], brokers: Sequence[Broker]) -> None:
+    with ThreadPoolExecutor(max_workers=len(brokers)) as pool:
+        for future in [pool.submit(action, broker) for broker in brokers]:
+            future.result()

@@ -1,0 +1,161 @@
+"""Two clusters, A and B, in the foreground until Ctrl-C or until another shell stops them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from mirror_ray.jars.maven import cache_dir, ensure_jars
+from mirror_ray.lab.devcluster.cluster import DevCluster
+from mirror_ray.lab.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.proxy import long_link
+from mirror_ray.model.errors import MirrorError, NotRunningError
+from mirror_ray.writing import writing
+
+#: Where the first broker of each cluster listens if it can.
+FIRST_PORTS = {"A": 19092, "B": 29092}
+
+#: Whoever reads a pipe is to get a line when it is said, not when the clusters end.
+_print_at_once = partial(print, flush=True)
+
+
+def run_clusters(
+    directory: Path | None = None, brokers: int = 1, *, heap: str = "512m", say: Callable[[str], None] = _print_at_once
+) -> None:
+    """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`.
+
+    Writes ``mm2.properties``, ready to use, into the directory, which keeps the clusters' data too. To be called from
+    the main thread.
+
+    Args:
+        directory: None is ``clusters`` in the cache directory.
+        brokers: Brokers per cluster.
+        heap: Each broker's ``-Xmx``.
+        say: Gets each line that the user is to read.
+
+    Raises:
+        MirrorError: They run already, jars can't be had, or a broker does not come up.
+    """
+    directory = (directory or cache_dir() / "clusters").absolute()
+    running = _running()
+    if running is not None:
+        raise MirrorError(
+            f"the clusters run already, in process {running.pid}: stop them with `mirror-ray clusters down`"
+        )
+    ensure_jars()
+    with ExitStack() as stack:
+        stopped = stack.enter_context(_until_signalled())
+        clusters = [
+            DevCluster(alias, brokers, data_dir=directory / alias, ports=_ports(alias, brokers), heap=heap)
+            for alias in FIRST_PORTS
+        ]
+        stack.callback(_state_path().unlink, missing_ok=True)
+        with writing(_state_path()):
+            _state_path().write_text(json.dumps({"pid": os.getpid(), "created": psutil.Process().create_time()}))
+        for cluster in clusters:
+            stack.callback(cluster.close)
+        start_all(clusters)
+        config = directory / "mm2.properties"
+        with writing(config):
+            config.write_text(mm2_properties(clusters))
+        for cluster in clusters:
+            say(f"{cluster.name}  {cluster.bootstrap}  logs in {cluster.dir}")
+        say(f"flows A->B and B->A: {config}")
+        stopped.wait()
+
+
+def stop_clusters(timeout_s: float = 30.0) -> None:
+    """Stop the clusters that another process runs, and wait until they are down.
+
+    Raises:
+        NotRunningError: None run.
+        MirrorError: They are not down within ``timeout_s``.
+    """
+    process = _running()
+    if process is None:
+        raise NotRunningError("no clusters run here: start them with `mirror-ray clusters up`")
+    process.terminate()
+    try:
+        process.wait(timeout_s)
+    except psutil.TimeoutExpired:
+        raise MirrorError(f"process {process.pid} has not stopped its clusters within {timeout_s:g} s") from None
+
+
+def start_all(clusters: Sequence[DevCluster]) -> None:
+    """Start clusters side by side; when one does not come up, its error is raised."""
+    with ThreadPoolExecutor(max_workers=len(clusters)) as pool:
+        for future in [pool.submit(cluster.start) for cluster in clusters]:
+            future.result()
+
+
+@contextmanager
+def far_cluster(name: str, brokers: int, delay_s: float, *, heap: str) -> Iterator[tuple[DevCluster, str]]:
+    """A cluster, not started yet, with a second way to it that takes ``delay_s`` longer each way.
+
+    Yields:
+        The cluster, and ``bootstrap.servers`` of the long way.
+    """
+    ports = [free_port() for _ in range(brokers)]
+    with long_link(ports, delay_s) as told:
+        far = [(port, told[port]) for port in ports]
+        yield DevCluster(name, brokers, heap=heap, far=far), ",".join(f"127.0.0.1:{each}" for _, each in far)
+
+
+def mm2_properties(clusters: Sequence[DevCluster]) -> str:
+    """An ``mm2.properties`` with a flow from each cluster to each other one."""
+    aliases = [cluster.name for cluster in clusters]
+    lines = [f"clusters = {', '.join(aliases)}"]
+    for cluster in clusters:
+        lines.append(f"{cluster.name}.bootstrap.servers = {cluster.bootstrap}")
+        properties = cluster.client_properties()
+        if properties != {"security.protocol": "PLAINTEXT"}:
+            lines += [f"{cluster.name}.{key} = {value}" for key, value in properties.items()]
+    lines += [f"{source}->{target}.enabled = true" for source in aliases for target in aliases if source != target]
+    return "\n".join([*lines, ""])
+
+
+@contextmanager
+def _until_signalled() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; the old handlers come back at the end."""
+    stopped = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    old = [signal.signal(number, lambda *_: stopped.set()) for number in numbers]
+    try:
+        yield stopped
+    finally:
+        for number, handler in zip(numbers, old, strict=True):
+            signal.signal(number, handler)
+
+
+def _ports(alias: str, brokers: int) -> list[int] | None:
+    """The well-known ports where all of them are free; else None, for any free ones."""
+    wanted = list(range(FIRST_PORTS[alias], FIRST_PORTS[alias] + brokers))
+    for port in wanted:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return None
+    return wanted
+
+
+def _state_path() -> Path:
+    return cache_dir() / "clusters.json"
+
+
+def _running() -> psutil.Process | None:
+    """The process that runs the clusters, if there is one."""
+    try:
+        state = json.loads(_state_path().read_text())
+        process = psutil.Process(state["pid"])
+    except (FileNotFoundError, psutil.NoSuchProcess):
+        return None
+    return process if process.create_time() == state["created"] else None

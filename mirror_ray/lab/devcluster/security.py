@@ -1,0 +1,151 @@
+"""How a cluster on this machine is protected: the brokers' side, and the clients' for Java and for librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, Self
+
+from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+
+#: The user that the brokers are to each other.
+BROKER_USER = "broker"
+
+_USERS = MappingProxyType({BROKER_USER: "broker-secret", "admin": "admin-secret", "alice": "alice-secret"})
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevSecurity:
+    """What clients of a cluster must show. The controllers speak plainly to each other, on loopback."""
+
+    protocol: SecurityProtocol = "PLAINTEXT"
+    mechanism: SaslMechanism | None = None
+    #: Names and passwords; one is ``broker``, the brokers' own.
+    users: Mapping[str, str] = field(default_factory=lambda: _USERS, repr=False)
+    #: Clients of ``SSL`` must have a certificate; a user's is ``CN=user``.
+    client_auth: bool = False
+    #: Turn the StandardAuthorizer on; ``super_users`` may do all, others what ACLs allow.
+    authorizer: bool = False
+    super_users: tuple[str, ...] = ("admin",)
+
+    @classmethod
+    def scram_over_tls(cls, *, authorizer: bool = False) -> Self:
+        """SASL_SSL with SCRAM-SHA-512."""
+        return cls(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", authorizer=authorizer)
+
+    @classmethod
+    def plain(cls, *, authorizer: bool = False) -> Self:
+        """SASL_PLAINTEXT with PLAIN."""
+        return cls(protocol="SASL_PLAINTEXT", mechanism="PLAIN", authorizer=authorizer)
+
+    @classmethod
+    def oauth(cls) -> Self:
+        """SASL_PLAINTEXT with OAUTHBEARER and Kafka's unsecured tokens."""
+        return cls(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER")
+
+    @classmethod
+    def mutual_tls(cls, *, authorizer: bool = False) -> Self:
+        """SSL where the client shows a certificate."""
+        return cls(protocol="SSL", client_auth=True, authorizer=authorizer)
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol in {"SSL", "SASL_SSL"}
+
+    def server_properties(self, authority: CertificateAuthority | None) -> dict[str, str]:
+        """The brokers' part. ``authority`` is needed where TLS is used."""
+        properties = {"listener.security.protocol.map": f"CLIENT:{self.protocol},CONTROLLER:PLAINTEXT"}
+        if self.mechanism is not None:
+            name = f"listener.name.client.{self.mechanism.lower()}.sasl.jaas.config"
+            properties |= {
+                "sasl.enabled.mechanisms": self.mechanism,
+                "sasl.mechanism.inter.broker.protocol": self.mechanism,
+                name: self._jaas(BROKER_USER, server=True),
+            }
+        if authority is not None:
+            properties |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(authority.keystore(BROKER_USER, "PEM")),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(authority.truststore("PEM")),
+                "ssl.client.auth": "required" if self.client_auth else "none",
+            }
+        if self.authorizer:
+            # ANONYMOUS is a controller to another; and every client where the protocol is PLAINTEXT.
+            principals = ["ANONYMOUS", *(self._principal(user) for user in (BROKER_USER, *self.super_users))]
+            properties |= {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": ";".join(f"User:{principal}" for principal in principals),
+            }
+        return properties
+
+    def scram_credentials(self) -> list[str]:
+        """The users in the form of ``kafka-storage format --add-scram``; none where the mechanism is another."""
+        if self.mechanism not in {"SCRAM-SHA-256", "SCRAM-SHA-512"}:
+            return []
+        return [f"{self.mechanism}=[name={user},password={password}]" for user, password in self.users.items()]
+
+    def client_properties(
+        self, authority: CertificateAuthority | None, user: str, store_type: StoreType
+    ) -> dict[str, str]:
+        """A client's part with the keys of Kafka's Java clients, as an ``mm2.properties`` file has them."""
+        properties: dict[str, str] = {"security.protocol": self.protocol}
+        if self.mechanism is not None:
+            properties |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": self._jaas(user, server=False)}
+        if authority is not None:
+            properties |= {
+                "ssl.truststore.location": str(authority.truststore(store_type)),
+                "ssl.truststore.type": store_type,
+            }
+            if self.client_auth:
+                properties |= {
+                    "ssl.keystore.location": str(authority.keystore(user, store_type)),
+                    "ssl.keystore.type": store_type,
+                }
+            if store_type != "PEM":
+                properties["ssl.truststore.password"] = STORE_PASSWORD
+                if self.client_auth:
+                    properties |= {"ssl.keystore.password": STORE_PASSWORD, "ssl.key.password": STORE_PASSWORD}
+        return properties
+
+    def confluent_config(self, authority: CertificateAuthority | None, user: str) -> dict[str, str]:
+        """A client's part with the keys of librdkafka."""
+        config: dict[str, str] = {"security.protocol": self.protocol}
+        if self.mechanism == "OAUTHBEARER":
+            config |= {
+                "sasl.mechanism": self.mechanism,
+                "enable.sasl.oauthbearer.unsecure.jwt": "true",
+                "sasl.oauthbearer.config": f"principal={user}",
+            }
+        elif self.mechanism is not None:
+            config |= {"sasl.mechanism": self.mechanism, "sasl.username": user, "sasl.password": self.users[user]}
+        if authority is not None:
+            config["ssl.ca.location"] = str(authority.truststore("PEM"))
+            if self.client_auth:
+                pem = str(authority.keystore(user, "PEM"))
+                config |= {"ssl.certificate.location": pem, "ssl.key.location": pem}
+        return config
+
+    def _jaas(self, user: str, *, server: bool) -> str:
+        assert self.mechanism is not None  # noqa: S101 - asked for only where SASL is on
+        options = {"username": user, "password": self.users[user]}
+        if self.mechanism == "OAUTHBEARER":
+            options = {"unsecuredLoginStringClaim_sub": user}
+        elif self.mechanism == "PLAIN" and server:
+            options |= {f"user_{name}": password for name, password in self.users.items()}
+        told = " ".join(f'{key}="{value}"' for key, value in options.items())
+        return f"{_MODULES[self.mechanism]} required {told};"
+
+    def _principal(self, user: str) -> str:
+        return f"CN={user}" if self.protocol == "SSL" else user

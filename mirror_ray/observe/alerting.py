@@ -1,0 +1,258 @@
+"""Which problems a system has: from what is seen of it and what counts as one. Pure.
+
+Texts are labels of a metric too, so no figure that moves is in them: "more than 5 min behind", whatever the lag is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror_ray.config.operating import AlertSettings
+from mirror_ray.observe.groups import FlowGroups
+from mirror_ray.observe.problems import Problem, ProblemKind
+from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus
+
+#: More than this nobody reads, and each is a series.
+MOST_PROBLEMS: Final = 100
+#: Of one reason, so many topics or partitions are named.
+_NAMED: Final = 3
+#: A reason that is longer is cut.
+_LONGEST: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatorExit:
+    """A replicator ended by itself, at ``time_ms`` since the epoch."""
+
+    time_ms: int
+    replicator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertFacts:
+    """What is judged. Flows by their names, as ``A->B``."""
+
+    now_ms: int
+    started_ms: int
+    flows: Sequence[FlowStatus]
+    partitions: Mapping[str, Sequence[PartitionStatus]]
+    gaps: Sequence[GapStatus] = ()
+    deaths: Sequence[ReplicatorExit] = ()
+    #: What keeps replicators from being there, by replicator.
+    missing: Mapping[str, str] = field(default_factory=dict)
+    #: What of a flow's remote topics can't be kept as on the source.
+    drift: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Why a flow as a whole does not go on.
+    down: Mapping[str, str] = field(default_factory=dict)
+    #: Flows whose lag has grown for as long as is allowed.
+    growing: frozenset[str] = frozenset()
+    #: Flows whose windows have opened, and that are late for that reason.
+    catching_up: frozenset[str] = frozenset()
+    #: Why a flow's audit log has not all that was changed.
+    audit: Mapping[str, str] = field(default_factory=dict)
+    #: Flows that heartbeats are emitted for.
+    heartbeats: frozenset[str] = frozenset()
+
+
+def judge(facts: AlertFacts, limits: AlertSettings) -> tuple[Problem, ...]:
+    """Every problem, the critical ones first; at most ``MOST_PROBLEMS``."""
+    found = [
+        *_down(facts),
+        *_crashes(facts, limits),
+        *_missing(facts),
+        *(problem for flow in facts.flows for problem in _stopped(facts.partitions.get(flow.flow, ()))),
+        *(problem for flow in facts.flows for problem in _late(flow, facts, limits)),
+        *_gaps(facts, limits),
+        *_drift(facts),
+        *_audit(facts),
+    ]
+    found.sort(key=lambda each: each.severity != "critical")
+    return tuple(found[:MOST_PROBLEMS])
+
+
+def _down(facts: AlertFacts) -> Iterator[Problem]:
+    for flow in facts.flows:
+        why = facts.down.get(flow.flow)
+        if why is not None:
+            yield Problem(
+                kind="flow_down",
+                severity="critical",
+                flow=flow.flow,
+                subject=flow.flow,
+                text=_cut(why),
+                remedy="look at that cluster, the network to it and its credentials; the flow goes on by itself",
+            )
+
+
+def _crashes(facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
+    by_replicator: dict[str, list[ReplicatorExit]] = defaultdict(list)
+    for death in facts.deaths:
+        by_replicator[death.replicator].append(death)
+    for replicator, deaths in sorted(by_replicator.items()):
+        lately = [each for each in deaths if facts.now_ms - each.time_ms <= limits.crash_loop_s * 1000]
+        if len(lately) >= limits.crash_loop_deaths:
+            yield Problem(
+                kind="crash_loop",
+                severity="critical",
+                flow="",
+                subject=replicator,
+                text=f"died {limits.crash_loop_deaths} times or more in {duration(limits.crash_loop_s)}: "
+                + _cut(deaths[-1].reason),
+                remedy="read its log, and mirror-ray events; pause what it died of",
+            )
+        elif facts.now_ms - deaths[-1].time_ms <= limits.replicator_died_s * 1000:
+            yield Problem(
+                kind="replicator_died",
+                severity="warning",
+                flow="",
+                subject=replicator,
+                text=f"died less than {duration(limits.replicator_died_s)} ago: {_cut(deaths[-1].reason)}",
+                remedy="see that it is back (mirror-ray replicators); mirror-ray events says why it died",
+            )
+
+
+def _missing(facts: AlertFacts) -> Iterator[Problem]:
+    for replicator, why in sorted(facts.missing.items()):
+        yield Problem(
+            kind="replicator_missing",
+            severity="critical",
+            flow="",
+            subject=replicator,
+            text=_cut(why),
+            remedy="ray status shows whether there is room; its log says what it fails on",
+        )
+
+
+def _stopped(partitions: Iterable[PartitionStatus]) -> Iterator[Problem]:
+    """One for each topic and reason."""
+    alike: dict[tuple[str, str, str], list[PartitionStatus]] = defaultdict(list)
+    for each in partitions:
+        if each.state in ("stopped", "refused"):
+            alike[each.topic, each.state, each.reason or "no reason is known"].append(each)
+    for (topic, state, reason), there in alike.items():
+        yield Problem(
+            kind="partition_stopped",
+            severity="critical",
+            flow=there[0].flow,
+            subject=topic if state == "refused" else _named(topic, [each.partition for each in there]),
+            text=_cut(f"{state}: {reason}"),
+            remedy=_answer(there[0]),
+        )
+
+
+def _named(topic: str, numbers: Sequence[int]) -> str:
+    shown = ",".join(str(number) for number in sorted(numbers)[:_NAMED])
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return f"{topic}-{shown}{more}"
+
+
+def _answer(partition: PartitionStatus) -> str:
+    if partition.trouble is not None:
+        return f"decide, then: mirror-ray resolve '{partition.flow}' {partition.topic} --by skip or resync"
+    return "remove the cause that it names; it is tried again by itself"
+
+
+def _late(flow: FlowStatus, facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
+    if flow.state in ("idle", "paused"):
+        return
+    if flow.lag_seconds is not None and flow.lag_seconds > limits.lag_s and flow.flow not in facts.catching_up:
+        yield _of_flow(
+            flow,
+            "lag_high",
+            f"more than {duration(limits.lag_s)} behind its source",
+            f"mirror-ray status says whether limits or quotas hold it up; mirror-ray lag '{flow.flow}' shows where,"
+            " mirror-ray replicators whether they are busy",
+        )
+    if flow.flow in facts.growing:
+        yield _of_flow(
+            flow,
+            "lag_growing",
+            f"its lag has grown for {duration(limits.lag_growing_s)}: the source is written faster than it is copied",
+            "mirror-ray status says whether limits or quotas hold it up; if not: more replicators, or a slow leader",
+        )
+    since_s = (facts.now_ms - facts.started_ms) / 1000
+    beat_s = since_s if flow.heartbeat_age_s is None else flow.heartbeat_age_s
+    if flow.flow in facts.heartbeats and beat_s > limits.heartbeat_s:
+        yield _of_flow(
+            flow,
+            "heartbeat_stale",
+            f"no heartbeat was acknowledged for more than {duration(limits.heartbeat_s)}",
+            "mirror-ray events; WRITE on the heartbeats topic of the target is needed",
+        )
+    late = _groups_wait(flow.groups, limits)
+    if late is not None:
+        remedy = f"mirror-ray groups '{flow.flow}'; a failover now would repeat what they have read since"
+        yield _of_flow(flow, "checkpoint_stale", late, remedy)
+
+
+def _groups_wait(groups: FlowGroups | None, limits: AlertSettings) -> str | None:
+    if groups is None:
+        return None
+    if groups.problem:
+        return _cut(f"consumer groups wait: {groups.problem}")
+    if groups.age_s is not None and groups.age_s > limits.checkpoint_s:
+        return f"consumer groups were not carried over for more than {duration(limits.checkpoint_s)}"
+    return None
+
+
+def _of_flow(flow: FlowStatus, kind: ProblemKind, text: str, remedy: str) -> Problem:
+    return Problem(kind=kind, severity="warning", flow=flow.flow, subject=flow.flow, text=text, remedy=remedy)
+
+
+def _gaps(facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
+    told: set[tuple[str, str, str]] = set()
+    for gap in facts.gaps:
+        key = (gap.flow, gap.topic, gap.kind)
+        if facts.now_ms - gap.time_ms <= limits.gap_s * 1000 and key not in told:
+            told.add(key)
+            yield Problem(
+                kind="gap_recorded",
+                severity="warning",
+                flow=gap.flow,
+                subject=gap.topic,
+                text=f"{gap.kind} was answered by {gap.policy} less than {duration(limits.gap_s)} ago",
+                remedy=f"mirror-ray gaps '{gap.flow}' has the offsets; tell whoever reads the copy",
+            )
+
+
+def _drift(facts: AlertFacts) -> Iterator[Problem]:
+    for flow, texts in facts.drift.items():
+        for text in texts:
+            yield Problem(
+                kind="drift",
+                severity="warning",
+                flow=flow,
+                subject=flow,
+                text=_cut(text),
+                remedy=f"mirror-ray drift '{flow}' shows all of it, and what brings it back",
+            )
+
+
+def duration(seconds: float) -> str:
+    """For people: 90 s, 5 min, 2 h."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def _audit(facts: AlertFacts) -> Iterator[Problem]:
+    for flow, why in facts.audit.items():
+        yield Problem(
+            kind="audit_failing",
+            severity="warning",
+            flow=flow,
+            subject=flow,
+            text=_cut(why),
+            remedy="look at the target, and grant our principal WRITE, READ and DESCRIBE on mm2-ray-audit-log.*; what "
+            "waits is written then",
+        )
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

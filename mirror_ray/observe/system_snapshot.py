@@ -1,0 +1,34 @@
+"""All that can be seen of a running system at one moment: what the page, the metrics and ``status`` are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mirror_ray.model.latency import LatencyHistogram
+from mirror_ray.observe.problems import Problem
+from mirror_ray.observe.status import Event, GapStatus, PartitionStatus, SystemStatus, TopicStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSnapshot:
+    """One moment of a system. ``time_ms``: when, ms since the epoch."""
+
+    time_ms: int
+    system: SystemStatus
+    topics: tuple[TopicStatus, ...]
+    partitions: tuple[PartitionStatus, ...]
+    gaps: tuple[GapStatus, ...]
+    #: The newest events, oldest first.
+    events: tuple[Event, ...]
+    #: Events since the coordinator began, by level.
+    event_counts: Mapping[str, int] = field(default_factory=dict)
+    #: From a record's timestamp to the target's acknowledgement, by flow, since the coordinator began.
+    latencies: Mapping[str, LatencyHistogram] = field(default_factory=dict)
+    #: Replicators that died since the coordinator began.
+    deaths: int = 0
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong, the critical things first."""
+        return self.system.problems

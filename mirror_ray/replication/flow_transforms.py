@@ -1,0 +1,146 @@
+"""A flow's transforms in one replicator: handed to its copies, and the dead letter topic that some of them wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from mirror_ray.config.flow_transforms import flow_chains
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.internal_writer import InternalWriter
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.internal_topics import dead_letters_topic
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_transforms import PartitionTransforms
+from mirror_ray.transforms.dead_letter import dead_letter
+from mirror_ray.transforms.loading import TransformChains
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S = 1.0
+#: How often it is said of one partition that records of it failed.
+_TOLD_S = 60.0
+
+
+class FlowTransforms:
+    """Runs until ``close``, without a task where the flow has no transforms.
+
+    ``on_written(copy)`` is called when a copy that waited for its dead letters can go on, ``on_waiting(copy, reason)``
+    when they can't be written now; ``on_event(level, text)`` is for the event log.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterConnections,
+        target: ClusterConnections,
+        *,
+        on_written: Callable[[PartitionReplication], None],
+        on_waiting: Callable[[PartitionReplication, str], None],
+        on_event: Callable[[str, str], None],
+    ) -> None:
+        self._settings = settings
+        self._on_written, self._on_waiting, self._on_event = on_written, on_waiting, on_event
+        self._source, self._target = source, target
+        self._chains, self._problem = TransformChains(()), ""
+        try:
+            self._chains = flow_chains(settings, self._cluster_ids)
+        except ValueError as error:
+            self._problem = f"transforms can't be loaded on this node: {error}"
+        topic = settings.transforms.dead_letter_topic or dead_letters_topic(settings.name.source)
+        self._writer = InternalWriter(target, topic, cleanup_policy="delete")
+        self._waiting: set[PartitionReplication] = set()
+        #: By copy, what was said of its failures and when.
+        self._told: dict[PartitionReplication, tuple[int, float]] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        if settings.transforms.steps or settings.provenance.enabled:
+            self._task = asyncio.create_task(self._run(), name=f"flow {settings.name}: dead letters")
+
+    def _cluster_ids(self) -> tuple[str, str]:
+        return self._source.metadata.cluster_id, self._target.metadata.cluster_id
+
+    def of(self, assignment: Assignment) -> PartitionTransforms | None:
+        """What the records of a partition go through; None: nothing."""
+        chain = self._chains.chain(assignment.partition.topic)
+        if chain is None:
+            return None
+        source = assignment.partition.source
+        return PartitionTransforms(chain, source, self._settings.transforms.errors, assignment.skip)
+
+    def problem(self, assignment: Assignment) -> str | None:
+        """Why the partition must not be copied here: its copy is made by other transforms than we have."""
+        wanted, found = assignment.transforms, self._chains.identity(assignment.partition.topic)
+        if self._problem:
+            return self._problem
+        if self._settings.provenance.enabled and not all(self._cluster_ids()):
+            return "the clusters' ids, by which records say where they are from, are not known yet"
+        if wanted == found:
+            return None
+        return (
+            f"to be copied by {wanted or 'no transforms'}, and here they are {found or 'none'}: it goes "
+            "on when it is handed out anew; where that does not come, see that all nodes have the same code"
+        )
+
+    def changed(self, copy: PartitionReplication) -> None:
+        """Something happened to a copy with transforms."""
+        if copy.dead_letters is not None:
+            self._waiting.add(copy)
+            self._wake.set()
+        transforms = copy.transforms
+        # Of a record that transforms fail on the flow itself tells, and not each of its routes.
+        if transforms is not None and transforms.last_failure is not None and self._settings.route is None:
+            now_s = asyncio.get_running_loop().time()
+            count, told_s = self._told.get(copy, (0, -_TOLD_S))
+            if transforms.failed > count and now_s - told_s >= _TOLD_S:
+                self._told[copy] = (transforms.failed, now_s)
+                self._tell(copy, transforms)
+
+    def _tell(self, copy: PartitionReplication, transforms: PartitionTransforms) -> None:
+        where = f", they are in {self._writer.topic}" if transforms.errors == "dead_letter" else ""
+        failure = transforms.last_failure
+        self._on_event(
+            "warning",
+            f"{copy.assignment.partition}: records left out: {transforms.failed}{where}; a transform failed on them, "
+            f"last at offset {failure and failure.record.offset}: {failure}",
+        )
+
+    def forget(self, copy: PartitionReplication) -> None:
+        """The copy ends here."""
+        self._waiting.discard(copy)
+        self._told.pop(copy, None)
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            for copy in list(self._waiting):
+                try:
+                    await self._write(copy)
+                except Exception as error:
+                    unforeseen = not isinstance(error, OSError | MirrorError)
+                    log.warning("flow %s: %s", self._settings.name, error, exc_info=unforeseen)
+                    self._on_waiting(copy, f"records that a transform failed on can't be set aside: {error}")
+                    self._wake.set()
+                    await asyncio.sleep(_AGAIN_S)
+
+    async def _write(self, copy: PartitionReplication) -> None:
+        letters, transforms = copy.dead_letters, copy.transforms
+        if letters is not None and transforms is not None:
+            now_ms = time.time_ns() // 1_000_000
+            name = self._settings.name
+            records = [dead_letter(failure, name, copy.source, now_ms) for failure in letters.failures]
+            await self._writer.append_as_they_are(records)
+            transforms.written(letters)
+        self._waiting.discard(copy)
+        self._on_written(copy)

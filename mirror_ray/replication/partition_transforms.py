@@ -1,0 +1,113 @@
+"""One partition's transforms: what they make of its records, and what becomes of those that they fail on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from mirror_ray.model.errors import CorruptBatchError
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.records.batch import RecordBatch, verify
+from mirror_ray.records.decode import DecodedRecord, records_from
+from mirror_ray.records.read_committed import CommittedOnly
+from mirror_ray.replication import faults
+from mirror_ray.replication.faults import ReplicationFault
+from mirror_ray.transforms.chain import TransformChain, TransformFailure
+
+#: ``stop``: the partition stops at the record. ``skip``: it is left out. ``dead_letter``: it is left out, once it is in
+#: the dead letter topic.
+ErrorPolicy = Literal["stop", "skip", "dead_letter"]
+
+
+class WaitingDeadLetters(NamedTuple):
+    """Records to be written to the dead letter topic before the copy goes on."""
+
+    failures: list[TransformFailure]
+    #: All that failed before this source offset are among them, or were written before.
+    up_to: int
+
+
+class DeadLettersWaitError(Exception):
+    """Records have to be written to the dead letter topic first."""
+
+
+@dataclass(slots=True)
+class PartitionTransforms:
+    """The state of one copy."""
+
+    chain: TransformChain
+    source: TopicPartition
+    errors: ErrorPolicy = "stop"
+    #: Source offsets, the end not included, whose records are left out: no transform sees them.
+    skip: Sequence[tuple[int, int]] = ()
+    #: Nothing is fetched before these are written.
+    waiting: WaitingDeadLetters | None = None
+    #: How many records were left out because they failed, and the last of them, for the event log.
+    failed: int = 0
+    last_failure: TransformFailure | None = None
+    #: Failed records before this source offset are in the dead letter topic.
+    _written_to: int = field(default=-1)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same records come out again as they did: else what was copied can't be told by the source."""
+        return self.chain.pure
+
+    def copied(self, batch: RecordBatch, position: int) -> list[DecodedRecord]:
+        """What the target has of a batch from ``position`` on once it was copied.
+
+        Raises:
+            CorruptBatchError: The batch does not parse.
+        """
+        return self.chain.apply(self.source, records_from(batch, position, self.skip)).kept
+
+    def take(self, batch: RecordBatch, position: int) -> list[DecodedRecord]:
+        """What the target is to get of a batch from ``position`` on.
+
+        Raises:
+            CorruptBatchError: The batch does not parse.
+            Troubled: transform_failed, where the policy is to stop.
+            DeadLettersWaitError: See ``hold``; nothing of the batch was taken.
+        """
+        kept, failures = self.chain.apply(self.source, records_from(batch, position, self.skip))
+        if failures:
+            self._heed(failures)
+        return kept
+
+    def _heed(self, failures: Sequence[TransformFailure]) -> None:
+        if self.errors == "stop":
+            first = failures[0]
+            raise ReplicationFault(faults.transform_failed(self.source, first.record.offset, str(first)))
+        if self.errors == "dead_letter" and failures[-1].record.offset >= self._written_to:
+            raise DeadLettersWaitError
+        self.failed += len(failures)
+        self.last_failure = failures[-1]
+
+    def hold(self, batch: RecordBatch, following: Iterable[RecordBatch], select: CommittedOnly, position: int) -> None:
+        """Have all records written that fail in a batch, from ``position`` on, and in those that came with it.
+
+        The copy fetches them again when that is done.
+        """
+        found = self._failing(batch, position)
+        position = batch.next_offset
+        with suppress(CorruptBatchError):
+            for each in following:
+                verify(each)
+                found += self._failing(each, position) if select.copies(each) else ()
+                position = each.next_offset
+        self.waiting = WaitingDeadLetters(found, position)
+
+    def _failing(self, batch: RecordBatch, position: int) -> list[TransformFailure]:
+        return self.chain.apply(self.source, records_from(batch, position, self.skip)).failures
+
+    def written(self, letters: WaitingDeadLetters) -> None:
+        """They are in the dead letter topic, on all in-sync replicas."""
+        if self.waiting is letters:
+            self.waiting = None
+            self._written_to = letters.up_to
+
+    def begin(self) -> None:
+        """Copying goes on from another place: what of the source was read may not be there any more."""
+        self.waiting, self._written_to = None, -1

@@ -1,0 +1,131 @@
+"""A flow's clusters and state, for as long as neither MM2 nor mirror-ray copies it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Self
+
+from mirror_ray.config.flow_rules import replication_rules
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
+from mirror_ray.kafka.state_topic import StateStore, read_state, transactional_id
+from mirror_ray.model.errors import ConfigError, NotReadyError
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
+from mirror_ray.takeover.mm2_activity import Mm2Topics, look
+from mirror_ray.takeover.mm2_liveness import Mm2Activity, why_running
+from mirror_ray.topics.discovery_rules import TopicSide, cluster_refusal
+
+
+class FlowSession:
+    """An async context manager.
+
+    Attributes:
+        flow: The flow.
+        source: Its source.
+        target: Its target.
+        selected: The topics that it copies, each with its remote topic's name.
+        memory: What its state says.
+        store: Its state topic; nothing is written before ``claim``.
+        trail: Keeps what is changed.
+    """
+
+    def __init__(self, settings: MirrorSettings, name: FlowName, purpose: str) -> None:
+        """Prepare.
+
+        Raises:
+            ConfigError: There is no such flow, it is not enabled, or security settings can't be used.
+        """
+        self.flow: FlowSettings = settings.flow(name)
+        if not self.flow.enabled:
+            raise ConfigError(f"flow {name} is not enabled: set {name}.enabled = true")
+        client_id = f"{name}|mirror-ray|{purpose}"
+        self.source, self.target = (
+            ClusterConnections(settings.clusters[each], client_id) for each in (name.source, name.target)
+        )
+        self._purpose = purpose
+        self.trail = AUDIT_LOGS.of(settings, name)
+        self.store = StateStore(self.target.settings, state_topic(name.source), transactional_id(name), self.trail)
+        self.selected: dict[str, str] = {}
+        self.memory = FlowStateRecords()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.gather(self.source.refresh(None), self.target.refresh(None))
+            rules = replication_rules(self.flow)
+            self.selected = {
+                topic: rules.remote_topic(topic)
+                for topic in sorted(self.source.metadata.topics)
+                if rules.should_replicate_topic(topic)
+            }
+            if self.store.topic in self.target.metadata.topics:
+                self.memory = decode(await asyncio.to_thread(read_state, self.target.settings, self.store.topic))
+            self._check(self.memory)
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        await asyncio.gather(self.source.close(), self.target.close())
+        await asyncio.to_thread(self.store.close)
+
+    def side(self, cluster: ClusterConnections, topic: str) -> TopicSide | None:
+        """A topic as a cluster shows it; None: it is not there."""
+        found = cluster.metadata.topics.get(topic)
+        if found is None or found.error_code not in (0, LEADER_NOT_AVAILABLE) or not found.partitions:
+            return None
+        return TopicSide(topic=topic, topic_id=found.topic_id, partitions=len(found.partitions))
+
+    def remote_partitions(self) -> list[TopicPartition]:
+        """All partitions of remote topics that there are."""
+        sides = {remote: self.side(self.target, remote) for remote in self.selected.values()}
+        return [TopicPartition(name, n) for name, side in sides.items() if side for n in range(side.partitions)]
+
+    async def first_look(self, mm2: Mm2Topics) -> Mm2Activity:
+        """Traces of MM2 now. Raises as ``look`` does, and NotReadyError where its workers live."""
+        traces = await look(self.flow, self.target, mm2, self.remote_partitions())
+        self.check(mm2, traces, traces)
+        return traces
+
+    async def second_look(self, mm2: Mm2Topics, before: Mm2Activity) -> None:
+        """Look again. Raises as ``first_look`` does, also where something has changed."""
+        self.check(mm2, before, await look(self.flow, self.target, mm2, self.remote_partitions()))
+
+    def check(self, mm2: Mm2Topics, before: Mm2Activity, after: Mm2Activity) -> None:
+        """Raise NotReadyError if MM2 runs."""
+        why = why_running(self.flow.name, mm2.group, before, after)
+        if why is not None:
+            raise NotReadyError(f"{self._purpose} of {self.flow.name}: {why}")
+
+    async def claim(self) -> None:
+        """Open the state for writing; a coordinator that has it is fenced, and stops.
+
+        Raises:
+            NotReadyError: The state has changed meanwhile.
+            MirrorError: It can't be opened.
+        """
+        seen = self.memory
+        memory = decode(await asyncio.to_thread(self.store.open))
+        self._check(memory)
+        if memory != seen:
+            raise NotReadyError(f"{self.flow.name}: its state has changed meanwhile: run this again")
+
+    def _check(self, memory: FlowStateRecords) -> None:
+        name = self.flow.name
+        source_id, target_id = (each.metadata.cluster_id for each in (self.source, self.target))
+        other = cluster_refusal(name, memory.flow, source_id, target_id)
+        if other is not None:
+            raise ConfigError(other)
+        held: Collection[TopicPartition] = [each for each, grant in memory.grants.items() if grant.lease_ms]
+        if held:
+            raise NotReadyError(
+                f"{self._purpose} of {name}: mirror-ray copies {len(held)} of its partitions, or was killed while it "
+                f"did: `mirror-ray down` first. Where it is gone, `mirror-ray up` once, then `mirror-ray down`"
+            )

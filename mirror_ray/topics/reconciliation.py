@@ -1,0 +1,87 @@
+"""Looks at both clusters of a flow for drift, and brings the target back where it is asked to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import closing
+
+from mirror_ray.config.flow_rules import config_filter
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.topics.acl_sync import AclChanges
+from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer, survey, survey_acls
+from mirror_ray.topics.drift import Drift, DriftFinding, ExpectedDrift, Remedies, find_acl_drift, find_drift, unknown
+from mirror_ray.topics.port import KafkaTopicPort
+
+_CLIENT_ID = "mirror-ray-drift"
+
+
+async def find(
+    settings: MirrorSettings, flow: FlowSettings, only: Collection[str], reasons: Mapping[str, str], *, every: bool
+) -> Drift:
+    """All drift of a flow; nothing is changed.
+
+    Args:
+        settings: With the flow's clusters.
+        flow: Whose topics.
+        only: These source topics alone; empty: all.
+        reasons: What a running system says of topics that it does not copy.
+        every: Configs and ACLs count although the flow does not keep them in step.
+
+    Raises:
+        MirrorError: A cluster can't be reached, or the flow does not copy one of ``only``.
+    """
+    seen = await survey(settings, flow, only, reasons)
+    expected = ExpectedDrift(
+        configs=config_filter(flow),
+        replication_factor=flow.topics.replication_factor,
+        brokers=seen.brokers,
+        shared={record.target_topic for record in seen.memory.partitions.values() if record.shared}
+        | {pair.remote_topic for pair in seen.pairs if pair.beside},
+    )
+    findings, remedies = find_drift(seen.pairs, expected)
+    if seen.memory_problem is not None:
+        findings += (unknown("-", "the flow's state", seen.memory_problem),)
+    if every or flow.topics.sync_acls_enabled:
+        findings += await _acl_findings(settings, flow, seen, remedies, restricted=bool(only))
+    drift = Drift(findings=findings, remedies=remedies)
+    return drift if every or flow.topics.sync_configs_enabled else drift.without({"config"})
+
+
+async def _acl_findings(
+    settings: MirrorSettings, flow: FlowSettings, seen: ClusterSnapshot, remedies: Remedies, *, restricted: bool
+) -> tuple[DriftFinding, ...]:
+    try:
+        facts = await survey_acls(settings, flow, seen)
+    except MirrorError as error:
+        return (unknown("-", "ACLs", str(error)),)
+    if isinstance(facts, NoAuthorizer):
+        return ()
+    changes = facts.changes_on({pair.remote_topic for pair in seen.pairs}) if restricted else facts.changes
+    return find_acl_drift(changes, remedies)
+
+
+async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies) -> list[str]:
+    """Carry out remedies, and keep them in the audit log; why, of each that could not be.
+
+    Raises:
+        OSError, MirrorError: The target can't be reached: what was not done is found again by ``find``.
+    """
+    port = KafkaTopicPort(settings, flow)
+    trail = AUDIT_LOGS.of(settings, flow.name)
+    outcomes: dict[str, MirrorError | None] = {}
+
+    def topics() -> dict[str, MirrorError | None]:
+        with closing(ClusterEditor(settings.clusters[flow.name.target], _CLIENT_ID, trail)) as admin:
+            return admin.create_topics(remedies.create) | admin.create_partitions(remedies.extend)
+
+    outcomes |= await asyncio.to_thread(topics)
+    if remedies.alter:
+        outcomes |= await port.alter_configs(remedies.alter)
+    if remedies.acls:
+        acls = await port.change_acls(AclChanges(create=tuple(remedies.acls)))
+        outcomes |= {str(acl): error for acl, error in acls.items()}
+    return [f"{name}: {error}" for name, error in outcomes.items() if error is not None]

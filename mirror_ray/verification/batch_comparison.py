@@ -1,0 +1,272 @@
+"""Compares ranges of two logs, and opens only what can't be told from the bytes of the batches.
+
+A batch that was passed on keeps its record section, all behind its header, byte for byte. Where two batches begin at
+the same record of a range, and their sections and what it takes to read them are equal, so are their records: neither
+is opened. Of batches that were recompressed the unpacked sections are compared. What does not fit together so is
+opened, and compared record by record, until both sides are at the same record again. The number of records since the
+range began is the only measure: no equal batch is looked for elsewhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+
+from mirror_ray.records.batch import CODEC_MASK, HEADER_BYTES, TIMESTAMP_TYPE_BIT, RecordBatch
+from mirror_ray.records.codecs import decompress
+from mirror_ray.records.decode import DecodedRecord, records_of
+from mirror_ray.verification.compared_ranges import ComparedRange
+
+#: What is read of a log: a batch whose checksum fits, or records.
+ReadPiece = RecordBatch | list[DecodedRecord]
+
+_OFFSET = attrgetter("offset")
+
+
+def same_records(mine: RecordBatch, theirs: RecordBatch, *, timestamps: bool) -> bool:
+    """Whether two batches of magic 2 hold the same records for sure, at the same distances from their base offsets.
+
+    Both checksums must have been checked. Offsets, producers, transactions and leader epochs may differ; timestamps
+    may where ``timestamps`` is False. Where the answer is False, the records may be the same all the same.
+
+    Raises:
+        CorruptBatchError: One of two that differ in their codec does not unpack.
+    """
+    if mine.count != theirs.count or mine.last_offset_delta != theirs.last_offset_delta:
+        return False
+    other_bits = mine.attributes ^ theirs.attributes
+    if timestamps and (
+        other_bits & TIMESTAMP_TYPE_BIT
+        or mine.base_timestamp != theirs.base_timestamp
+        or mine.max_timestamp != theirs.max_timestamp
+    ):
+        return False
+    if other_bits & CODEC_MASK:
+        return _unpacked(mine) == _unpacked(theirs)
+    # Two memoryviews would be compared item by item; a bytearray is compared with a view by memcmp.
+    return bytearray(mine.view[HEADER_BYTES:]) == theirs.view[HEADER_BYTES:]
+
+
+def _unpacked(batch: RecordBatch) -> bytes:
+    return decompress(batch.codec, batch.view[HEADER_BYTES:])
+
+
+def records_in(piece: ReadPiece) -> int:
+    """How many, by the header where it is a batch."""
+    return piece.count if isinstance(piece, RecordBatch) else len(piece)
+
+
+class LogPieces:
+    """What was read of one log and was not compared yet; of one range after the other, the one *at hand*.
+
+    Attributes:
+        spans: The offsets of each range; they ascend and do not overlap.
+        wants: Whether more has to be fed to go on.
+    """
+
+    def __init__(
+        self, spans: Sequence[tuple[int, int]], kept: Callable[[list[DecodedRecord]], list[DecodedRecord]] | None
+    ) -> None:
+        """``kept``: gives what counts of a batch's records; None: all of them as they are."""
+        self.spans = spans
+        self.wants = False
+        self._kept = kept
+        self._queue: deque[ReadPiece] = deque()
+        self._ended = False
+        self._removed_before = -1
+        self._number = -1
+        #: What was not compared yet of the range at hand, without what was opened. A log that lost its end and grew
+        #: again may show what lies before once more.
+        self._start = self._end = 0
+        self._opened: list[DecodedRecord] = []
+        self._at = 0
+
+    def feed(self, pieces: Sequence[ReadPiece] | None) -> None:
+        """Take what was read next, in order; None: there is no more."""
+        self.wants = False
+        if pieces is None:
+            self._ended = True
+        else:
+            self._queue.extend(pieces)
+
+    def removed(self, before: int) -> None:
+        """Records below an offset are gone: ranges at hand and to come that begin below it are not known."""
+        self._removed_before = max(self._removed_before, before)
+
+    def next_range(self) -> None:
+        """Go on to the next range, whatever is left of the one at hand."""
+        self._number += 1
+        self._start, self._end = self.spans[self._number]
+        self._opened, self._at = [], 0
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the beginning of the range at hand is gone."""
+        return self.spans[self._number][0] < self._removed_before
+
+    @property
+    def is_open(self) -> bool:
+        """Whether opened records are left."""
+        return self._at < len(self._opened)
+
+    def head(self) -> ReadPiece | None:
+        """What comes next of the range at hand; None: nothing does, or more is wanted. What lies before is dropped."""
+        while self._queue and self._start < self._end:
+            piece = self._queue[0]
+            if isinstance(piece, RecordBatch) and piece.magic != 2:
+                # Its base offset may be that of the last record inside.
+                self._queue[0] = piece = self._records_of(piece)
+            first, behind = _bounds(piece)
+            if behind > self._start:
+                return piece if first < self._end else None
+            self._queue.popleft()
+        self.wants = self._start < self._end and not self._ended
+        return None
+
+    def deltas(self, batch: RecordBatch) -> tuple[int, int]:
+        """What of a batch lies in the range at hand, counted from its base offset; the end is not included."""
+        base = batch.base_offset
+        return max(self._start - base, 0), min(self._end - base, batch.last_offset_delta + 1)
+
+    def pass_over(self, batch: RecordBatch) -> None:
+        """The batch at the head was compared, as far as it lies in the range at hand."""
+        self._start = min(batch.next_offset, self._end)
+
+    def ready(self) -> int:
+        """How many opened records come next, once a batch was opened if need be; 0: as with ``head``.
+
+        Raises:
+            CorruptBatchError: A batch does not parse.
+        """
+        while self._at == len(self._opened):
+            piece = self.head()
+            if piece is None:
+                return 0
+            self._open(piece)
+        return len(self._opened) - self._at
+
+    def take(self, count: int) -> list[DecodedRecord]:
+        """So many of the opened records."""
+        self._at += count
+        return self._opened[self._at - count : self._at]
+
+    def _open(self, piece: ReadPiece) -> None:
+        records = self._records_of(piece) if isinstance(piece, RecordBatch) else piece
+        first, behind = (bisect_left(records, offset, key=_OFFSET) for offset in (self._start, self._end))
+        self._opened, self._at = records[first:behind], 0
+        self._start = min(_bounds(piece)[1], self._end)
+        if behind < len(records):
+            self._queue[0] = records[behind:]
+        else:
+            self._queue.popleft()
+
+    def _records_of(self, batch: RecordBatch) -> list[DecodedRecord]:
+        records = records_of(batch)
+        return records if self._kept is None else self._kept(records)
+
+
+class RangeComparison:
+    """Compares the same ranges of two logs, in order, while both are read.
+
+    Feed the side that ``wants``, until all is ``done``. It holds what was fed and not compared yet, and of what was
+    opened no more than one batch of each side.
+
+    Attributes:
+        source: One side.
+        target: The other one.
+        found: Of each range that is done with, in order, how many records it has; None: it is not known to be equal.
+    """
+
+    def __init__(
+        self,
+        ranges: Sequence[ComparedRange],
+        *,
+        timestamps: bool,
+        kept: Callable[[list[DecodedRecord]], list[DecodedRecord]] | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            ranges: They ascend and do not overlap, on either side.
+            timestamps: Whether these are compared.
+            kept: Gives what counts of the records of a source's batch; None: all of them as they are.
+        """
+        self.source = LogPieces([(each.source, each.source_end) for each in ranges], kept)
+        self.target = LogPieces([(each.target, each.target_end) for each in ranges], None)
+        self.found: list[int | None] = []
+        self._ranges = len(ranges)
+        self._timestamps = timestamps
+        self._by_bytes = kept is None
+        self._next_range()
+
+    @property
+    def done(self) -> bool:
+        """Whether all ranges are."""
+        return len(self.found) == self._ranges
+
+    def step(self) -> None:
+        """Compare as far as what was fed reaches: afterwards a side wants more, or all is done.
+
+        Raises:
+            CorruptBatchError: A batch does not parse.
+        """
+        while not self.done:
+            equal = False if self.source.is_torn or self.target.is_torn else self._is_equal()
+            if equal is None:
+                return
+            self.found.append(self._records if equal else None)
+            self._next_range()
+
+    def _next_range(self) -> None:
+        self._records = 0
+        if not self.done:
+            self.source.next_range()
+            self.target.next_range()
+
+    def _is_equal(self) -> bool | None:
+        """Whether the range at hand is; None: more is wanted."""
+        source, target = self.source, self.target
+        while True:
+            if self._by_bytes:
+                self._pass_same_batches()
+            # A batch is opened only where the other side's is known, too: they may be the same.
+            counts = (0, 0) if source.wants or target.wants else (source.ready(), target.ready())
+            if source.wants or target.wants:
+                return None
+            count = min(counts)
+            if count == 0:
+                return counts == (0, 0)
+            if not self._are_same(source.take(count), target.take(count)):
+                return False
+            self._records += count
+
+    def _pass_same_batches(self) -> None:
+        """Go on, without opening anything, to where batches are not known to hold the same."""
+        source, target = self.source, self.target
+        while not (source.is_open or target.is_open):
+            mine, theirs = source.head(), target.head()
+            if not (isinstance(mine, RecordBatch) and isinstance(theirs, RecordBatch)):
+                return
+            first, end = deltas = source.deltas(mine)
+            whole = end - first > mine.last_offset_delta
+            # Which records are missing from a batch that was compacted its header does not tell.
+            if deltas != target.deltas(theirs) or (mine.is_compacted and not whole):
+                return
+            if not same_records(mine, theirs, timestamps=self._timestamps):
+                return
+            self._records += mine.count if whole else end - first
+            source.pass_over(mine)
+            target.pass_over(theirs)
+
+    def _are_same(self, mine: list[DecodedRecord], theirs: list[DecodedRecord]) -> bool:
+        if [tail for _, _, tail in mine] != [tail for _, _, tail in theirs]:
+            return False
+        return not self._timestamps or [at for _, at, _ in mine] == [at for _, at, _ in theirs]
+
+
+def _bounds(piece: ReadPiece) -> tuple[int, int]:
+    if isinstance(piece, RecordBatch):
+        return piece.base_offset, piece.next_offset
+    return (piece[0].offset, piece[-1].offset + 1) if piece else (0, 0)

@@ -1,0 +1,193 @@
+"""Which offsets of the source are compared with which of the target. Pure.
+
+A *range* lies between two pairs that the flow's map knows exactly, so it can be read and judged by itself: here or in
+a task of Spark, all of them or a sample.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from mirror_ray.model.segment import Segment
+
+#: Source offsets of a range: few enough to be read again at once, so many that a partition has not too many of them.
+RANGE_OFFSETS = 10_000
+_MOST_RANGES = 10_000
+
+
+class PositionPair(NamedTuple):
+    """Positions that belong together: what is copied from ``source`` on is on the target from ``target`` on."""
+
+    source: int
+    target: int
+
+
+class ComparedRange(NamedTuple):
+    """What lies between two pairs; the ends are not included."""
+
+    source: int
+    source_end: int
+    target: int
+    target_end: int
+
+    @property
+    def begin(self) -> PositionPair:
+        """Where it begins."""
+        return PositionPair(self.source, self.target)
+
+
+def range_offsets(begin: PositionPair, end: PositionPair, least: int = RANGE_OFFSETS) -> int:
+    """How large the ranges of a partition are to be."""
+    return max(least, (end.source - begin.source) // _MOST_RANGES)
+
+
+def cut(segments: Iterable[Segment], begin: PositionPair, end: PositionPair, size: int) -> list[ComparedRange]:
+    """The way from one pair to another in ranges of about ``size`` source offsets; larger where no pair is known.
+
+    The ranges lie side by side; there is none where nothing lies between the pairs.
+    """
+    if begin.source >= end.source and begin.target >= end.target:
+        return []
+    cuts = [begin]
+    for segment in segments:
+        behind = min(segment.source + segment.length, end.source)
+        while (at := max(cuts[-1].source + size, segment.source)) < behind:
+            target = segment.target + at - segment.source
+            if not cuts[-1].target <= target <= end.target:
+                break
+            cuts.append(PositionPair(at, target))
+    return [
+        ComparedRange(here.source, there.source, here.target, there.target)
+        for here, there in zip(cuts, [*cuts[1:], end], strict=True)
+    ]
+
+
+def cut_shared(
+    segments: Iterable[Segment], begin: PositionPair, end: PositionPair, size: int
+) -> list[ComparedRange] | str:
+    """As ``cut`` where others write to the target, too: between the ranges lie their records.
+
+    Returns:
+        The ranges, or why it is not known which records of the target are this flow's.
+    """
+    every = list(segments)
+    mine = _within(every, begin, end)
+    if not mine and begin.source < end.source:
+        if begin.target != end.target:
+            return _not_known(begin.target, end.target)
+        return [ComparedRange(begin.source, end.source, begin.target, begin.target)]
+    ranges: list[ComparedRange] = []
+    if mine and mine[0].target != begin.target:
+        found = _to_first(every, begin, mine[0])
+        if isinstance(found, str):
+            return found
+        ranges += found
+    at = ranges[-1].source_end if ranges else begin.source
+    run: list[Segment] = []
+    for segment in [*mine, None]:
+        if segment is not None and run:
+            last = run[-1]
+            if segment.number != last.number + last.length:
+                return _not_known(last.target + last.length, segment.target)
+        if run and (segment is None or segment.target != run[-1].target + run[-1].length):
+            last = run[-1]
+            behind = PositionPair(end.source if segment is None else segment.source, last.target + last.length)
+            ranges += cut(run, PositionPair(at, run[0].target), behind, size)
+            at = behind.source
+            run = []
+        if segment is not None:
+            run.append(segment)
+    return ranges
+
+
+def _to_first(segments: Sequence[Segment], begin: PositionPair, first: Segment) -> list[ComparedRange] | str:
+    """What lies between a beginning and the first segment behind it: a range of records of ours, or nothing."""
+    before = next((each for each in reversed(segments) if each.source + each.length <= begin.source), None)
+    if before is not None:
+        ours = first.number - before.number - before.length
+        if ours == 0:
+            return []
+        if ours == first.target - before.target - before.length and begin.target < first.target:
+            return [ComparedRange(begin.source, first.source, begin.target, first.target)]
+    return _not_known(begin.target, first.target)
+
+
+def _not_known(target: int, target_end: int) -> str:
+    return (
+        f"others write to the remote topic, and which records between target offsets {target} and {target_end} are "
+        "this flow's is not known"
+    )
+
+
+def _within(segments: Iterable[Segment], begin: PositionPair, end: PositionPair) -> list[Segment]:
+    """The parts of segments between two source positions."""
+    found: list[Segment] = []
+    for segment in segments:
+        first = max(segment.source, begin.source)
+        length = min(segment.source + segment.length, end.source) - first
+        if length > 0:
+            ahead = first - segment.source
+            found.append(Segment(first, segment.target + ahead, length, segment.number + ahead))
+    return found
+
+
+def next_pair(segments: Iterable[Segment], source: int, target: int) -> PositionPair | None:
+    """The first pair that a map knows at or behind both positions; None: it knows none."""
+    for segment in segments:
+        ahead = max(source - segment.source, target - segment.target, 0)
+        if ahead <= segment.length:
+            return PositionPair(segment.source + ahead, segment.target + ahead)
+    return None
+
+
+def sampled(count: int, fraction: float, seed: str) -> list[int]:
+    """Numbers of so many of ``count`` ranges, spread over them: one, chosen by a hash, of each stretch of equal size.
+
+    At least one where there is any; the same ones for the same seed.
+    """
+    if fraction >= 1:
+        return list(range(count))
+    wanted = min(count, max(1, round(count * fraction))) if count else 0
+    chosen: list[int] = []
+    for number in range(wanted):
+        first, end = number * count // wanted, (number + 1) * count // wanted
+        hashed = int.from_bytes(blake2b(f"{seed}/{number}".encode(), digest_size=8).digest())
+        chosen.append(first + hashed % (end - first))
+    return chosen
+
+
+def joined(ranges: Iterable[ComparedRange]) -> list[ComparedRange]:
+    """Ranges that lie side by side on both sides as one."""
+    found: list[ComparedRange] = []
+    for each in ranges:
+        if found and (found[-1].source_end, found[-1].target_end) == each.begin:
+            last = found.pop()
+            found.append(ComparedRange(last.source, each.source_end, last.target, each.target_end))
+        else:
+            found.append(each)
+    return found
+
+
+def stretches(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of offsets of one side, ascending, those that touch or overlap as one: what is to be read."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        if first >= end:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return found
+
+
+def gathered(spans: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """At most so many ascending spans that hold all of these: the nearest ones as one, with what lies between."""
+    if len(spans) <= most:
+        return list(spans)
+    holes = sorted(range(1, len(spans)), key=lambda at: spans[at - 1][1] - spans[at][0])
+    begins = [0, *sorted(holes[: most - 1]), len(spans)]
+    return [(spans[first][0], spans[end - 1][1]) for first, end in itertools.pairwise(begins)]

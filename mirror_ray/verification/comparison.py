@@ -1,0 +1,245 @@
+"""Two sequences of records side by side: where they differ, and what it is that differs. Pure.
+
+Records are taken in step. Where two are not the same, the nearest place is looked for at which both sides go on alike;
+what lies before it was changed, is missing on the target, or is too much there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from mirror_ray.verification.difference import Difference, Kind
+from mirror_ray.verification.record_hashes import HashedRecord, RecordHash
+
+#: So many records of each side are looked through for the place where both go on alike.
+LOOKAHEAD = 2048
+#: So many records behind such a place must be alike, too.
+_ALIKE = 3
+#: Matched records that are remembered, to tell a record that is there twice from one that nobody knows.
+_REMEMBERED = 8192
+#: Beyond so many differences that nobody knows of nothing more is looked for, and beyond so many in all.
+MOST_FINDINGS = 1000
+MOST_KNOWN = 100_000
+
+
+class Comparison:
+    """Compares a range. Feed it while it ``wants`` something, ``step`` after each, until it is ``done``.
+
+    Attributes:
+        records: Of the source, seen so far.
+        target_records: Of the target.
+    """
+
+    def __init__(
+        self,
+        source_end: int,
+        target_end: int,
+        lookahead: int = LOOKAHEAD,
+        is_known: Callable[[Difference], bool] = lambda _: False,
+    ) -> None:
+        """The ends are of the range, for what is missing or too much there. Of what ``is_known`` more is looked for."""
+        self.records = self.target_records = 0
+        self._ends = source_end, target_end
+        self._lookahead = lookahead
+        self._source, self._target = deque[HashedRecord](), deque[HashedRecord]()
+        self._source_over = self._target_over = False
+        self._matched: OrderedDict[RecordHash, int] = OrderedDict()
+        self._findings: list[tuple[Difference, RecordHash | None, RecordHash | None]] = []
+        self._is_known = is_known
+        self._unknown = 0
+
+    @property
+    def wants_source(self) -> bool:
+        """Whether more of the source is needed."""
+        return not self._source_over and len(self._source) < self._lookahead and not self.done
+
+    @property
+    def wants_target(self) -> bool:
+        """Whether more of the target is needed."""
+        return not self._target_over and len(self._target) < self._lookahead and not self.done
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing more to compare, or enough was found."""
+        over = self._source_over and self._target_over and not self._source and not self._target
+        return over or self.gave_up
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether so much differs that the rest was not looked at."""
+        return self._unknown >= MOST_FINDINGS or len(self._findings) >= MOST_KNOWN
+
+    def feed_source(self, records: Sequence[HashedRecord] | None) -> None:
+        """The next records of the source; None: there are no more."""
+        self._source_over = records is None
+        self._source.extend(records or ())
+        self.records += len(records or ())
+
+    def feed_target(self, records: Sequence[HashedRecord] | None) -> None:
+        """As ``feed_source``, of the target."""
+        self._target_over = records is None
+        self._target.extend(records or ())
+        self.target_records += len(records or ())
+
+    def step(self) -> None:
+        """Compare as far as can be told from what was fed."""
+        while not self.gave_up:
+            self._match()
+            if not self._source and not self._target:
+                return
+            if self._incomplete(self._source, over=self._source_over) or self._incomplete(
+                self._target, over=self._target_over
+            ):
+                return
+            self._explain()
+
+    def findings(self) -> list[Difference]:
+        """What differs, in order; records that are missing at one place and too much at another are out of order."""
+        missing: dict[RecordHash, list[int]] = defaultdict(list)
+        for at, (_, mine, theirs) in enumerate(self._findings):
+            if mine is not None and theirs is None:
+                missing[mine].append(at)
+        kept: dict[int, Difference] = {at: finding for at, (finding, *_) in enumerate(self._findings)}
+        for at, (finding, mine, theirs) in enumerate(self._findings):
+            if mine is None and theirs is not None and missing[theirs]:
+                absent = missing[theirs].pop(0)
+                origin = self._findings[absent][0]
+                del kept[max(at, absent)]
+                kept[min(at, absent)] = Difference("moved", origin.source_offset, finding.target_offset)
+        return self._with_swaps(kept)
+
+    def _with_swaps(self, kept: dict[int, Difference]) -> list[Difference]:
+        """Two changed records that have each other's content were swapped."""
+        changed: dict[tuple[RecordHash | None, RecordHash | None], int] = {}
+        for at in sorted(kept):
+            finding, mine, theirs = self._findings[at]
+            if finding.kind != "changed" or kept[at].kind != "changed":
+                continue
+            other = changed.pop((theirs, mine), None)
+            if other is None:
+                changed[mine, theirs] = at
+            else:
+                kept[other] = Difference("swapped", kept[other].source_offset, kept[other].target_offset)
+                del kept[at]
+        return [kept[at] for at in sorted(kept)]
+
+    def _incomplete(self, side: deque[HashedRecord], *, over: bool) -> bool:
+        return not over and len(side) < self._lookahead
+
+    def _match(self) -> None:
+        source, target, matched = self._source, self._target, self._matched
+        while source and target and source[0].print == target[0].print:
+            matched[source[0].print] = source[0].offset
+            source.popleft()
+            target.popleft()
+            if len(matched) > _REMEMBERED:
+                matched.popitem(last=False)
+
+    def _explain(self) -> None:
+        """Both sides begin with something else: tell what, up to where they go on alike."""
+        source = list(islice(self._source, self._lookahead))
+        target = list(islice(self._target, self._lookahead))
+        if _swapped(source, target):
+            self._found("swapped", source[0], target[0])
+            self._drop(2, 2)
+            return
+        ahead = _nearest(source, target)
+        if ahead is None:
+            both = min(len(source), len(target))
+            over = self._source_over and self._target_over and max(len(self._source), len(self._target)) == both
+            ahead = (len(source), len(target)) if over or not both else (both, both)
+        self._explain_block(source[: ahead[0]], target[: ahead[1]])
+        self._drop(*ahead)
+
+    def _explain_block(self, source: list[HashedRecord], target: list[HashedRecord]) -> None:
+        """Pair the records that have most in common; what is left over is missing, or too much."""
+        following = self._place(self._source, len(source), 0), self._place(self._target, len(target), 1)
+        for mine, theirs in _paired(source, target):
+            if mine is not None and theirs is not None:
+                # Between two differences there may be records that are alike.
+                if mine.print != theirs.print:
+                    self._found("changed", mine, theirs)
+            elif mine is not None:
+                self._missing(mine, _at_or_behind(target, mine, source) or following[1])
+            elif theirs is not None:
+                self._extra(theirs, _at_or_behind(source, theirs, target) or following[0])
+
+    def _place(self, side: deque[HashedRecord], at: int, end: int) -> int:
+        return side[at].offset if at < len(side) else self._ends[end]
+
+    def _found(self, kind: Kind, mine: HashedRecord, theirs: HashedRecord) -> None:
+        fields = mine.print.differs_in(theirs.print) if kind == "changed" else ()
+        self._add(Difference(kind, mine.offset, theirs.offset, fields), mine.print, theirs.print)
+
+    def _missing(self, mine: HashedRecord, place: int) -> None:
+        self._add(Difference("missing", mine.offset, place), mine.print, None)
+
+    def _extra(self, theirs: HashedRecord, place: int) -> None:
+        twin = self._matched.get(theirs.print)
+        finding = (
+            Difference("extra", place, theirs.offset) if twin is None else Difference("doubled", twin, theirs.offset)
+        )
+        # One that is there twice is not the one that is missing elsewhere.
+        self._add(finding, None, theirs.print if twin is None else None)
+
+    def _add(self, finding: Difference, mine: RecordHash | None, theirs: RecordHash | None) -> None:
+        self._findings.append((finding, mine, theirs))
+        self._unknown += not self._is_known(finding)
+
+    def _drop(self, source: int, target: int) -> None:
+        for _ in range(source):
+            self._source.popleft()
+        for _ in range(target):
+            self._target.popleft()
+
+
+def _swapped(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> bool:
+    """Whether the next two stand in each other's place."""
+    return (
+        len(source) > 1 and len(target) > 1 and (source[0].print, source[1].print) == (target[1].print, target[0].print)
+    )
+
+
+def _nearest(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> tuple[int, int] | None:
+    """How many records to leave out of each side until both go on alike; None: they don't."""
+    places: dict[RecordHash, list[int]] = defaultdict(list)
+    for at, each in enumerate(target):
+        places[each.print].append(at)
+    best: tuple[int, int] | None = None
+    for at, each in enumerate(source):
+        if best is not None and at >= sum(best):
+            break
+        for there in islice(places.get(each.print, ()), 8):
+            if (best is None or at + there < sum(best)) and _alike(source, at, target, there):
+                best = (at, there)
+    return best
+
+
+def _alike(source: Sequence[HashedRecord], at: int, target: Sequence[HashedRecord], there: int) -> bool:
+    mine, theirs = source[at : at + 1 + _ALIKE], target[there : there + 1 + _ALIKE]
+    return [each.print for each in mine] == [each.print for each in theirs]
+
+
+def _paired(
+    source: Sequence[HashedRecord], target: Sequence[HashedRecord]
+) -> Iterable[tuple[HashedRecord | None, HashedRecord | None]]:
+    """Each record of the shorter side with one of the longer, in order, so that they have most in common."""
+    if len(source) > len(target):
+        return [(mine, theirs) for theirs, mine in _paired(target, source)]
+    pairs: list[tuple[HashedRecord | None, HashedRecord | None]] = []
+    at = 0
+    for number, mine in enumerate(source):
+        last = len(target) - (len(source) - number)
+        best = min(range(at, last + 1), key=lambda n: (len(mine.print.differs_in(target[n].print)), n))
+        pairs += [(None, theirs) for theirs in target[at:best]]
+        pairs.append((mine, target[best]))
+        at = best + 1
+    return [*pairs, *((None, theirs) for theirs in target[at:])]
+
+
+def _at_or_behind(there: Sequence[HashedRecord], each: HashedRecord, here: Sequence[HashedRecord]) -> int | None:
+    """The place of a record that is on one side only, in a block: that of the other side's record at its place."""
+    at = next(n for n, other in enumerate(here) if other is each)
+    return there[at].offset if at < len(there) else None

@@ -1,0 +1,172 @@
+"""Reads pieces of partitions, whatever their leaders do meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, error_info, protocol_error
+from mirror_ray.kafka.fetch import FetchedPartition, FetchParameters
+from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
+from mirror_ray.kafka.partition_reader import batches_before, fetch_at
+from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.records.batch import RecordBatch, iter_batches, verify
+from mirror_ray.records.decode import DecodedRecord, records_of
+from mirror_ray.records.read_committed import CommittedOnly
+
+_FETCH_BYTES = 4 << 20
+#: A partition whose leader can't be reached for so long fails the whole.
+_PATIENCE_S = 30.0
+_AGAIN_S = 0.2
+#: After so many answers without records the log's end is asked for: a new leader may not show all at once.
+_EMPTY_ANSWERS = 25
+#: After so many, what the leader does not show is given up.
+_MOST_EMPTY_ANSWERS = 1500
+_EMPTY_S = 0.02
+
+
+class RemovedError(Exception):
+    """The log begins behind the offset that was to be read: at ``start``."""
+
+    def __init__(self, start: int) -> None:
+        super().__init__(start)
+        self.start = start
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """A partition that can be read."""
+
+    cluster: ClusterConnections
+    partition: TopicPartition
+    topic_id: TopicId
+    read_committed: bool = True
+    #: Readers of different purposes do not wait for each other.
+    purpose: str = "verify"
+    #: What is copied of records, where that is not all of them as they are.
+    copied: Callable[[Sequence[DecodedRecord]], Sequence[DecodedRecord]] | None = None
+
+    async def start(self) -> int:
+        """Where it begins now.
+
+        Raises:
+            ClusterUnreachableError: Its leader does not answer.
+        """
+        return await self._offset(EARLIEST)
+
+    async def end(self) -> int:
+        """Where it ends now for its readers. Raises as ``start`` does."""
+        return await self._offset(LATEST)
+
+    async def _offset(self, which: int) -> int:
+        isolation: IsolationLevel = "read_committed" if self.read_committed else "read_uncommitted"
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                while True:
+                    answer = (await self.cluster.list_offsets({self.partition: which}, isolation))[self.partition]
+                    if not answer.error_code:
+                        return answer.offset
+                    await asyncio.sleep(_AGAIN_S)
+        except TimeoutError:
+            alias = self.cluster.settings.alias
+            raise ClusterUnreachableError(f"cluster {alias}: the leader of {self.partition} does not answer") from None
+
+    async def records(self, start: int, end: int) -> AsyncIterator[list[DecodedRecord]]:
+        """The records at ``start`` up to ``end``, in order, that consumers see. Raises as ``batches`` does."""
+        offset = start
+        async for batches in self.batches(start, end):
+            for batch in batches:
+                found = records_of(batch)
+                if batch.base_offset < offset or batch.next_offset > end or batch.magic != 2:
+                    found = [record for record in found if offset <= record.offset < end]
+                offset = max(offset, batch.next_offset)
+                yield self.kept(found)
+
+    def kept(self, records: list[DecodedRecord]) -> list[DecodedRecord]:
+        """Those that are copied, as they are copied."""
+        return records if self.copied is None else list(self.copied(records))
+
+    async def batches(self, start: int, end: int) -> AsyncIterator[list[RecordBatch]]:
+        """The batches with records that consumers see, of each answer, in order; their checksums fit.
+
+        The first and the last of all may reach beyond ``start`` and ``end``.
+
+        Raises:
+            RemovedError: ``start``, or a later offset by the time that it was read, is not there any more.
+            ClusterUnreachableError: The leader does not answer, or does not show what its log holds.
+            CorruptBatchError: A batch does not fit its checksum, or does not parse.
+        """
+        offset, empty = start, 0
+        while offset < end:
+            fetched = await self._fetch(offset)
+            if not len(fetched.records):
+                empty += 1
+                if empty % _EMPTY_ANSWERS == 0 and await self._holds_no_more(fetched, end, empty):
+                    return
+                await asyncio.sleep(_EMPTY_S)
+                continue
+            empty = 0
+            select = CommittedOnly(fetched.aborted if self.read_committed else ())
+            batches = batches_before(end, iter_batches(fetched.records))
+            for batch in batches:
+                verify(batch)
+            offset = max(offset, batches[-1].next_offset) if batches else end
+            yield [batch for batch in batches if select.copies(batch)]
+
+    async def _holds_no_more(self, fetched: FetchedPartition, end: int, empty: int) -> bool:
+        """Whether an answer without records is all up to ``end``; else the leader does not show yet what it holds.
+
+        The cleaner may have left nothing. The end that a new leader tells is never one that lags (KIP-207).
+        """
+        shown = fetched.last_stable_offset if self.read_committed else fetched.high_watermark
+        if shown >= end or (ends := await self.end()) <= shown:
+            return True
+        if empty >= _MOST_EMPTY_ANSWERS:
+            raise ClusterUnreachableError(
+                f"cluster {self.cluster.settings.alias}: {self.partition} shows its records up to {shown} and ends at"
+                f" {ends}: run this again when its replicas are in sync"
+            )
+        return False
+
+    async def _fetch(self, offset: int) -> FetchedPartition:
+        until_s = asyncio.get_running_loop().time() + _PATIENCE_S
+        while True:
+            try:
+                return await self._fetch_once(offset)
+            except ClusterUnreachableError:
+                raise
+            except (OSError, TimeoutError, KafkaProtocolError) as error:
+                retriable = not isinstance(error, KafkaProtocolError) or error_info(error.code).retriable
+                if not retriable:
+                    raise
+                if asyncio.get_running_loop().time() > until_s:
+                    alias = self.cluster.settings.alias
+                    raise ClusterUnreachableError(
+                        f"cluster {alias}: {self.partition} can't be read: {error}"
+                    ) from error
+            await asyncio.sleep(_AGAIN_S)
+            await self.cluster.refresh([self.partition.topic])
+
+    async def _fetch_once(self, offset: int) -> FetchedPartition:
+        connection = await self.cluster.connect(self.cluster.metadata.leader(self.partition), self.purpose)
+        parameters = FetchParameters(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=_FETCH_BYTES,
+            max_partition_bytes=_FETCH_BYTES,
+            read_committed=self.read_committed,
+            rack="",
+        )
+        ((_, fetched),) = await fetch_at(
+            connection, {self.partition: self.topic_id}, {self.partition: offset}, parameters
+        )
+        if fetched.error_code == OFFSET_OUT_OF_RANGE:
+            start = await self.start()
+            if start > offset:
+                raise RemovedError(start)
+        if fetched.error_code:
+            raise protocol_error(fetched.error_code, f"read {self.partition} from {offset}")
+        return fetched

@@ -1,0 +1,168 @@
+"""What verification says of a partition, a topic and a flow. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.uncompared import ComparisonEnd, UncomparedAccount
+
+#: ``explained``: all that differs is accounted for by recorded gaps. ``stopped``, ``paused``: nothing else differs, and
+#: the partition does not go on.
+Outcome = Literal["equal", "explained", "differs", "not_checked", "stopped", "paused"]
+_WORST: tuple[Outcome, ...] = ("differs", "not_checked", "stopped", "paused", "explained", "equal")
+
+#: Differences of a partition that are listed one by one.
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRecords:
+    """What was looked at in a partition, and what was found."""
+
+    ranges: int = 0
+    ranges_checked: int = 0
+    #: Read from the source and from the target; of a compacted partition, all that were looked through.
+    records: int = 0
+    target_records: int = 0
+    #: Keys of a compacted partition whose last records were compared.
+    keys: int = 0
+    #: Keys that were left undecided, for a newer record lies behind the end of what was compared.
+    superseded: int = 0
+    #: Records of a compacted partition that are on one side alone, cleaned on the source and on the target.
+    cleaned_on_source: int = 0
+    cleaned_on_target: int = 0
+    findings: Sequence[Difference] = ()
+    #: Whether there was so much that the rest was not looked at.
+    gave_up: bool = False
+    notes: tuple[str, ...] = ()
+    #: Why it could not be looked at.
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionVerdict:
+    """One partition. Offsets are of what was compared, the ends not included; -1: nothing was."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    compacted: bool = False
+    source_from: int = -1
+    source_to: int = -1
+    target_from: int = -1
+    target_to: int = -1
+    #: What is not on the target by a recorded gap, and was not compared.
+    left_out: str | None = None
+    checked: CheckedRecords = field(default_factory=CheckedRecords)
+    account: UncomparedAccount = field(default_factory=UncomparedAccount)
+    #: That it does not go on; None: it does, or nothing of that is known.
+    halt: ComparisonEnd | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it stands."""
+        if any(each.gap is None for each in self.checked.findings):
+            return "differs"
+        if self.checked.reason is not None or self.checked.gave_up:
+            return "not_checked"
+        if self.halt is not None:
+            return self.halt.state
+        return "explained" if self.checked.findings or self.left_out else "equal"
+
+    @property
+    def first(self) -> Difference | None:
+        """The first difference; one that no gap accounts for, where there is any."""
+        findings = self.checked.findings
+        return next((each for each in findings if each.gap is None), next(iter(findings), None))
+
+    @property
+    def text(self) -> str:
+        """The first difference, or why it was not checked, and why it does not go on; empty where it is equal."""
+        halt = f"{self.halt.state}: {self.halt.reason}" if self.halt is not None else None
+        if self.first is not None and self.outcome != "not_checked":
+            text = f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
+            return f"{text}; {halt}" if halt else text
+        why = "; ".join(each for each in (self.checked.reason or self.left_out, halt) if each)
+        return f"{self.topic}-{self.partition}: {why}" if why else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth saying of what was compared, and of what was not."""
+        return (*self.checked.notes, *self.account.notes)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON and YAML."""
+        checked = self.checked
+        counts = Counter(each.kind for each in checked.findings if each.gap is None)
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "target_topic": self.target_topic,
+            "outcome": self.outcome,
+            "reason": checked.reason,
+            "compacted": self.compacted,
+            "source_from": self.source_from,
+            "source_to": self.source_to,
+            "target_from": self.target_from,
+            "target_to": self.target_to,
+            "ranges": checked.ranges,
+            "ranges_checked": checked.ranges_checked,
+            "records": checked.records,
+            "target_records": checked.target_records,
+            "keys": checked.keys,
+            "superseded": checked.superseded,
+            "differences": dict(sorted(counts.items())),
+            "left_out": self.left_out,
+            "explained": sum(each.gap is not None for each in checked.findings),
+            "more_differences": checked.gave_up,
+            "first_difference": _plain(self.first) if self.first else None,
+            "listed": [_plain(each) for each in checked.findings[:_LISTED]],
+            "notes": list(self.notes),
+            "halted": self.halt.state if self.halt is not None else None,
+            "halted_reason": self.halt.reason if self.halt is not None else None,
+            **asdict(self.account),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """A flow: every partition that was asked for, in order."""
+
+    flow: str
+    sample: float
+    partitions: Sequence[PartitionVerdict]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all that was copied was found equal."""
+        return self.outcome == "equal"
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst one of its partitions."""
+        return worst(self.partitions)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON and YAML."""
+        return {
+            "flow": self.flow,
+            "sample": self.sample,
+            "outcome": self.outcome,
+            "records": sum(each.checked.records for each in self.partitions),
+            "not_copied": sum(each.account.not_copied for each in self.partitions),
+            "partitions": [each.plain() for each in self.partitions],
+        }
+
+
+def worst(partitions: Iterable[PartitionVerdict]) -> Outcome:
+    """How these stand together; where there is none, nothing was checked."""
+    found = {each.outcome for each in partitions}
+    return next((outcome for outcome in _WORST if outcome in found), "not_checked")
+
+
+def _plain(finding: Difference) -> dict[str, Any]:
+    return asdict(finding) | {"fields": list(finding.fields), "text": str(finding)}

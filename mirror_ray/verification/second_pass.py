@@ -1,0 +1,287 @@
+"""The second look: what differs is read again, record by record, and told in words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from mirror_ray.records.decode import DecodedRecord
+from mirror_ray.verification.compacted_keys import LastHashes, key_findings
+from mirror_ray.verification.compacted_records import RecordHashes, in_order
+from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair, joined
+from mirror_ray.verification.comparison import LOOKAHEAD, Comparison
+from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.first_pass import read_both, read_spans
+from mirror_ray.verification.job import CompareJob, FirstPassResult
+from mirror_ray.verification.known_differences import KnownDifferences, large_gaps, with_gaps
+from mirror_ray.verification.partition_log import PartitionLog, RemovedError
+from mirror_ray.verification.record_hashes import HashedRecord, printed
+from mirror_ray.verification.report import CheckedRecords
+
+#: Retention may take the beginning of what is read; then it is begun anew behind that.
+_ATTEMPTS = 10
+#: Keys of one partition that are looked at again, of those that no newer record leaves undecided.
+MOST_KEYS = 1000
+#: Records of one side of a compacted partition that are held to be compared one by one, in their order.
+MOST_ORDERED = 300_000
+#: Behind a gap of so many offsets comparing begins anew: further on nobody looks for the place.
+_LARGE_GAP = LOOKAHEAD // 2
+
+_LASTS_ALONE = "only the last record of each key was compared, not its order, nor older ones"
+
+#: The first exact pair of a job at or behind both positions; None: none is known.
+BeginAt = Callable[[CompareJob, int, int], Awaitable[PositionPair | None]]
+
+
+@dataclass(slots=True)
+class _Drilled:
+    records: int = 0
+    target_records: int = 0
+    findings: list[Difference] = field(default_factory=list)
+    gave_up: bool = False
+    removed: int = 0
+    #: Why some of it could not be compared.
+    reason: str | None = None
+
+    def add(self, other: _Drilled) -> None:
+        """What was found further on."""
+        self.records += other.records
+        self.target_records += other.target_records
+        self.findings += other.findings
+        self.gave_up |= other.gave_up
+        self.removed += other.removed
+        self.reason = self.reason or other.reason
+
+
+class SecondPass:
+    """Says of a job what its first look comes to. ``logs`` gives a job's partition on both sides."""
+
+    def __init__(self, logs: Callable[[CompareJob], tuple[PartitionLog, PartitionLog]], begin_at: BeginAt) -> None:
+        self._logs = logs
+        self._begin_at = begin_at
+
+    async def judge(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
+        """Look at what differs, and tell it.
+
+        Raises:
+            ClusterUnreachableError: A cluster does not answer.
+            MirrorError: A log can't be read.
+        """
+        return await (self._judge_keys(job, look) if job.compacted else self._judge_ranges(job, look))
+
+    async def _judge_ranges(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
+        whole = _Drilled()
+        for each in joined(job.ranges[number] for number in look.ranges):
+            for piece in await self._between_gaps(job, each):
+                if not whole.gave_up:
+                    whole.add(await self._drill(job, piece))
+        return _checked(
+            job,
+            whole,
+            records=look.records + whole.records,
+            target_records=look.target_records + whole.target_records,
+        )
+
+    async def _between_gaps(self, job: CompareJob, span: ComparedRange) -> list[ComparedRange]:
+        """A range, cut behind large gaps: so that nothing has to be found behind them."""
+        asked = [
+            await self._begin_at(job, max(source, span.source), max(target, span.target))
+            for source, target in large_gaps(job.gaps, _LARGE_GAP)
+            if source < span.source_end and target < span.target_end
+        ]
+        cuts = [span.begin]
+        for at in sorted(each for each in asked if each is not None):
+            if at > cuts[-1] and cuts[-1].target <= at.target <= span.target_end and at.source <= span.source_end:
+                cuts.append(at)
+        pairs = zip(cuts, [*cuts[1:], _end(span)], strict=True)
+        return [ComparedRange(here.source, there.source, here.target, there.target) for here, there in pairs]
+
+    async def _drill(self, job: CompareJob, span: ComparedRange) -> _Drilled:
+        removed = 0
+        for _ in range(_ATTEMPTS):
+            begin = await self._still_there(job, span.begin, _end(span))
+            if begin is None:
+                return _Drilled(removed=removed, reason=_not_known(span.begin, _end(span)))
+            removed += begin.source - span.source
+            span = ComparedRange(begin.source, span.source_end, begin.target, span.target_end)
+            try:
+                return await self._compare(job, span, removed)
+            except RemovedError:
+                continue
+        return _Drilled(removed=removed, reason=_not_known(span.begin, _end(span)))
+
+    async def _still_there(self, job: CompareJob, begin: PositionPair, end: PositionPair) -> PositionPair | None:
+        """Where a stretch begins now: at its end where one side has nothing left of it. None: that is not known."""
+        starts = PositionPair(*await asyncio.gather(*(log.start() for log in self._logs(job))))
+        if starts.source <= begin.source and starts.target <= begin.target:
+            return begin
+        if begin.source < end.source <= starts.source or begin.target < end.target <= starts.target:
+            return end
+        first = PositionPair(max(starts.source, begin.source), max(starts.target, begin.target))
+        found = await self._begin_at(job, *first)
+        if found is None or found.source > end.source or found.target > end.target:
+            return None
+        # A pair further on leaves out what both sides still have.
+        return found if found.source == first.source or found.target == first.target else None
+
+    async def _compare(self, job: CompareJob, span: ComparedRange, removed: int) -> _Drilled:
+        logs = self._logs(job)
+        source = _prints(logs[0].records(span.source, span.source_end), job)
+        target = _prints(logs[1].records(span.target, span.target_end), job)
+        known = KnownDifferences(job.gaps, job.end)
+        comparison = Comparison(*_end(span), is_known=lambda finding: known.gap(finding) is not None)
+        while not comparison.done:
+            if comparison.wants_source:
+                comparison.feed_source(await anext(source, None))
+            if comparison.wants_target:
+                comparison.feed_target(await anext(target, None))
+            comparison.step()
+        return _Drilled(
+            comparison.records, comparison.target_records, comparison.findings(), comparison.gave_up, removed
+        )
+
+    async def _judge_keys(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
+        superseded: set[bytes] = set()
+        found = _Drilled()
+        if look.differing_keys:
+            superseded = await self._superseded(job, look.differing_keys)
+            left = sorted(look.differing_keys - superseded)
+            found, late = await self._drill_keys(job, set(left[:MOST_KEYS]))
+            superseded |= late
+            found.gave_up = len(left) > MOST_KEYS
+        checked = _checked(
+            job,
+            found,
+            records=look.records,
+            target_records=look.target_records,
+            keys=look.keys,
+            superseded=len(superseded),
+        )
+        if look.same or found.gave_up or found.reason is not None:
+            return checked
+        return await self._with_order(job, checked, look.differing_keys)
+
+    async def _with_order(self, job: CompareJob, checked: CheckedRecords, told: Collection[bytes]) -> CheckedRecords:
+        """With what differs of keys that were not ``told`` of by their last records, and in the order of all."""
+        if job.key_fraction < 1:
+            return checked
+        alone = joined(job.ranges) == [
+            ComparedRange(job.begin.source, job.end.source, job.begin.target, job.end.target)
+        ]
+        if not alone or max(checked.records, checked.target_records) > MOST_ORDERED:
+            return replace(checked, notes=(*checked.notes, _LASTS_ALONE))
+        mine, theirs = RecordHashes(job.timestamps), RecordHashes(job.timestamps)
+        await read_both(self._logs(job), job, mine, theirs)
+        begin = await self._still_there(job, job.begin, job.end)
+        if begin is None:
+            return checked
+        mine.forget_before(begin.source)
+        theirs.forget_before(begin.target)
+        keys = mine.keys | theirs.keys
+        first = in_order(mine.found, theirs.found, begin, job.end)
+        newer = await self._superseded(job, {keys[hashed] for hashed in first.keys if hashed in keys})
+        spared = {hashed for hashed, key in keys.items() if key in newer}
+        found = in_order(mine.found, theirs.found, begin, job.end, spared)
+        others = [finding for finding, key in found.findings if keys.get(key) not in told]
+        more = with_gaps(others, KnownDifferences(job.gaps, job.end, compacted=True))
+        return replace(
+            checked,
+            findings=sorted(
+                [*checked.findings, *more], key=lambda finding: (finding.target_offset, finding.source_offset)
+            ),
+            cleaned_on_source=found.cleaned_on_source,
+            cleaned_on_target=found.cleaned_on_target,
+        )
+
+    async def _superseded(self, job: CompareJob, keys: Collection[bytes]) -> set[bytes]:
+        """The keys of which one side holds a newer record, behind the end; or another flow's, in a shared topic."""
+        source, target = self._logs(job)
+        ends = await asyncio.gather(source.end(), target.end())
+        found = _Seen(keys)
+        await read_spans(source, [(job.end.source, ends[0])], found)
+        others = [*_between(job), (job.end.target, ends[1])]
+        await read_spans(target, others, found)
+        return found.seen
+
+    async def _drill_keys(self, job: CompareJob, keys: set[bytes]) -> tuple[_Drilled, set[bytes]]:
+        """What differs between the last records of these keys; and keys that were superseded while they were read."""
+        if not keys:
+            return _Drilled(), set()
+        mine, theirs = LastHashes(job.timestamps, keys), LastHashes(job.timestamps, keys)
+        await read_both(self._logs(job), job, mine, theirs)
+        begin = await self._still_there(job, job.begin, job.end)
+        if begin is None:
+            return _Drilled(reason=_not_known(job.begin, job.end)), set()
+        mine.forget_before(begin.source)
+        theirs.forget_before(begin.target)
+        removed = begin.source - job.begin.source
+        if not key_findings(mine, theirs, job.end):
+            return _Drilled(removed=removed), set()
+        # What was read last may have been cleaned for what was written just before.
+        late = await self._superseded(job, keys)
+        mine.forget(late)
+        theirs.forget(late)
+        return _Drilled(findings=key_findings(mine, theirs, job.end), removed=removed), late
+
+
+class _Seen:
+    """Which of these keys have records."""
+
+    def __init__(self, keys: Collection[bytes]) -> None:
+        self._keys = keys
+        self.seen: set[bytes] = set()
+
+    def take(self, records: Sequence[DecodedRecord]) -> None:
+        """Take the next records."""
+        self.seen |= {key for record in records if (key := record.key) is not None and key in self._keys}
+
+
+async def _prints(records: AsyncIterator[list[DecodedRecord]], job: CompareJob) -> AsyncIterator[list[HashedRecord]]:
+    async for some in records:
+        yield [printed(record, timestamps=job.timestamps) for record in some]
+
+
+def _between(job: CompareJob) -> list[tuple[int, int]]:
+    """Target offsets between the ranges: others wrote there."""
+    at, found = job.begin.target, []
+    for each in job.ranges:
+        if each.target > at:
+            found.append((at, each.target))
+        at = each.target_end
+    return found
+
+
+def _checked(
+    job: CompareJob, found: _Drilled, *, records: int, target_records: int, keys: int = 0, superseded: int = 0
+) -> CheckedRecords:
+    findings = with_gaps(found.findings, KnownDifferences(job.gaps, job.end, compacted=job.compacted))
+    notes = job.notes
+    if found.removed:
+        notes += (f"{found.removed} source offsets were removed from a log before they were compared",)
+    reason = found.reason
+    if found.gave_up and all(each.gap is not None for each in findings):
+        reason = "so much differs that the rest was not looked at: compare less at once, with --since"
+    return CheckedRecords(
+        ranges=len(job.ranges),
+        ranges_checked=len(job.chosen),
+        records=records,
+        target_records=target_records,
+        keys=keys,
+        superseded=superseded,
+        findings=findings,
+        gave_up=found.gave_up,
+        notes=notes,
+        reason=reason,
+    )
+
+
+def _end(span: ComparedRange) -> PositionPair:
+    return PositionPair(span.source_end, span.target_end)
+
+
+def _not_known(begin: PositionPair, end: PositionPair) -> str:
+    return (
+        f"records between source offsets {begin.source} and {end.source} were removed while they were compared, and"
+        " which offsets belong together behind them is not known: run it again"
+    )

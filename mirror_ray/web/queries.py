@@ -1,0 +1,167 @@
+"""What can be read: the JSON of every view, what Prometheus scrapes, and whether we are well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
+
+from aiohttp import web
+
+from mirror_ray.model.audit import AuditQuery
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.observe.exposition import CONTENT_TYPE, exposition
+from mirror_ray.observe.system_snapshot import SystemSnapshot
+from mirror_ray.web.access import GatewayAccess
+from mirror_ray.web.answer_cache import CachedAnswer, CachedAudit
+from mirror_ray.web.authorization import holder_of, refuse, unknown
+from mirror_ray.web.jsonable import dumps
+from mirror_ray.web.port import SystemPort
+from mirror_ray.web.snapshot_cache import SnapshotCache
+
+_T = TypeVar("_T")
+_View = Callable[[SystemSnapshot, web.Request], object]
+
+#: A picture this old is good enough for a question.
+_FRESH_S: Final = 1.0
+_EVENTS: Final = 200
+_DAY_MS: Final = 86_400_000
+#: Rows of one answer, unless it is asked for others.
+_ROWS: Final = 10_000
+#: The last time that JavaScript and Python can tell.
+_LAST_MS: Final = 253_402_300_799_999
+
+
+def routes(
+    watch: SnapshotCache, system: SystemPort, door: GatewayAccess, *, version: str, most_partitions: int
+) -> list[web.RouteDef]:
+    """Everything that only looks."""
+    carried = CachedAnswer(lambda: system.groups(None), _FRESH_S, time.monotonic)
+    shelf = CachedAudit(system, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000))
+
+    async def metrics(_: web.Request) -> web.Response:
+        await watch.refresh(_FRESH_S)
+        seen = watch.seen()
+        text = exposition(seen.picture, version=version, up=seen.up, age_s=seen.age_s, most_partitions=most_partitions)
+        answer = web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+        answer.enable_compression()
+        return answer
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.json_response({"ok": True})
+
+    async def readyz(_: web.Request) -> web.Response:
+        seen = watch.seen()
+        return web.json_response({"coordinator": seen.up, "age_seconds": seen.age_s}, status=200 if seen.up else 503)
+
+    async def groups(request: web.Request) -> web.Response:
+        try:
+            return _json(_of_flow(request, await carried.get(), lambda each: each.flow))
+        except MirrorError as error:
+            return refuse(503, str(error))
+
+    async def audit(request: web.Request) -> web.Response:
+        try:
+            wanted = _wanted(request)
+            holder = holder_of(request, door)
+            # It is read from Kafka: nobody who has no token may cause that, unless there are none at all.
+            if holder is None and door.keyring.has_holders:
+                return unknown(request, door)
+            asked = shelf if holder is None else system
+            return _json(await asked.audit(wanted))
+        except ValueError as error:
+            return refuse(400, str(error))
+        except MirrorError as error:
+            return refuse(503, str(error))
+
+    async def history(request: web.Request) -> web.Response:
+        return _json(watch.history.of(request.query.get("flow")))
+
+    return [
+        web.get("/metrics", metrics),
+        web.get("/healthz", healthz),
+        web.get("/readyz", readyz),
+        web.get("/api/v1/groups", groups),
+        web.get("/api/v1/audit", audit),
+        web.get("/api/v1/history", history),
+        *(web.get(f"/api/v1/{name}", _shown(watch, view)) for name, view in _VIEWS.items()),
+    ]
+
+
+def _shown(watch: SnapshotCache, view: _View) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handler(request: web.Request) -> web.Response:
+        await watch.refresh(_FRESH_S)
+        seen = watch.seen()
+        if seen.picture is None:
+            return refuse(503, "the coordinator has not answered yet: mirror-ray status says whether it runs")
+        try:
+            answer = _json(view(seen.picture, request))
+        except ValueError as error:
+            return refuse(400, str(error))
+        answer.headers["Mirror-Ray-Age"] = f"{seen.age_s:.1f}"
+        return answer
+
+    return handler
+
+
+def _topics(picture: SystemSnapshot, request: web.Request) -> object:
+    return _rows(request, _of_flow(request, picture.topics, lambda each: each.flow))
+
+
+def _partitions(picture: SystemSnapshot, request: web.Request) -> object:
+    topic = request.query.get("topic")
+    there = _of_flow(request, picture.partitions, lambda each: each.flow)
+    return _rows(request, [each for each in there if topic in (None, each.topic)])
+
+
+def _events(picture: SystemSnapshot, request: web.Request) -> object:
+    return picture.events[-_number(request, "limit", _EVENTS) :]
+
+
+def _gaps(picture: SystemSnapshot, request: web.Request) -> object:
+    return _of_flow(request, picture.gaps, lambda each: each.flow)
+
+
+_VIEWS: Final[dict[str, _View]] = {
+    "status": lambda picture, _: picture.system,
+    "topics": _topics,
+    "partitions": _partitions,
+    "events": _events,
+    "gaps": _gaps,
+    "problems": lambda picture, _: picture.problems,
+    "replicators": lambda picture, _: picture.system.replicators,
+}
+
+
+def _wanted(request: web.Request) -> AuditQuery:
+    """By ``since_ms``, ``flow``, ``cluster``, ``kind`` (which may be given again) and ``limit``."""
+    day_ago_ms = int(time.time() * 1000) - _DAY_MS
+    return AuditQuery(
+        since_ms=_number(request, "since_ms", day_ago_ms, _LAST_MS),
+        flow=request.query.get("flow"),
+        cluster=request.query.get("cluster"),
+        kinds=frozenset(request.query.getall("kind", ())),
+        limit=min(_ROWS, _number(request, "limit", _EVENTS)),
+    )
+
+
+def _of_flow(request: web.Request, values: Iterable[_T], flow_of: Callable[[_T], str]) -> list[_T]:
+    flow = request.query.get("flow")
+    return [each for each in values if flow in (None, flow_of(each))]
+
+
+def _rows(request: web.Request, values: list[_T]) -> list[_T]:
+    return values[: _number(request, "limit", _ROWS)]
+
+
+def _number(request: web.Request, name: str, default: int, most: int = 2**31 - 1) -> int:
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        raise ValueError(f"{name}={text[:100]!r} is not a number from 1 to {most}")
+    return int(text)
+
+
+def _json(value: object) -> web.Response:
+    answer = web.Response(text=dumps(value), content_type="application/json")
+    answer.enable_compression()
+    return answer

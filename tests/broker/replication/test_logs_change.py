@@ -1,0 +1,307 @@
+"""Source and target change under a copy: each change is named by its kind, and nothing wrong is written."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka.admin import AdminClient
+
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import Engine, Replicated
+from tests.support.kafka import (
+    Message,
+    Record,
+    assert_equal_copies,
+    create_topic,
+    produce,
+    read_all,
+    sample_messages,
+)
+from tests.support.logs import cut_log
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[DevCluster]:
+    """A cluster of one broker, whose logs are cut while it is down."""
+    with DevCluster("cut", jvm_options=QUICK_START) as cluster:
+        yield cluster
+
+
+async def test_records_removed_before_they_were_copied(flow: Replicated, make_topic: TopicMaker) -> None:
+    """The trouble names the offsets that are gone, and the pair to go on from."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    config = flow.source.confluent_config()
+    produce(config, topic, sample_messages(50))
+    delete_records(flow.source, topic, 20)
+    engine = await flow.engine()
+    engine.assign(await flow.assignments([topic]))
+    trouble = await engine.troubled(TopicPartition(topic, 0), "source_removed")
+    assert (trouble.source_from, trouble.source_to, trouble.resume) == (0, 20, OffsetPair(20, 0))
+    assert not read_all(flow.target.confluent_config(), remote)[0]
+    assert trouble.resume is not None
+    engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): trouble.resume}))
+    await engine.caught_up()
+    await engine.stop()
+    assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
+
+
+async def test_source_lost_what_was_copied(fragile: DevCluster, clusters: Clusters) -> None:
+    """A log that ends earlier and goes on otherwise is noticed by its leader epoch, also when it has grown again."""
+    topic = create_topic(fragile.confluent_config(), f"cut-{time.time_ns()}")
+    partition = TopicPartition(topic, 0)
+    async with Replicated(fragile, clusters.b) as flow:
+        remote = flow.remote(topic)
+        for first in (0, 30):
+            produce(fragile.confluent_config(), topic, sample_messages(30, first=first))
+        engine = await flow.engine()
+        engine.assign(await flow.assignments([topic]))
+        await engine.caught_up()
+        await asyncio.to_thread(cut_log, fragile, partition, 30)
+        produce(fragile.confluent_config(), topic, sample_messages(50, first=1000))
+        trouble = await engine.troubled(TopicPartition(topic, 0), "source_truncated")
+        assert (trouble.source_from, trouble.source_to, trouble.resume) == (30, 60, OffsetPair(30, 60))
+        assert len(read_all(clusters.b.confluent_config(), remote)[0]) == 60
+        assert trouble.resume is not None
+        engine.assign(await flow.assignments([topic], {partition: trouble.resume}))
+        await engine.caught_up()
+        await engine.stop()
+        source = read_all(fragile.confluent_config(), topic)[0]
+        assert read_all(clusters.b.confluent_config(), remote)[0][60:] == source[30:]
+
+
+async def test_target_lost_what_was_acknowledged(
+    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
+) -> None:
+    """A target log that ends before the acknowledged end is never appended to without a decision."""
+    topic = make_topic(clusters.a)
+    async with Replicated(clusters.a, fragile) as flow:
+        remote = flow.remote(topic)
+        for first in (0, 30):
+            produce(clusters.a.confluent_config(), topic, sample_messages(30, first=first))
+            await flow.copy([topic])
+        anchor = {TopicPartition(topic, 0): OffsetPair(60, 60)}
+        await asyncio.to_thread(cut_log, fragile, TopicPartition(remote, 0), 30)
+        engine = await flow.engine()
+        engine.assign(await flow.assignments([topic], anchor))
+        trouble = await engine.troubled(TopicPartition(topic, 0), "target_truncated")
+        assert (trouble.target_from, trouble.target_to, trouble.resume) == (30, 60, OffsetPair(60, 30))
+        # The pair of the beginning is true still: counted and walked from there, the copy is mended.
+        engine.assign(await flow.assignments([topic]))
+        await engine.caught_up()
+        await engine.stop()
+        assert_equal_copies(clusters.a.confluent_config(), fragile.confluent_config(), topic, remote)
+
+
+async def test_records_deleted_on_the_target_change_nothing(flow: Replicated, make_topic: TopicMaker) -> None:
+    """Its log begins later, and ends where it ended; also when all of it was deleted."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    produce(flow.source.confluent_config(), topic, sample_messages(30))
+    await flow.copy([topic])
+    delete_records(flow.target, remote, 30)
+    produce(flow.source.confluent_config(), topic, sample_messages(10, first=30))
+    reports = await flow.copy([topic])
+    assert reports[TopicPartition(topic, 0)].anchor == OffsetPair(40, 40)
+    assert read_all(flow.target.confluent_config(), remote) == {
+        0: read_all(flow.source.confluent_config(), topic)[0][30:]
+    }
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["the source alone", "both sides"])
+async def test_cleaned_between_crash_and_takeover(flow: Replicated, make_topic: TopicMaker, both: bool) -> None:
+    """The anchor is old, what is behind it was compacted: nothing is copied twice, nothing is left out."""
+    eager = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.ms": "200",
+        "max.compaction.lag.ms": "200",
+    }
+    topic = make_topic(flow.source, 1, eager)
+    same: dict[str, Any] = {key.replace(".", "_"): value for key, value in eager.items()}
+    remote = flow.remote(topic, **(same if both else {}))
+    config, target = flow.source.confluent_config(), flow.target.confluent_config()
+    engine = await flow.engine()
+    engine.assign(await flow.assignments([topic]))
+    for first in (0, 150):
+        produce(config, topic, keyed(first, 150), batch_num_messages=10)
+        await engine.reached({TopicPartition(topic, 0): first + 150})
+        await asyncio.sleep(0.5)
+    await engine.crash()
+    produce(config, topic, keyed(300, 20), batch_num_messages=10)
+
+    def cleaned() -> bool:
+        there = len(read_all(target, remote)[0])
+        return len(read_all(config, topic)[0]) < 100 and (there < 250 if both else there == 300)
+
+    await asyncio.to_thread(wait_until, cleaned, 60, "it was cleaned")
+    copied = read_all(target, remote)[0]
+    engine = await flow.engine()
+    engine.assign(await flow.assignments([topic]))
+    await engine.caught_up()
+    await engine.stop()
+    found = read_all(target, remote)[0]
+    if not both:
+        assert found[:300] == copied
+    numbers = [number for number in numbers_in(found) if number >= 300]
+    assert numbers == sorted(set(numbers))
+    assert set(range(310, 320)) <= set(numbers) <= set(range(300, 320))
+    # Cleaning may have gone on; nothing that was copied before has come again.
+    behind = numbers_in(found)[: -len(numbers)]
+    assert behind == sorted(set(behind))
+    assert set(behind) <= set(numbers_in(copied))
+
+
+def numbers_in(records: list[Record]) -> list[int]:
+    """Of what ``keyed`` made."""
+    return [int((record.value or b"").split()[0]) for record in records]
+
+
+async def test_shared_remote_topic(flow: Replicated, make_topic: TopicMaker) -> None:
+    """Two sources and somebody else write one remote partition, the copier crashes: each is there once, in order."""
+    topics = [make_topic(flow.source) for _ in range(2)]
+    remote = flow.remote(topics[0])
+    flow.remote(topics[1])
+    config, target = flow.source.confluent_config(), flow.target.confluent_config()
+    ids = (await flow.assignments([topics[0]]))[0]
+    producers = {topic: await flow.new_producer() for topic in topics}
+
+    async def assign(engine: Engine, anchors: dict[TopicPartition, OffsetPair]) -> None:
+        engine.assign(
+            [
+                replace(
+                    each,
+                    target=ids.target,
+                    target_topic_id=ids.target_topic_id,
+                    shared=True,
+                    producer_id=producers[each.partition.topic][0],
+                    producer_epoch=producers[each.partition.topic][1],
+                )
+                for each in await flow.assignments(topics, anchors)
+            ]
+        )
+
+    start = {TopicPartition(topic, 0): OffsetPair(0, 0, 0) for topic in topics}
+    for round_number in range(3):
+        engine = await flow.engine()
+        await assign(engine, start)
+        for number, topic in enumerate(topics):
+            values = [Message(f"{number} {100 * round_number + n}".encode()) for n in range(100)]
+            produce(config, topic, values, batch_num_messages=10)
+            produce(target, remote, [Message(b"foreign %d" % round_number)] * 5)
+        await engine.caught_up()
+        await engine.crash()
+    found = [record.value or b"" for record in read_all(target, remote)[0]]
+    for number in range(2):
+        ours = [int(value.split()[1]) for value in found if value.startswith(b"%d " % number)]
+        assert ours == list(range(300))
+    assert sum(value.startswith(b"foreign") for value in found) == 30
+
+
+async def test_foreign_records_that_were_accepted(flow: Replicated, make_topic: TopicMaker) -> None:
+    """Copying goes on behind them; others that come later are told again."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    config, target = flow.source.confluent_config(), flow.target.confluent_config()
+    produce(config, topic, sample_messages(20))
+    await flow.copy([topic])
+    produce(target, remote, [Message(b"foreign")] * 3)
+    produce(config, topic, sample_messages(20, first=20))
+    engine = await flow.engine()
+    engine.assign(await flow.assignments([topic]))
+    trouble = await engine.troubled(TopicPartition(topic, 0), "target_foreign")
+    assert (trouble.target_from, trouble.target_to) == (20, 23)
+    engine.assign(await flow.assignments([topic], foreign_to=trouble.target_to))
+    reports = await engine.caught_up()
+    anchor = reports[TopicPartition(topic, 0)].anchor
+    assert anchor == OffsetPair(40, 43, 40)
+    await engine.stop()
+    wanted = read_all(config, topic)[0]
+    found = read_all(target, remote)[0]
+    assert found[:20] + found[23:] == wanted
+    produce(target, remote, [Message(b"foreign again")])
+    engine = await flow.engine()
+    engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): anchor}, foreign_to=trouble.target_to))
+    assert (await engine.troubled(TopicPartition(topic, 0), "target_foreign")).target_from == 43
+    await engine.stop()
+
+
+@pytest.mark.parametrize(
+    ("remote_config", "bad"),
+    [
+        ({"cleanup_policy": "compact"}, Message(b"no key")),
+        ({"message_timestamp_after_max_ms": "1000"}, Message(b"v", b"k", timestamp_ms=4_000_000_000_000)),
+        ({"max_message_bytes": "20000"}, Message(b"x" * 30_000, b"k")),
+    ],
+)
+async def test_record_that_the_target_never_takes(
+    flow: Replicated, make_topic: TopicMaker, remote_config: dict[str, str], bad: Message
+) -> None:
+    """It is found inside its batch; what is before it is copied; left out by decision, the rest is copied too."""
+    topic = make_topic(flow.source, 1, {"message.timestamp.after.max.ms": "9223372036854775807"})
+    remote = flow.remote(topic, 1, 1, **remote_config)
+    config, target = flow.source.confluent_config(), flow.target.confluent_config()
+    good = [Message(b"%d" % number, b"key") for number in range(40)]
+    produce(config, topic, [*good[:25], bad, *good[25:]], linger_ms=200)
+    engine = await flow.engine()
+    engine.assign(await flow.assignments([topic]))
+    trouble = await engine.troubled(TopicPartition(topic, 0), "record_refused")
+    assert (trouble.source_from, trouble.source_to) == (25, 26)
+    assert [record.value for record in read_all(target, remote)[0]] == [message.value for message in good[:25]]
+    at = engine.reports[TopicPartition(topic, 0)].anchor
+    skip = ((trouble.source_from, trouble.source_to),)
+    engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): at}, skip=skip))
+    await engine.caught_up()
+    await engine.stop()
+    assert [record.value for record in read_all(target, remote)[0]] == [message.value for message in good]
+
+
+async def test_at_least_once_needs_no_producer_id(flow: Replicated, make_topic: TopicMaker) -> None:
+    """Without a producer id everything is copied in order; a takeover from an old anchor finds its place by content."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    for first in (0, 50):
+        produce(flow.source.confluent_config(), topic, sample_messages(50, first=first), batch_num_messages=7)
+        engine = await flow.engine()
+        engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in await flow.assignments([topic])])
+        await engine.caught_up()
+        await engine.stop()
+    assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
+
+
+async def test_at_least_once_passes_over_nothing_for_what_others_wrote(
+    flow: Replicated, make_topic: TopicMaker
+) -> None:
+    """Foreign records that were deleted are not taken for copies: as many of the source would never be copied."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    produce(flow.target.confluent_config(), remote, sample_messages(20, first=900))
+    delete_records(flow.target, remote, 20)
+    produce(flow.source.confluent_config(), topic, sample_messages(50), batch_num_messages=7)
+    engine = await flow.engine()
+    engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in await flow.assignments([topic])])
+    await engine.caught_up()
+    await engine.stop()
+    assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
+
+
+def delete_records(cluster: DevCluster, topic: str, before: int) -> None:
+    """Remove the records of the topic's first partition below an offset."""
+    admin = AdminClient(dict(cluster.confluent_config()))
+    for future in admin.delete_records([ClientTopicPartition(topic, 0, before)]).values():
+        future.result(30)
+
+
+def keyed(first: int, count: int) -> list[Message]:
+    """Numbered records with seven keys."""
+    return [Message(b"%d %s" % (number, b"x" * 100), b"%d" % (number % 7)) for number in range(first, first + count)]

@@ -1,0 +1,96 @@
+"""What a replicator tells of offsets: read from its topics, and compared record by record with what was copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.model.internal_topics import segments_topic
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.map_store import OffsetMapStore
+from mirror_ray.offsets.segments import ExactPosition
+from mirror_ray.records.decode import DecodedRecord
+from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.segment_block import decode_block
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import Replicated, cluster_settings
+from tests.support.kafka import Message, create_topic, exists, produce, produce_transactions, read_placed
+
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Of a plain and of a transactional topic; what MM2 is told is right, too, and has the newest record."""
+    config = clusters.a.confluent_config()
+    topic = make_topic(clusters.a, 2)
+    produce(config, topic, _numbered(0, 500))
+    batches = [(_numbered(500 + 20 * each, 20), each % 3 > 0) for each in range(30)]
+    produce_transactions(config, topic, batches, transactional_id=topic)
+    _ensure(clusters.b, segments_topic("A"))
+    _ensure(clusters.a, "mm2-offset-syncs.B.internal")
+    async with Replicated(clusters.a, clusters.b) as flow:
+        remote = flow.remote(topic, 2)
+        await flow.copy([topic])
+    places = _places(config, topic, clusters.b.confluent_config(), remote)
+    book = OffsetMapStore()
+    for record in await _records(clusters.b, segments_topic("A")):
+        # Other tests' systems tell there, too, and delete what they need no more.
+        if record.value is not None and (block := decode_block(record.key, record.value)).source.topic == topic:
+            book.apply(block)
+    for partition, truth in places.items():
+        page = book.find(partition)
+        assert page is not None
+        assert {source: page.places.to_target(source) for source in truth} == {
+            s: ExactPosition(t) for s, t in truth.items()
+        }
+        assert {page.places.to_source(target): source for source, target in truth.items()} == {
+            ExactPosition(source): source for source in truth
+        }
+        end = page.places.head
+        assert page.places.to_target(end.source) == ExactPosition(max(truth.values()) + 1)
+    syncs = [
+        OffsetSyncRecord.decode(each.key, each.value)
+        for each in await _records(clusters.a, "mm2-offset-syncs.B.internal")
+    ]
+    ours = [each for each in syncs if each.partition.topic == topic]
+    assert all(places[each.partition][each.upstream_offset] == each.downstream_offset for each in ours)
+    newest = {each.partition: each.upstream_offset for each in ours}
+    assert newest == {partition: max(truth) for partition, truth in places.items()}
+
+
+def _numbered(first: int, count: int) -> list[Message]:
+    return [Message(b"%d" % number, b"k", partition=number % 2) for number in range(first, first + count)]
+
+
+def _ensure(cluster: DevCluster, topic: str) -> None:
+    if not exists(cluster.confluent_config(), topic):
+        create_topic(cluster.confluent_config(), topic, topic_config=COMPACTED)
+
+
+def _places(
+    source: Mapping[str, str | int | float | bool],
+    topic: str,
+    target: Mapping[str, str | int | float | bool],
+    remote: str,
+) -> dict[TopicPartition, dict[int, int]]:
+    """Target offset by source offset, by the records' unique values."""
+    there = {record.value: offset for records in read_placed(target, remote).values() for offset, record in records}
+    return {
+        TopicPartition(topic, partition): {offset: there[record.value] for offset, record in records}
+        for partition, records in read_placed(source, topic).items()
+    }
+
+
+async def _records(cluster: DevCluster, topic: str) -> list[DecodedRecord]:
+    connected = ClusterConnections(cluster_settings("X", cluster), "test")
+    try:
+        reader, records = InternalReader(connected, topic), list[DecodedRecord]()
+        complete = False
+        while not complete:
+            _, more, complete = await reader.read()
+            records += more
+        return records
+    finally:
+        await connected.close()

@@ -1,0 +1,109 @@
+"""What a replicator costs: memory when the target is slow, processor time when there is nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.model.names import TopicPartition
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import Replicated
+from tests.support.kafka import Message, assert_equal_copies, end_offsets, produce
+
+log = logging.getLogger(__name__)
+
+MIB = 1 << 20
+#: Topics of 100 partitions in the idle test; 20 for the figure that is told.
+IDLE_TOPICS = int(os.environ.get("MIRROR_RAY_IDLE_TOPICS", "3"))
+BUFFER_BYTES = 32 * MIB
+
+
+@pytest.fixture
+def slow_target() -> Iterator[DevCluster]:
+    """A cluster that may be held still."""
+    with DevCluster("slow", jvm_options=QUICK_START) as cluster:
+        yield cluster
+
+
+async def test_memory_is_bounded_while_the_target_stands_still(
+    clusters: Clusters, slow_target: DevCluster, make_topic: TopicMaker
+) -> None:
+    """With 300 MB waiting, the replicator holds its budget and what two fetches bring, and copies it all afterwards."""
+    topic = make_topic(clusters.a, 8)
+    value = os.urandom(20_000)
+    messages = (Message(value, partition=number % 8) for number in range(15_000))
+    produce(clusters.a.confluent_config(), topic, messages, batch_num_messages=10, linger_ms=50)
+    async with Replicated(clusters.a, slow_target) as flow:
+        remote = flow.remote(topic, 8)
+        engine = await flow.engine(buffer_bytes=BUFFER_BYTES)
+        assignments = await flow.assignments([topic])
+        gc.collect()
+        before = psutil.Process().memory_info().rss
+        engine.assign(assignments)
+        await engine.until(lambda: engine.records > 500, 20, "some records")
+        slow_target.brokers[0].suspend()
+        spent = -time.thread_time()
+        most = 0
+        for _ in range(30):
+            await asyncio.sleep(0.1)
+            engine.look()
+            most = max(most, psutil.Process().memory_info().rss - before)
+        spent += time.thread_time()
+        slow_target.brokers[0].resume()
+        log.info(
+            "buffered %.0f MiB, resident %.0f MiB more, processor %.2f s in 3 s",
+            engine.most_buffered_bytes / MIB,
+            most / MIB,
+            spent,
+        )
+        assert engine.most_buffered_bytes <= BUFFER_BYTES + 2 * 16 * MIB
+        assert most <= 2 * (BUFFER_BYTES + 2 * 16 * MIB)
+        await engine.caught_up(60)
+        log.info("resident in the end %.0f MiB more", (psutil.Process().memory_info().rss - before) / MIB)
+        assert engine.core.report().buffered_bytes == 0
+        await engine.stop()
+        ends = end_offsets(slow_target.confluent_config(), remote)
+        assert ends == end_offsets(clusters.a.confluent_config(), topic)
+
+
+async def test_many_partitions_that_are_mostly_idle(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """Ten of them get a record now and then: what the engine costs follows what happens, not what it holds."""
+    topics = [make_topic(clusters.a, 100) for _ in range(IDLE_TOPICS)]
+    config = clusters.a.confluent_config()
+    async with Replicated(clusters.a, clusters.b) as flow:
+        for topic in topics:
+            flow.remote(topic, 100)
+        engine = await flow.engine()
+        assignments = await flow.assignments(topics)
+        gc.collect()
+        process = psutil.Process()
+        before = process.memory_info().rss
+        engine.assign(assignments)
+        await engine.caught_up(60)
+        memory = process.memory_info().rss - before
+        busy = [TopicPartition(topics[n % IDLE_TOPICS], 7 * n) for n in range(10)]
+        writer = Producer(config)
+        # Of this thread, where the engine runs: librdkafka has its own.
+        begun, spent = time.monotonic(), -time.thread_time()
+        for _ in range(5):
+            for partition in busy:
+                writer.produce(partition.topic, b"busy", partition=partition.partition)
+            writer.flush(0)
+            await asyncio.sleep(1)
+            engine.core.report()
+        spent += time.thread_time()
+        share = spent / (time.monotonic() - begun)
+        log.info("%.2f %% of a core, %.1f MiB for %d partitions", 100 * share, memory / MIB, len(assignments))
+        assert share < 0.02
+        await engine.stop()
+        for partition in busy[:1]:
+            assert_equal_copies(config, clusters.b.confluent_config(), partition.topic, f"A.{partition.topic}")

@@ -1,0 +1,141 @@
+"""The world around a coordinator, in memory: nothing here waits longer than a turn of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.coordinator.dependencies import Dependencies
+from mirror_ray.coordinator.ports import CoordinatorTiming
+from mirror_ray.coordinator.service import CoordinatorService
+from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of
+from mirror_ray.model.cluster_change import ClusterChange
+from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.notice import Notice
+from tests.unit.coordinator.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
+from tests.unit.coordinator.fake_ray import FakeCheckpoint, FakeGateway, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
+
+FLOW = FlowName("A", "B")
+#: Shorter than settings allow.
+LEASE_MS = 200
+QUICK = CoordinatorTiming(
+    step_s=0.005,
+    poll_s=0.002,
+    flush_s=0.005,
+    exchange_timeout_s=0.05,
+    silent_s=0.03,
+    scaling_s=0.01,
+    unresponsive_s=0.1,
+    start_timeout_s=1.0,
+    start_grace_s=1.0,
+    respawn_s=0.005,
+    drain_s=0.2,
+    confirm_s=0.05,
+    retry_first_s=0.005,
+    retry_most_s=0.01,
+    moves_at_once=4,
+)
+
+
+@dataclass
+class FakeTrail:
+    """Keeps what is done in a list."""
+
+    kept: list[AuditEntry]
+    operator: str
+
+    def begin(self, changes: Sequence[ClusterChange]) -> list[AuditEntry]:
+        who = AuditPrincipal(system="mirror", component="coordinator", operator=self.operator)
+        return [entry_of(each, who, str(FLOW), time_ms=1, id_="1", outcome="intended") for each in changes]
+
+    def end(self, entries: Iterable[AuditEntry]) -> None:
+        self.kept += entries
+
+
+@dataclass
+class World:
+    """Everything around a coordinator."""
+
+    kafka: FakeKafka = field(default_factory=FakeKafka)
+    memory: FakeMemory = field(default_factory=FakeMemory)
+    naming: Callable[[FlowName, str], str] = lambda flow, topic: f"{flow.source}.{topic}"
+    timing: CoordinatorTiming = QUICK
+    topics: FakeTopicPort = field(default_factory=FakeTopicPort)
+    nodes: FakeNodes = field(default_factory=FakeNodes)
+    ray: FakeRay = field(init=False)
+    #: What operators did, as the audit log has it.
+    kept: list[AuditEntry] = field(default_factory=list)
+    #: What the gateway is about to tell.
+    notices: list[Notice] = field(default_factory=list)
+    coordinators: list[CoordinatorService] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ray = FakeRay(self.kafka.log)
+
+    def coordinator(self) -> CoordinatorService:
+        """A new coordinator; an older one should have been abandoned."""
+        made = CoordinatorService(
+            "mirror",
+            Dependencies(
+                spawner=self.ray,
+                flow_port=lambda settings, flow: FakeFlowPort(
+                    self.kafka, settings, flow, lambda topic: self.naming(flow.name, topic)
+                ),
+                cluster_id=self.kafka.cluster_id,
+                topic_port=lambda settings, flow: self.topics,
+                heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
+                checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
+                gateway=lambda settings: FakeGateway(self.kafka.log, self.notices),
+                memory=self.memory,
+                node="here",
+                nodes=self.nodes,
+                timing=self.timing,
+                trail=lambda settings, flow, operator: FakeTrail(self.kept, operator),
+                audit_problems=dict,
+            ),
+        )
+        self.coordinators.append(made)
+        return made
+
+    def abandon(self, coordinator: CoordinatorService) -> None:
+        """As SIGKILL would: every task of it ends at once, nothing is said to anybody."""
+        del coordinator
+        current = asyncio.current_task()
+        for task in asyncio.all_tasks():
+            if task is not current:
+                task.cancel()
+
+
+def settings(*flows: FlowSettings, replicators: int = 1) -> MirrorSettings:
+    """Settings of clusters A, B and C, with these flows or A->B alone."""
+    clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=(f"{alias}:9092",)) for alias in "ABC"}
+    made = MirrorSettings(clusters=clusters, flows=flows or (flow(),), replicators=replicators)
+    return made.model_copy(update={"lease_ms": LEASE_MS})
+
+
+def flow(name: str = "A->B", **options: object) -> FlowSettings:
+    """A flow that looks for topics every few milliseconds."""
+    values: dict[str, object] = {"topics": {"refresh_interval_s": 0.005}, **options}
+    return FlowSettings.model_validate({"name": FlowName.parse(name), "enabled": True, **values})
+
+
+def partition(topic: str, number: int = 0, name: FlowName = FLOW) -> FlowPartition:
+    """A partition of the flow A->B."""
+    return FlowPartition(name, topic, number)
+
+
+async def eventually(check: Callable[[], object | Awaitable[object]], timeout_s: float = 15.0) -> None:
+    """Wait until ``check`` is true; a KeyError in it means not yet."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            # A replicator that is looked for may not have been spawned yet.
+            with contextlib.suppress(KeyError):
+                result = check()
+                if isinstance(result, Awaitable):
+                    result = await result
+                if result:
+                    return
+            await asyncio.sleep(0.002)

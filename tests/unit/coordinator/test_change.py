@@ -1,0 +1,133 @@
+"""Settings changed while everything around the coordinator is in memory: what they don't touch does not stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordinator.service import CoordinatorService
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName
+from tests.unit.coordinator.fakes import World, eventually, flow, partition
+from tests.unit.coordinator.fakes import settings as of_flows
+
+_B_TO_C = FlowName("B", "C")
+
+
+def _flow(*include: str, **options: Any) -> FlowSettings:
+    return flow(topics={"refresh_interval_s": 60.0, "include": include}, **options)
+
+
+def settings(*flows: FlowSettings) -> MirrorSettings:
+    """With a lease that settings allow."""
+    return of_flows(*flows).model_copy(update={"lease_ms": 1000})
+
+
+def _moved(world: World, topic: str) -> list[str]:
+    """What has been done with the topic's partitions."""
+    return [each for each in world.kafka.log if each.startswith(("assign", "release")) and f" {topic}-" in each]
+
+
+async def _begun(world: World, *flows: FlowSettings) -> CoordinatorService:
+    for topic in ("orders", "payments", "users"):
+        world.kafka.add_topic("A", topic, 2)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(*flows))
+    await eventually(lambda: len(world.ray.replicators[1].held) == 4)
+    return coordinator
+
+
+async def test_a_filter_moves_only_what_comes_and_goes(world: World) -> None:
+    """One topic leaves and one comes, at once and not at the next look; the one that stays keeps its epoch.
+
+    The one that left comes back later, and goes on where it was.
+    """
+    coordinator = await _begun(world, _flow("orders", "payments"))
+    held = world.ray.replicators[1].held
+    world.ray.replicators[1].copy(partition("payments"), 50)
+    await coordinator.apply(settings(_flow("orders", "users")))
+    await eventually(lambda: {each.topic for each in held} == {"orders", "users"})
+    await eventually(lambda: len(held) == 4)
+    assert {each.topic for each in await coordinator.topics()} == {"orders", "users"}
+    await coordinator.apply(settings(_flow("orders", "users", "payments")))
+    await eventually(lambda: len(held) == 6)
+    again = world.ray.replicators[1].assigned[partition("payments")]
+    assert (again.epoch, again.anchor.source_offset) == (2, 50)
+    assert len(_moved(world, "orders")) == 2
+    assert not any(each.text == "flow stopped" for each in await coordinator.events())
+
+
+async def test_another_flow_leaves_the_first_alone(world: World) -> None:
+    """A flow that comes with names of its own, which all flows are told of, and goes again, moves nothing of A->B."""
+    coordinator = await _begun(world, _flow("orders", "payments"))
+    named = flow("B->C", topics={"map": {"clicks": "all-clicks"}, "refresh_interval_s": 0.005})
+    world.kafka.add_topic("B", "clicks")
+    await coordinator.apply(settings(_flow("orders", "payments"), named))
+    await eventually(lambda: partition("clicks", 0, _B_TO_C) in world.ray.replicators[1].held)
+    await coordinator.apply(settings(_flow("orders", "payments")))
+    await eventually(lambda: partition("clicks", 0, _B_TO_C) not in world.ray.replicators[1].held)
+    assert len(_moved(world, "orders") + _moved(world, "payments")) == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"groups": {"include": ("ours",)}},
+        {"heartbeats": {"emit_interval_s": 9.0}},
+        {"trouble": {"policy": "skip"}},
+    ],
+)
+async def test_what_runs_beside_stops_no_copy(world: World, options: dict[str, Any]) -> None:
+    """Groups, heartbeats, and what becomes of troubles: no partition is released or assigned for them."""
+    coordinator = await _begun(world, _flow("orders", "payments"))
+    await coordinator.apply(settings(_flow("orders", "payments", **options)))
+    await eventually(lambda: world.ray.replicators[1].fingerprint == coordinator._pool._fingerprint)
+    assert len(_moved(world, "orders") + _moved(world, "payments")) == 4
+
+
+async def test_the_data_path_begins_its_flow_anew_and_no_other(world: World) -> None:
+    """What the copying itself depends on drains the flow and begins it again."""
+    other = flow("A->C", topics={"include": ("users",)})
+    for topic in ("orders", "users"):
+        world.kafka.add_topic("A", topic)
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(_flow("orders"), other))
+    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    await coordinator.apply(settings(_flow("orders", fetch={"max_wait_ms": 100}), other))
+    await eventually(lambda: world.ray.replicators[1].assigned[partition("orders")].epoch == 2)
+    assert len(_moved(world, "users")) == 1
+
+
+async def test_bad_settings_change_nothing(world: World) -> None:
+    """One bad flow among good changes: each mistake is told, and the system runs on as it was, flows to come too."""
+    coordinator = await _begun(world, _flow("orders", "payments"))
+    before, log = coordinator.settings, len(world.kafka.log)
+    bad = [flow("A->C", topics={"include": ("(",)}), flow("B->C", policy={"class_name": "no.such.Policy"})]
+    with pytest.raises(ConfigError) as refused:
+        await coordinator.apply(settings(_flow("users"), flow("C->B"), *bad))
+    assert [each.partition(":")[0] for each in refused.value.problems] == ["A->C", "B->C", "nothing has been changed"]
+    assert coordinator.settings is before
+    assert world.kafka.log[log:] == ["close C->B"]
+    assert {each.topic for each in world.ray.replicators[1].held} == {"orders", "payments"}
+
+
+async def test_set_changes_single_keys(world: World) -> None:
+    """A dry run only says it; the change outlives the coordinator, and the next settings replace it."""
+    coordinator = await _begun(world, _flow("orders", "payments"))
+    held = world.ray.replicators[1].held
+    dry = await coordinator.set("A->B", {"topics.include": "users"}, dry_run=True)
+    assert str(dry) == "A->B configured (topics)"
+    assert {each.topic for each in held} == {"orders", "payments"}
+    assert await coordinator.set("A->B", {"topics.include": "users"}) == dry
+    await eventually(lambda: {each.topic for each in held} == {"users"})
+    assert any(each.text == "settings changed: A->B configured (topics)" for each in await coordinator.events())
+    await coordinator.set(None, {"replicators": "2"})
+    await eventually(lambda: len(world.ray.replicators) == 2)
+    with pytest.raises(ConfigError, match="did you mean include"):
+        await coordinator.set("A->B", {"topics.inclde": "orders"})
+    world.abandon(coordinator)
+    second = world.coordinator()
+    await second.begin()
+    assert (await second.configuration()).flows[0].topics.include == ("users",)

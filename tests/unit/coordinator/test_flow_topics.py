@@ -1,0 +1,133 @@
+"""Which topics a coordinator finds, refuses and shares, with everything around it in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mirror_ray.model.names import FlowName, TopicPartition
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+
+
+async def test_topics_and_partitions_that_appear_are_found(world: World) -> None:
+    """A topic created while the flow runs, and partitions added to another, are copied without being told."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    world.kafka.add_topic("A", "late")
+    world.kafka.grow("A", "orders", 3)
+    await eventually(lambda: {partition("late"), partition("orders", 2)} <= set(world.ray.replicators[1].held))
+    assert "create A.orders 3" in world.kafka.log
+
+
+async def test_only_what_could_not_be_asked_is_asked_again(world: World) -> None:
+    """A topic of many partitions whose leaders come up one by one: all of it once, at the end, in one go."""
+    late = TopicPartition("A.orders", 2)
+    world.kafka.add_topic("A", "orders", 3)
+    world.kafka.leaderless.add(late)
+    await world.coordinator().apply(settings())
+    await eventually(lambda: len(world.kafka.asked) > 2)
+    assert {len(each) for each in world.kafka.asked[1:]} == {1}
+    assert not world.ray.replicators[1].held
+    world.kafka.leaderless.clear()
+    await eventually(lambda: len(world.ray.replicators[1].held) == 3)
+    assert [len(each) for each in world.kafka.asked[-2:]] == [1, 3]
+
+
+async def test_clusters_that_do_not_change_cost_a_look(world: World) -> None:
+    """Nothing is gone into while there is nothing new; a topic that appears is."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    before = world.kafka.selected
+    await asyncio.sleep(0.1)
+    assert world.kafka.selected - before <= 2
+    world.kafka.add_topic("A", "late")
+    await eventually(lambda: partition("late") in world.ray.replicators[1].held)
+
+
+async def test_remote_topic_with_foreign_records_is_refused(world: World) -> None:
+    """A remote topic that is not empty and not accounted for is never assigned; the others are."""
+    for topic in ("orders", "other"):
+        world.kafka.add_topic("A", topic)
+    world.kafka.add_topic("B", "A.orders")
+    world.kafka.ends[TopicPartition("A.orders", 0)] = 10
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("other") in world.ray.replicators[1].held)
+    topics = {each.topic: each for each in await coordinator.topics()}
+    assert topics["orders"].state == "refused"
+    assert "not empty" in (topics["orders"].reason or "")
+    assert partition("orders") not in world.ray.replicators[1].held
+    assert (await coordinator.status()).flows[0].state == "degraded"
+
+
+async def test_recreated_source_topic_is_refused_with_both_ids(world: World) -> None:
+    """A source topic that was deleted and created again is taken back and refused."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    replicator = world.ray.replicators
+    await eventually(lambda: partition("orders") in replicator[1].held)
+    old = world.kafka.sources["A"]["orders"].topic_id
+    world.kafka.add_topic("A", "orders")
+    new = world.kafka.sources["A"]["orders"].topic_id
+    await eventually(lambda: partition("orders") not in replicator[1].held)
+    (topic,) = await coordinator.topics()
+    assert topic.reason is not None
+    assert old in topic.reason
+    assert new in topic.reason
+
+
+async def test_remote_topic_deleted_under_us_is_not_created_again(world: World) -> None:
+    """A remote topic that vanishes is refused, not silently begun anew."""
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings())
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    del world.kafka.sources["B"]["A.orders"]
+    await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
+    assert "A.orders" not in world.kafka.sources["B"]
+    assert (await coordinator.topics())[0].state == "refused"
+
+
+async def test_second_flow_into_one_remote_topic_shares_it(world: World) -> None:
+    """The first writer is taken back and told to count before the second one is anchored, by a producer of its own."""
+    world.naming = lambda _flow, topic: topic + ".copy"
+    world.kafka.add_topic("A", "orders")
+    coordinator = world.coordinator()
+    await coordinator.apply(settings(flow()))
+    ours, other = partition("orders"), partition("orders", 0, FlowName("C", "B"))
+    await eventually(lambda: ours in world.ray.replicators[1].held)
+    assert not world.ray.replicators[1].assigned[ours].shared
+    world.ray.replicators[1].copy(ours, 30)
+    world.kafka.ends[TopicPartition("orders.copy", 0)] = 30
+    world.kafka.add_topic("C", "orders")
+    before = len(world.kafka.log)
+    await coordinator.apply(settings(flow(), flow("C->B")))
+    await eventually(lambda: other in world.ray.replicators[1].held and ours in world.ray.replicators[1].held)
+    first, second = (world.ray.replicators[1].assigned[each] for each in (ours, other))
+    assert first.shared
+    assert second.shared
+    assert (first.anchor.source_offset, first.anchor.target_offset, first.anchor.sequence) == (30, 30, 30)
+    assert (second.anchor.source_offset, second.anchor.target_offset, second.anchor.sequence) == (0, 30, 0)
+    assert first.producer_id != second.producer_id
+    log = world.kafka.log[before:]
+    released = next(index for index, each in enumerate(log) if each.startswith(f"release {ours}"))
+    assert released < next(index for index, each in enumerate(log) if each.startswith(f"assign {other}"))
+
+
+async def test_declared_shared_topic_may_be_filled_already(world: World) -> None:
+    """shared.remote.topics lets a flow begin behind what others wrote, by a producer of the partition's own."""
+    world.kafka.add_topic("A", "orders")
+    world.kafka.add_topic("B", "A.orders")
+    world.kafka.ends[TopicPartition("A.orders", 0)] = 10
+    await world.coordinator().apply(
+        settings(flow(topics={"refresh_interval_s": 0.005, "shared_remote": ("A\\.orders",)}))
+    )
+    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    assignment = world.ray.replicators[1].assigned[partition("orders")]
+    assert assignment.shared
+    assert (assignment.anchor.target_offset, assignment.anchor.next_sequence) == (10, 0)
+    assert assignment.producer_id != world.kafka.states[FLOW]["flow"]["producer_id"]

@@ -1,0 +1,68 @@
+"""Limits in a running system, with everything around it in memory."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mirror_ray.config.limits import LimitSettings
+from mirror_ray.config.settings import MirrorSettings
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
+
+
+def _limited(**limits: object) -> MirrorSettings:
+    base = settings(replicators=2)
+    return base.model_copy(update={"flows": (flow().model_copy(update={"limits": LimitSettings(**limits)}),)})
+
+
+def _allowed(world: World) -> list[float]:
+    there = (each.allowances.get(FLOW) for each in world.ray.replicators.values())
+    return [each.bytes_per_s or 0.0 for each in there if each is not None]
+
+
+async def test_replicators_share_a_limit_and_hear_when_there_is_none(world: World) -> None:
+    """Together they may never read more; one without a share would not be limited."""
+    world.kafka.add_topic("A", "orders", 4)
+    coordinator = world.coordinator()
+    await coordinator.apply(_limited(bytes_per_second=1_000_000))
+    await eventually(lambda: [round(each) for each in _allowed(world)] == [500_000, 500_000])
+    (shown,) = (await coordinator.status()).flows
+    assert (shown.limit_bytes_per_s, shown.why) == (1_000_000, None)
+    await coordinator.set("A->B", {"limits.bytes_per_second": "100000"})
+    await eventually(lambda: [round(each) for each in _allowed(world)] == [50_000, 50_000])
+    assert sum(each.startswith("assign") for each in world.kafka.log) == 4
+    await coordinator.set("A->B", {"limits.bytes_per_second": None})
+    await eventually(lambda: all(not each.allowances for each in world.ray.replicators.values()))
+
+
+async def test_a_flow_stands_still_outside_its_windows(world: World) -> None:
+    """It is shown as paused, with the reason; lag is no fault of its own, then and until it has caught up."""
+    world.kafka.add_topic("A", "orders")
+    coordinator, later = world.coordinator(), datetime.now(UTC) + timedelta(hours=2)
+    await coordinator.apply(_limited())
+    await eventually(lambda: any(each.held for each in world.ray.replicators.values()))
+    await coordinator.set("A->B", {"limits.windows": f"{later:%a %H}:00-{later:%H}:59"})
+    await eventually(lambda: not any(each.held for each in world.ray.replicators.values()))
+    status = await coordinator.status()
+    assert (status.flows[0].state, status.problems) == ("paused", ())
+    assert status.flows[0].why == f"outside limits.windows; goes on {later:%a %H}:00 UTC"
+    assert (await coordinator.partitions())[0].reason == status.flows[0].why
+    await coordinator.set("A->B", {"limits.windows": "00:00-24:00"})
+    await eventually(lambda: any(each.held for each in world.ray.replicators.values()))
+    texts = [each.text for each in await coordinator.events()]
+    assert "inside limits.windows again: copying goes on" in texts
+
+    async def running() -> bool:
+        return (await coordinator.status()).flows[0].state == "running"
+
+    await eventually(running)
+
+
+async def test_limits_that_can_not_be_meant_change_nothing(world: World) -> None:
+    """The key is named."""
+    coordinator = world.coordinator()
+    await coordinator.apply(_limited(bytes_per_second=1_000_000))
+    with pytest.raises(Exception, match=r"limits\.windows: 'nights' is no time of the week"):
+        await coordinator.set("A->B", {"limits.windows": "nights"})
+    assert (await coordinator.configuration()).flows[0].limits.bytes_per_second == 1_000_000

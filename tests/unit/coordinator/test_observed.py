@@ -1,0 +1,160 @@
+"""Reports folded into totals, rates and status lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mirror_ray.coordinator import snapshot
+from mirror_ray.coordinator.observed import ObservedState
+from mirror_ray.coordinator.rates import RateMeter
+from mirror_ray.model.assignment import PartitionReport, PartitionState
+from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.observe.status import PartitionStatus
+
+FLOW = FlowName("A", "B")
+PARTITION = FlowPartition(FLOW, "t", 0)
+REPORT = PartitionReport(
+    partition=PARTITION,
+    epoch=1,
+    state="copying",
+    reason=None,
+    anchor=OffsetPair(90, 80),
+    source_end=100,
+    high_watermark=103,
+    records=10,
+    bytes=1000,
+    last_timestamp_ms=5_000,
+    bytes_per_record=100.0,
+)
+
+
+def test_rate_is_the_growth_over_the_window() -> None:
+    """Old samples leave the window; silence for a window's time is rate zero."""
+    meter = RateMeter(window_s=5.0)
+    for second in range(11):
+        meter.sample(float(second), 0 if second < 6 else 100 * (second - 5), 0)
+    assert meter.rates(10.0) == (100.0, 0.0)
+    assert meter.rates(20.0) == (0.0, 0.0)
+
+
+def test_restarted_counter_does_not_make_a_negative_rate() -> None:
+    """Counters that begin anew begin a new measurement."""
+    meter = RateMeter()
+    meter.sample(0.0, 500, 0)
+    meter.sample(1.0, 10, 0)
+    assert meter.rates(1.0) == (0.0, 0.0)
+
+
+def test_totals_outlive_assignments() -> None:
+    """Counters begin at zero with each epoch; totals add up; what was copied before we looked is not ours."""
+    observed = ObservedState()
+    observed.take(REPORT, adopted=True)
+    observed.take(replace(REPORT, records=15, bytes=1500))
+    observed.take(replace(REPORT, epoch=2, records=4, bytes=400))
+    assert observed.totals(PARTITION) == (9, 900)
+    assert observed.flow_totals(FLOW) == (9, 900)
+
+
+def test_loads_are_growth_between_looks() -> None:
+    """The first look knows nothing."""
+    observed = ObservedState()
+    observed.take(REPORT)
+    assert observed.loads(10.0) == {}
+    observed.take(replace(REPORT, records=20, bytes=3000))
+    assert observed.loads(20.0) == {PARTITION: 200.0}
+
+
+def _line(report: PartitionReport | None = REPORT, state: PartitionState = "copying") -> PartitionStatus:
+    return snapshot.partition_status(
+        PARTITION,
+        target_topic="A.t",
+        state=state,
+        reason=None,
+        replicator="r",
+        report=report,
+        totals=(0, 0),
+        now_ms=7_000,
+    )
+
+
+def test_lag_in_records_bytes_and_seconds() -> None:
+    """Lag counts to the last stable offset; what an open transaction holds back is apart."""
+    line = _line()
+    assert (line.lag_records, line.lag_bytes, line.lag_seconds, line.held_back_records) == (10, 1000, 2.0, 3)
+
+
+def test_caught_up_is_zero_seconds_late() -> None:
+    """An old record at the head of a caught-up partition is no lag."""
+    assert _line(replace(REPORT, anchor=OffsetPair(100, 90))).lag_seconds == 0.0
+
+
+@pytest.mark.parametrize("report", [None, replace(REPORT, source_end=-1)])
+def test_lag_is_none_until_known(report: PartitionReport | None) -> None:
+    """No report, or no fetch yet: not known, which is not zero; and the flow's lag is not known either."""
+    line = _line(report)
+    assert line.lag_records is None
+    assert snapshot.total_lag([line, _line()]) is None
+
+
+def test_refused_partition_does_not_hide_the_lag_of_the_others() -> None:
+    """What will never copy is left out of the sum."""
+    assert snapshot.total_lag([_line(None, "refused"), _line()]) == 10
+
+
+def test_topic_shows_its_gravest_state() -> None:
+    """One stopped partition among copying ones is what the topic shows."""
+    lines = [_line(), _line(state="stopped")]
+    topic = snapshot.topic_status("A->B", "t", "A.t", None, lines, rates=(0.0, 0.0), price_per_gb=0.0)
+    assert (topic.state, topic.copying, topic.partitions) == ("stopped", 1, 2)
+
+
+def test_a_topic_says_how_well_it_compresses_and_what_it_costs() -> None:
+    """Each partition's ratio weighs as much as its bytes; one that nothing is known of weighs nothing."""
+    lines = [
+        replace(_line(), bytes=300, compression=2.0),
+        replace(_line(), bytes=100, compression=6.0),
+        replace(_line(), bytes=900),
+    ]
+    topic = snapshot.topic_status("A->B", "t", "A.t", None, lines, rates=(10.0, 1e6), price_per_gb=0.5)
+    assert (topic.compression, topic.records_per_s, topic.bytes_per_s) == (3.0, 10.0, 1e6)
+    assert topic.cost_per_hour == pytest.approx(3.6 * 0.5)
+    free = snapshot.topic_status("A->B", "t", "A.t", None, [_line()], rates=(10.0, 1e6), price_per_gb=0.0)
+    assert (free.compression, free.cost_per_hour) == (None, None)
+
+
+def test_a_topic_has_rates_while_it_grows() -> None:
+    """Those of its partitions together; none once it has rested for a window's time."""
+    observed, other = ObservedState(), FlowPartition(PARTITION.flow, PARTITION.topic, PARTITION.partition + 1)
+    for second in range(4):
+        for partition in (PARTITION, other):
+            observed.take(replace(REPORT, partition=partition, records=10 * second, bytes=1000 * second))
+        observed.sample(float(second), [PARTITION.flow])
+    assert observed.topic_rates(PARTITION.flow, PARTITION.topic, 3.0) == (20.0, 2000.0)
+    assert observed.topic_rates(PARTITION.flow, "another", 3.0) == (0.0, 0.0)
+    assert observed.topic_rates(PARTITION.flow, PARTITION.topic, 9.0) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("differs", "state"),
+    [
+        ({}, "running"),
+        ({"enabled": False}, "idle"),
+        ({"discovered": False}, "starting"),
+        ({"settled": False, "copying": 3}, "starting"),
+        ({"settled": False}, "running"),
+        ({"copying": 3}, "running"),
+        ({"copying": 0}, "starting"),
+        ({"settled": False, "copying": 3, "troubled": True}, "degraded"),
+        ({"settled": False, "paused": True}, "paused"),
+        ({"troubled": True, "reachable": False}, "unreachable"),
+        ({"copying": 0, "expected": 0}, "running"),
+    ],
+)
+def test_a_flow_starts_until_all_of_it_has_copied(differs: dict[str, Any], state: str) -> None:
+    """Later a partition that moves does not make it start again; what is stopped or refused degrades it at any time."""
+    usual = {"enabled": True, "discovered": True, "reachable": True, "paused": False, "troubled": False}
+    assert snapshot.flow_state(**{**usual, "settled": True, "copying": 4, "expected": 4, **differs}) == state

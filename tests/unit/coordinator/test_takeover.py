@@ -1,0 +1,253 @@
+"""Partitions change hands although nobody has seen their holder dead, and coordinators meet."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from mirror_ray.model.errors import StateFencedError
+from mirror_ray.model.lease_terms import LeaseTerms
+from mirror_ray.model.names import FlowPartition
+from mirror_ray.model.replicator_health import ReplicatorHealth
+from tests.unit.coordinator.fake_ray import FakeRay, FakeReplicator
+from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, partition, settings
+
+_WAIT_S = LeaseTerms(LEASE_MS).takeover_s
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    """With one topic."""
+    world.kafka.add_topic("A", "orders", 2)
+    return world
+
+
+async def _one_each(world: World) -> tuple[FakeReplicator, FakeReplicator]:
+    """Two replicators with a partition each; a coordinator has been made."""
+    await world.coordinator().apply(settings(replicators=2))
+    pool = world.ray.replicators
+    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 1)
+    return pool[1], pool[2]
+
+
+async def _assigned(world: World, stray: FlowPartition, since: int) -> float:
+    """Wait until the partition is assigned after that line of the log; seconds from the first higher epoch on."""
+    log = world.kafka.log
+
+    def first(line: str) -> float | None:
+        return next(
+            (at_s for text, at_s in zip(log[since:], log.times_s[since:], strict=True) if text.startswith(line)), None
+        )
+
+    await eventually(lambda: first(f"assign {stray} ") is not None, 10)
+    fenced_s, assigned_s = first(f"write grant/{stray.topic}/{stray.partition}"), first(f"assign {stray} ")
+    assert fenced_s is not None
+    assert assigned_s is not None
+    return assigned_s - fenced_s
+
+
+def _first_epoch(world: World, stray: FlowPartition, since: int) -> int:
+    line = next(each for each in world.kafka.log[since:] if each.startswith(f"assign {stray} "))
+    return int(line.split(" epoch ")[1].split()[0])
+
+
+async def test_partitions_of_a_lost_node_wait_for_the_lease(world: World) -> None:
+    """A higher epoch is written at once; only when the lease has run out after it is the partition handed out."""
+    _, lost = await _one_each(world)
+    (stray,) = lost.held
+    before = len(world.kafka.log)
+    lost.lost = True
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+    # Once for the old holder to see, once for the new one.
+    assert _first_epoch(world, stray, before) == 3
+    events = [each.text for each in await world.coordinators[0].events()]
+    assert any("nobody has seen dead" in text for text in events)
+
+
+async def test_partitions_of_a_dead_process_are_handed_out_at_once(world: World) -> None:
+    """A death that was seen needs no waiting."""
+    _, dead = await _one_each(world)
+    (stray,) = dead.held
+    before = len(world.kafka.log)
+    dead.alive = False
+    assert await _assigned(world, stray, before) < _WAIT_S / 2
+    events = [each.text for each in await world.coordinators[0].events()]
+    assert not [text for text in events if "nobody has seen dead" in text]
+
+
+async def test_silent_replicator_that_nobody_sees_dead_is_waited_out(world: World) -> None:
+    """Killed, but its node does not say whether it is dead."""
+    _, silent = await _one_each(world)
+    (stray,) = silent.held
+
+    async def unseen() -> bool:
+        world.kafka.log.append(f"kill {silent.id}")
+        silent.lost = True
+        await asyncio.sleep(10)
+        return True
+
+    silent.silent, silent.seen_dead = True, unseen  # type: ignore[method-assign]
+    before = len(world.kafka.log)
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+
+
+async def test_silent_replicators_partitions_go_elsewhere_and_it_is_used_again(world: World) -> None:
+    """Nobody kills it for the time being: others have what it had after its lease, and when it answers it helps."""
+    world.timing = replace(QUICK, unresponsive_s=60.0)
+    first, silent = await _one_each(world)
+    (stray,) = silent.held
+    before = len(world.kafka.log)
+    silent.silent = True
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+    assert stray in first.held
+    # As it does when it reads the state topic.
+    silent.give_up(stray)
+    silent.silent = False
+    await eventually(lambda: len(first.held) == len(silent.held) == 1)
+    events = await world.coordinators[0].events()
+    assert any(each.level == "error" and "others take over orders-" in each.text for each in events)
+    assert not [each for each in world.kafka.log if each.startswith(("kill", "spawn 3"))]
+
+
+async def test_silent_replicator_without_others_keeps_what_it_has(world: World) -> None:
+    """Taking it away would only stop the copy: it may still be going on."""
+    world.timing = replace(QUICK, unresponsive_s=60.0)
+    await world.coordinator().apply(settings())
+    pool = world.ray.replicators
+    await eventually(lambda: len(pool[1].held) == 2)
+    before = len(world.kafka.log)
+    pool[1].silent = True
+    await asyncio.sleep(5 * QUICK.silent_s)
+    pool[1].silent = False
+    await eventually(world.coordinators[0]._pool.candidates)
+    assert not [each for each in world.kafka.log[before:] if each.startswith(("write grant", "assign", "release"))]
+
+
+async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> None:
+    """It was stopped itself: that it heard nothing meanwhile costs no replicator its partitions or its life."""
+    world.timing = replace(QUICK, silent_s=0.5, unresponsive_s=0.6)
+    _, asked = await _one_each(world)
+    before = len(world.kafka.log)
+    asked.silent = True
+    await asyncio.sleep(0.02)
+    time.sleep(1.0)  # noqa: ASYNC251 - as SIGSTOP does
+    await asyncio.sleep(0.02)
+    asked.silent = False
+    await eventually(lambda: len(world.coordinators[0]._pool.candidates()) == 2)
+    assert not [each for each in world.kafka.log[before:] if each.startswith(("kill", "assign", "release"))]
+
+
+async def test_unwritten_epoch_holds_the_takeover_up(world: World) -> None:
+    """While the state can't be written, the lease has not begun to run out."""
+    _, lost = await _one_each(world)
+    (stray,) = lost.held
+    before = len(world.kafka.log)
+    world.kafka.unreachable.add("B")
+    lost.lost = True
+    await asyncio.sleep(_WAIT_S)
+    world.kafka.unreachable.clear()
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+
+
+async def test_a_new_coordinator_waits_for_what_nobody_gave_back(world: World) -> None:
+    """Partitions of a replicator that was lost while no coordinator ran are fenced; the others are adopted."""
+    kept, lost = await _one_each(world)
+    (stray,), (same,) = lost.held, kept.held
+    world.abandon(world.coordinators[0])
+    lost.lost = True
+    before = len(world.kafka.log)
+    await world.coordinator().begin()
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+    assert not [each for each in world.kafka.log[before:] if each.startswith(f"assign {same} ")]
+
+
+async def test_a_new_coordinator_does_not_wait_for_long_for_a_replicator_that_hangs(world: World) -> None:
+    """What it has is handed out when its lease has run out; what it says later is too late."""
+    kept, hung = await _one_each(world)
+    (stray,), (same,) = hung.held, kept.held
+    world.abandon(world.coordinators[0])
+    answers = asyncio.Event()
+    health = hung.health
+
+    async def at_last() -> ReplicatorHealth:
+        await answers.wait()
+        return await health()
+
+    hung.health = at_last  # type: ignore[method-assign]
+    world.timing = replace(QUICK, start_timeout_s=60.0)
+    before = len(world.kafka.log)
+    await world.coordinator().begin()
+    assert await _assigned(world, stray, before) > _WAIT_S - 0.1
+    assert kept.held.keys() == {stray, same}
+    hung.give_up(stray)
+    answers.set()
+    await eventually(lambda: len(kept.held) == len(hung.held) == 1)
+
+
+async def test_nothing_waits_after_down(world: World) -> None:
+    """What down gave back is handed out at once by the next start."""
+    await _one_each(world)
+    assert await world.coordinators[0].down(2.0)
+    state = world.kafka.states[FLOW]
+    assert [state[f"grant/orders/{number}"]["lease_ms"] for number in (0, 1)] == [0, 0]
+    before = len(world.kafka.log)
+    await world.coordinator().apply(settings())
+    assert await _assigned(world, partition("orders"), before) < _WAIT_S / 2
+
+
+async def test_paused_partition_is_given_back(world: World) -> None:
+    """A pause leaves no lease behind."""
+    await _one_each(world)
+    await world.coordinators[0].pause("A->B")
+    state = world.kafka.states[FLOW]
+    await eventually(lambda: [state[f"grant/orders/{number}"]["lease_ms"] for number in (0, 1)] == [0, 0])
+
+
+async def test_given_up_partition_is_handed_out_again(world: World) -> None:
+    """A replicator that dropped a partition by itself does not keep it in our books."""
+    first, second = await _one_each(world)
+    (dropped,) = second.held
+    before = len(world.kafka.log)
+    second.give_up(dropped)
+    await eventually(lambda: any(each.startswith(f"assign {dropped} ") for each in world.kafka.log[before:]))
+    assert len(first.held) + len(second.held) == 2
+
+
+async def test_a_fenced_coordinator_stops_acting_for_the_flow(world: World) -> None:
+    """Another system opens the state: the first one says so, takes nothing back and hands nothing out any more."""
+    first, second = await _one_each(world)
+    coordinator = world.coordinators[0]
+    # Same Kafka, but a Ray of its own, with a log of its own.
+    other = World(kafka=world.kafka)
+    other.ray = FakeRay([])
+    before = len(world.kafka.log)
+    await other.coordinator().apply(settings())
+    pool = other.ray.replicators
+    await eventually(lambda: 1 in pool and len(pool[1].held) == 2, 10)
+    for each in (first, second):
+        each.give_up(next(iter(each.held)))
+
+    async def shown() -> bool:
+        (status,) = (await coordinator.status()).flows
+        return status.state == "degraded" and any("another coordinator" in each for each in status.problems)
+
+    await eventually(shown)
+    with pytest.raises(StateFencedError):
+        await coordinator.pause("A->B")
+    await asyncio.sleep(0.1)
+    assert not [each for each in world.kafka.log[before:] if each.startswith(("assign", "release"))]
+    assert not first.held
+    assert not second.held
+    assert any("another coordinator" in each.text for each in await coordinator.events())
+
+
+async def test_what_another_coordinator_took_is_missed(world: World) -> None:
+    """One that does not know that it was replaced took a partition back, and heard of it alone."""
+    world.timing = replace(QUICK, recount_s=0.05)
+    await world.coordinator().apply(settings(replicators=1))
+    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    taken, _ = world.ray.replicators[1].held.popitem()
+    await eventually(lambda: taken in world.ray.replicators[1].held)

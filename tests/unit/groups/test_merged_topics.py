@@ -1,0 +1,273 @@
+"""One offset for a group in several topics that are copied into one: nothing is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.groups.merged_topics import (
+    SOURCES_HEADER,
+    UNSUBSCRIBED_HEADER,
+    SourcePosition,
+    decode_sources,
+    decode_unsubscribed,
+    encode_sources,
+    has_gone_back,
+    merge,
+    not_read,
+    unread,
+    unsubscribed_header,
+)
+from mirror_ray.groups.offset_state import GroupOffsetState, decode_written, encode_written
+from mirror_ray.groups.sync_rule import WriteOffset
+from mirror_ray.model.committed_offset import CommittedOffset
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.subscription import Subscription
+from mirror_ray.offsets.translate import Translation
+from mirror_ray.records.internal import CheckpointRecord
+
+ALL = TopicPartition("all", 0)
+
+
+def part(topic: str, committed: int, place: int | None, *, at_end: bool = False, exact: bool = True) -> SourcePosition:
+    """A position of a group."""
+    return SourcePosition(
+        topic, committed, Translation(offset=place, exact=exact, reason=None if exact else "why"), at_end
+    )
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.data())
+def test_nothing_is_passed_over(log: list[str], data: st.DataObject) -> None:
+    """The remote log holds records of three topics in any order; the group has read some of each."""
+    parts, unread = [], []
+    for topic in "abc":
+        places = [at for at, of in enumerate(log) if of == topic]
+        read = data.draw(st.integers(0, len(places)), label=topic)
+        # Behind the last record that was copied, as the map says it.
+        place = places[read] if read < len(places) else (places[-1] + 1 if places else None)
+        parts.append(part(topic, read, place, at_end=read == len(places)))
+        unread += places[read:]
+    found = merge(parts, len(log))
+    assert found.offset == min(unread, default=len(log))
+    for each, shown in zip(parts, found.places, strict=True):
+        again = [at for at, of in enumerate(log) if of == each.topic][: each.committed]
+        assert shown.offset == found.offset
+        assert not (shown.exact and any(at >= found.offset for at in again))
+        assert shown.exact or (shown.reason is not None and found.lead.topic in shown.reason)
+
+
+SUBSCRIPTIONS = st.none() | st.sets(st.sampled_from("ab"), min_size=1).map(lambda each: Subscription(frozenset(each)))
+THERE = ("g", ALL)
+
+
+@given(
+    st.lists(st.sampled_from("ab"), max_size=30),
+    st.dictionaries(st.sampled_from("ab"), st.integers(0, 30), min_size=1),
+    SUBSCRIPTIONS,
+    SUBSCRIPTIONS,
+)
+def test_never_ahead_of_what_a_group_may_have_to_read(
+    log: list[str], read: dict[str, int], before: Subscription | None, now: Subscription | None
+) -> None:
+    """Any interleaving of two topics; the group has committed in one of them or in both, and has members or not.
+
+    ``before``: what they read when they were seen last.
+    """
+    sources = [TopicPartition(topic, 0) for topic in "ab"]
+    places = {topic: [at for at, of in enumerate(log) if of == topic] for topic in "ab"}
+    read = {topic: min(offset, len(places[topic])) for topic, offset in read.items()}
+
+    def part_of(topic: str, offset: int, why: str | None = None) -> SourcePosition:
+        own = places[topic]
+        place = own[offset] if offset < len(own) else (own[-1] + 1 if own else None)
+        return SourcePosition(topic, offset, Translation(offset=place), offset == len(own), why)
+
+    others = [each for each in sources if each.topic not in read]
+    seen = not_read(now, others, not_read(before, others, ()))
+    left = unread({THERE: set(read)}, {ALL: sources}, {} if now is None else {"g": now}, {THERE: seen})
+    parts = [part_of(*each) for each in read.items()] + [part_of(each.source.topic, 0, each.why) for each in left]
+    found = merge(parts, len(log))
+    member_of = now or before
+    reads = set(read) | ({topic for topic in "ab" if member_of.covers(topic)} if member_of else {"a", "b"})
+    unread_there = [at for topic in reads for at in places[topic][read.get(topic, 0) :]]
+    if found.offset is None:
+        assert not places[next(iter(reads))]
+        return
+    assert found.offset <= min(unread_there, default=len(log))
+    if len(reads) == 1:
+        # What is known to read one topic alone is put at its very record there.
+        assert found.places[0] == parts[0].place
+    for each, shown in zip(parts, found.places, strict=True):
+        again = places[each.topic][: each.committed]
+        assert not (shown.exact and any(at >= found.offset for at in again))
+        assert shown.exact or shown.reason
+
+
+def test_what_a_group_has_to_read_of_other_topics() -> None:
+    """By its members; without any by what was seen of them; where nobody knows, all of it."""
+
+    def left(*, members: Subscription | None = None, unsubscribed: Collection[str] = ()) -> list[str]:
+        sources = [TopicPartition(topic, 0) for topic in "abc"]
+        subscriptions = {} if members is None else {"g": members}
+        found = unread({THERE: {"a"}}, {ALL: sources}, subscriptions, {THERE: unsubscribed})
+        return [f"{each.source.topic}: {each.why.split(',', maxsplit=1)[0]}" for each in found]
+
+    assert left(members=Subscription(frozenset("ab"))) == ["b: it reads b"]
+    assert left(members=Subscription(frozenset("a"), frozenset({"[bc]"}))) == ["b: it reads b", "c: it reads c"]
+    assert left(members=Subscription(frozenset(), frozenset({"(?broken"}))) == ["b: it reads b", "c: it reads c"]
+    assert left(members=Subscription(frozenset("a"))) == []
+    nobody = "no members were seen that tell whether it reads"
+    assert left() == [f"b: {nobody} b", f"c: {nobody} c"]
+    assert left(unsubscribed="b") == [f"c: {nobody} c"]
+    # What members say now counts.
+    assert left(members=Subscription(frozenset("ab")), unsubscribed="b") == ["b: it reads b"]
+
+
+def test_what_members_do_not_read_is_remembered() -> None:
+    """Until they are seen again; of a topic that was merged later nothing is known."""
+    b, c = TopicPartition("b", 0), TopicPartition("c", 0)
+    seen = not_read(Subscription(frozenset("a")), [b], ())
+    assert seen == {"b"}
+    assert not_read(None, [b, c], seen) == {"b"}
+    assert not_read(Subscription(frozenset("ab")), [b, c], seen) == {"c"}
+
+
+def test_topics_in_a_checkpoint_that_are_not_read() -> None:
+    """They come back; what is no such header says nothing."""
+    assert decode_unsubscribed(unsubscribed_header({"b", "a"})) == {"a", "b"}
+    assert unsubscribed_header(()) == ()
+    for value in (None, b"", b"{", b"{}", b"7"):
+        assert decode_unsubscribed([(UNSUBSCRIBED_HEADER, value)]) == frozenset()
+
+
+def test_a_group_of_one_topic_is_as_if_it_were_alone() -> None:
+    """Its very place, or why there is none."""
+    for alone in (part("a", 3, 17), part("a", 3, None, exact=False), part("a", 3, 17, at_end=True)):
+        assert merge([alone], 99).places == (alone.place,)
+
+
+def test_a_place_that_is_not_known_is_waited_for() -> None:
+    """What was appended and is not told yet could be before the others' places."""
+    found = merge([part("a", 3, 17), part("b", 1, None, exact=False)], 99)
+    assert found.offset is None
+    assert [each.offset for each in found.places] == [None, None]
+    assert "b" in (found.places[0].reason or "")
+    # Nothing is behind its position on the source: nothing of it can be before the end.
+    assert merge([part("a", 3, 17), part("b", 0, None, at_end=True)], 99).offset == 17
+
+
+def test_an_idle_topic_holds_nothing_up() -> None:
+    """Its last record lies far behind, and the group has read it."""
+    found = merge([part("a", 500, 900), part("b", 3, 12, at_end=True)], 900)
+    assert (found.offset, [each.exact for each in found.places]) == (900, [True, True])
+
+
+def test_sources_in_a_checkpoint() -> None:
+    """They come back; what is no such header says nothing."""
+    assert decode_sources([(SOURCES_HEADER, encode_sources({"a": 1, "b": 2}))]) == {"a": 1, "b": 2}
+    for value in (None, b"", b"{", b"[1]"):
+        assert decode_sources([(SOURCES_HEADER, value)]) == {}
+
+
+def test_gone_back() -> None:
+    """A lower offset in one of the topics, or a topic that the group did not read before."""
+    assert has_gone_back({"a": 5, "b": 5}, {"a": 9, "b": 4})
+    assert has_gone_back({"a": 5}, {"a": 5, "b": 0})
+    assert not has_gone_back({"a": 5, "b": 5}, {"a": 5})
+    assert not has_gone_back({}, {"a": 5})
+
+
+class Carried:
+    """A group of two topics, by the book, with a target that takes every commit."""
+
+    def __init__(self) -> None:
+        self.book = GroupOffsetState()
+        self.target: int | None = None
+        self.topic: tuple[CheckpointRecord, tuple[int, ...], dict[str, int]] | None = None
+
+    def round(self, end: int, **positions: tuple[int, int]) -> int | None:
+        """``positions``: source offset and place of each topic."""
+        offsets = {TopicPartition(topic, 0): CommittedOffset(offset) for topic, (offset, _) in positions.items()}
+        self.book.committed("g", offsets)
+        places = {topic: Translation(offset=place) for topic, (_, place) in positions.items()}
+        parts = [SourcePosition(topic, offset, places[topic], False) for topic, (offset, _) in positions.items()]
+        found = merge(parts, end)
+        lead = self.book.entry("g", TopicPartition(found.lead.topic, 0)).source
+        assert lead is not None
+        place = found.places[parts.index(found.lead)]
+        self.book.merge("g", ALL, lead, place, {topic: offset for topic, (offset, _) in positions.items()})
+        self.book.drop_merged([("g", ALL)])
+        entry = self.book.merged["g"][ALL]
+        act = self.book.compare(entry, self.target) if entry in self.book.unsynced else None
+        for unsaid in list(self.book.unsaid):
+            checkpoint = self.book.checkpoint(unsaid, ALL)
+            if checkpoint is not None:
+                self.topic = checkpoint, unsaid.written, dict(unsaid.sources)
+            self.book.said(unsaid, checkpoint, unsaid.written)
+        if isinstance(act, WriteOffset):
+            self.target = act.offset
+            self.book.wrote(entry, None)
+        return self.target
+
+    def dies(self) -> None:
+        """The next life knows what is in the checkpoints topic."""
+        self.book = GroupOffsetState()
+        if self.topic is not None:
+            checkpoint, written, sources = self.topic
+            header = decode_written(checkpoint, ((b"mirror-ray.written", encode_written(written)),))
+            self.book.remember_merged(checkpoint, header, decode_sources([(SOURCES_HEADER, encode_sources(sources))]))
+
+
+def test_a_group_moves_by_the_topic_that_is_behind() -> None:
+    """Forward with it, back when it goes back or another topic is read, also while nobody looked; else never back."""
+    carried = Carried()
+    assert carried.round(100, a=(5, 50), b=(7, 30)) == 30
+    assert carried.round(100, a=(5, 50), b=(9, 60)) == 50
+    carried.dies()
+    assert carried.round(100, a=(6, 55), b=(9, 60)) == 55
+    # By a map that has become coarser the place is before that: the group has not gone back.
+    carried.dies()
+    assert carried.round(100, a=(6, 20), b=(9, 60)) == 55
+    carried.dies()
+    assert carried.round(100, a=(6, 55), b=(2, 10)) == 10
+    assert carried.round(100, a=(6, 55), b=(9, 60), c=(0, 3)) == 3
+
+
+def test_what_is_not_read_is_told_by_itself() -> None:
+    """A checkpoint is emitted when that alone has changed, and the next life knows it."""
+    book = GroupOffsetState()
+    source, place = CommittedOffset(5), Translation(offset=50)
+    book.merge("g", ALL, source, place, {"a": 5})
+    entry = book.merged["g"][ALL]
+    book.said(entry, book.checkpoint(entry, ALL), entry.written)
+    book.merge("g", ALL, source, place, {"a": 5})
+    assert entry not in book.unsaid
+    book.merge("g", ALL, source, place, {"a": 5}, unsubscribed=frozenset("b"))
+    assert entry in book.unsaid
+    checkpoint = book.checkpoint(entry, ALL)
+    assert checkpoint is not None
+    book.said(entry, checkpoint, entry.written)
+    assert book.checkpoint(entry, ALL) is None
+    later = GroupOffsetState()
+    later.remember_merged(checkpoint, (), {"a": 5}, frozenset("b"))
+    assert later.merged["g"][ALL].unsubscribed == frozenset("b")
+
+
+def test_a_commit_of_somebody_else_is_kept() -> None:
+    """As in a topic of one source."""
+    carried = Carried()
+    carried.round(100, a=(5, 50), b=(7, 30))
+    carried.target = 33
+    assert carried.round(100, a=(6, 55), b=(8, 40)) == 33
+    entry = carried.book.merged["g"][ALL]
+    assert entry.reason == "offset 33 on the target was committed there by somebody else"
+    assert replace(entry.translation or Translation(offset=None), reason=None) == Translation(offset=40)
+
+
+def test_what_was_copied_since_the_end_was_seen_is_read() -> None:
+    """A group that has read all stands behind it."""
+    assert merge([part("a", 5, 12, at_end=True), part("b", 3, 15)], 10).offset == 12
+    assert merge([part("a", 5, 8, at_end=True), part("b", 3, 15)], 10).offset == 10

@@ -1,0 +1,72 @@
+"""The report of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirror_ray.lab.chaos.outcome import ChaosOutcome, FaultDone, RunSettings, TopicOutcome, report
+from mirror_ray.lab.chaos.schedule import plan
+
+TOPIC = TopicOutcome(
+    flow="A->B",
+    topic="orders",
+    kind="plain",
+    partitions=4,
+    written=1000,
+    aborted=10,
+    doubtful=0,
+    twice_on_source=3,
+    ended_otherwise=2,
+    source_records=1003,
+    target_records=1003,
+    differences=(),
+    source_problems=(),
+)
+OUTCOME = ChaosOutcome(
+    settings=RunSettings(seed=7, faults=3, forget_every_s=600.0),
+    faults=tuple(FaultDone(fault=fault, at_s=1.0, stood_s=12.3, well_after_s=4.5) for fault in plan(7, 3)),
+    topics=(TOPIC,),
+    stuck=(),
+    duration_s=90.0,
+    machine="One machine",
+)
+
+
+def test_a_report_tells_the_verdict_and_how_to_repeat_it() -> None:
+    """And every fault, and every topic."""
+    text = report(OUTCOME)
+    assert OUTCOME.equal
+    assert "**EQUAL: 4 partitions, 1,003 records on the sources; nothing lost, nothing doubled, order kept.**" in text
+    assert "mirror-ray chaos --faults 3 --seed 7" in text
+    assert "| A->B | orders | plain | 4 | 1,000 | 10 | 0 | 3 | 2 | 1,003 | 1,003 | as it should be |" in text
+    assert text.count("| 12.3 | 4.5 |") == 3
+    assert "What is wrong" not in text
+
+
+def test_the_command_is_told_whole() -> None:
+    """What is not as it is by default, too."""
+    assert RunSettings(seed=7, faults=3, forget_every_s=0.5).command.endswith("--faults 3 --seed 7 --forget-every 0.5")
+
+
+def test_a_difference_is_told() -> None:
+    """The first of them by name."""
+    wrong = replace(OUTCOME, topics=(replace(TOPIC, differences=("A->B A.orders-0: record 7: twice",)),))
+    assert not wrong.equal
+    assert wrong.verdict.startswith("DIFFERENT: 1 of 4 partitions")
+    assert "- A->B A.orders-0: record 7: twice" in report(wrong)
+    assert "**wrong**" in report(wrong)
+
+
+def test_what_did_not_recover_is_no_success() -> None:
+    """Though nothing was compared."""
+    stuck = replace(OUTCOME, topics=(), stuck=("A->B orders-0: nothing arrives",))
+    assert not stuck.equal
+    assert stuck.verdict.startswith("STUCK after 3 of 3 faults")
+    assert "- A->B orders-0: nothing arrives" in report(stuck)
+
+
+def test_a_source_that_lost_records_gives_no_verdict() -> None:
+    """The copy can't be blamed for it, nor praised."""
+    broken = replace(OUTCOME, topics=(replace(TOPIC, source_problems=("source A orders-0: 1 missing",)),))
+    assert broken.verdict.startswith("NO VERDICT")
+    assert "- source A orders-0: 1 missing" in report(broken)

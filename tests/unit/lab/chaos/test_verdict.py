@@ -1,0 +1,193 @@
+"""Whether two copies are equal, and what is said when they are not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.lab.chaos.records import ChaosRecord, Identity, Placed, identity, make_record
+from mirror_ray.lab.chaos.verdict import (
+    Acknowledged,
+    SourceVerdict,
+    judge_compacted,
+    judge_copy,
+    judge_merged,
+    judge_source,
+)
+
+NOW_MS = 1_800_000_000_000
+DAY_MS = 86_400_000
+
+
+def record(number: int, *, writer: str = "w", keyed: bool = False) -> ChaosRecord:
+    """Record ``number`` of a writer, to partition 0."""
+    return make_record(writer, number, 0, NOW_MS, keyed=keyed)
+
+
+def records(*numbers: int, keyed: bool = False) -> list[ChaosRecord]:
+    """Records of one writer."""
+    return [record(number, keyed=keyed) for number in numbers]
+
+
+def placed(found: list[ChaosRecord], written: list[ChaosRecord] | None = None) -> list[Placed]:
+    """Each at its offset among those that were ``written``, of which it is what is left."""
+    if written is None:
+        return [Placed(at, each) for at, each in enumerate(found)]
+    return [Placed(written.index(each), each) for each in found]
+
+
+def known(*written: int, aborted: tuple[int, ...] = ()) -> Acknowledged:
+    """What writer ``w`` knows."""
+    return Acknowledged(
+        written={Identity("w", number) for number in written}, aborted={Identity("w", number) for number in aborted}
+    )
+
+
+def test_a_record_says_who_it_is() -> None:
+    """A tombstone, too; what others wrote says nothing."""
+    for number in range(50):
+        assert identity(record(number, keyed=True)) == Identity("w", number)
+    assert identity(ChaosRecord(None, b"x", (), 0)) is None
+    assert identity(ChaosRecord(None, b"x", (("writer", b"w"), ("number", b"many")), 0)) is None
+
+
+def test_half_of_the_records_are_older_than_a_week() -> None:
+    """In long stretches, on every partition; the others are of now."""
+    for partition in range(4):
+        ages = [
+            (NOW_MS - make_record("w", n, partition, NOW_MS, keyed=False).timestamp_ms) / DAY_MS for n in range(8000)
+        ]
+        assert sum(age > 7 for age in ages) == 4000
+        assert all(age == 0 or 8 <= age <= 30 for age in ages)
+
+
+@given(st.lists(st.integers(0, 1000), unique=True).map(sorted))
+def test_a_copy_that_is_equal_has_no_difference(numbers: list[int]) -> None:
+    """Both sides are counted."""
+    verdict = judge_copy(records(*numbers), iter(records(*numbers)))
+    assert (verdict.source_records, verdict.target_records, verdict.difference) == (len(numbers), len(numbers), None)
+
+
+@pytest.mark.parametrize(
+    ("copied", "begins"),
+    [
+        ((0, 1, 1, 2, 3), "record 2: twice or late: the source has w 2 of"),
+        ((0, 1, 3), "record 2: missing before it, or never committed: the source has w 2 of"),
+        ((0, 2, 1, 3), "record 1: missing before it"),
+        ((0, 1, 2), "record 3: missing: the source has w 3 of"),
+        ((0, 1, 2, 3, 3), "record 4: twice or late: the source has nothing, the target has w 3 of"),
+        ((0, 1, 2, 3, 4), "record 4: missing before it, or never committed: the source has nothing"),
+    ],
+)
+def test_the_first_difference_is_named(copied: tuple[int, ...], begins: str) -> None:
+    """With its place, what was to be there, and what is."""
+    verdict = judge_copy(records(0, 1, 2, 3), records(*copied))
+    assert verdict.difference is not None
+    assert verdict.difference.startswith(begins)
+    assert verdict.target_records == len(copied)
+
+
+def test_a_changed_record_is_a_difference() -> None:
+    """Key, value, headers or timestamp."""
+    there = record(0)
+    for changed in (
+        there._replace(key=b"k"),
+        there._replace(value=b"v"),
+        there._replace(headers=(*there.headers, ("more", None))),
+        there._replace(timestamp_ms=1),
+    ):
+        difference = judge_copy([there], [changed]).difference
+        assert difference is not None
+        assert difference.startswith("record 0: changed")
+
+
+def test_the_copy_of_a_compacted_topic_may_have_more() -> None:
+    """What the source has dropped since, and tombstones that it has forgotten."""
+    every = records(*range(1000), keyed=True)
+    last = {each.key: each for each in every}
+    kept = sorted((each for each in last.values() if each.value is not None), key=every.index)
+    some, all_of_them = placed(kept, every), placed(every)
+    assert judge_compacted(some, all_of_them, cleaned=False).difference is None
+    assert judge_compacted(some, some, cleaned=True).difference is None
+    assert judge_compacted(all_of_them, some, cleaned=True).difference is None
+
+
+@pytest.mark.parametrize(
+    ("copied", "says"),
+    [
+        ((1, 2, 2, 3), "offset 1: the source lacks w 2"),
+        ((1, 3, 2), "offset 1: out of order: the source has w 2"),
+        ((1, 3), "1 keys end with another record"),
+    ],
+)
+def test_the_copy_of_a_compacted_topic_has_all_once_in_order(copied: tuple[int, ...], says: str) -> None:
+    """Whether or not the copy is compacted itself, where no cleaner has taken anything."""
+    for cleaned in (False, True):
+        source, target = placed(records(1, 2, 3, keyed=True)), placed(records(*copied, keyed=True))
+        difference = judge_compacted(source, target, cleaned=cleaned).difference
+        assert difference is not None
+        assert says in difference
+
+
+def test_older_records_of_a_key_are_compared_as_well() -> None:
+    """Where the cleaners have left no hole; where they have, only so many may be missing as holes are there."""
+    first, second, third = (ChaosRecord(b"k", value, (), number) for number, value in enumerate((b"a", b"b", b"c")))
+    other = second._replace(value=b"other")
+    every = [first, second, third]
+    for copied in ([first, other, third], [first, third], [second, first, third], [first, second, second, third]):
+        assert judge_compacted(placed(every), placed(copied), cleaned=True).difference is not None, copied
+    assert judge_compacted(placed(every), placed([first, third], every), cleaned=True).difference is None
+    assert judge_compacted(placed(every), placed([third], every), cleaned=True).difference is None
+
+
+def test_the_copies_of_several_sources_in_one() -> None:
+    """Each in its order, and nothing else."""
+    left, right = (
+        [record(number, writer="l") for number in range(3)],
+        [record(number, writer="r") for number in range(2)],
+    )
+    a, b, c = left
+    x, y = right
+    for copied in ([a, x, b, y, c], [x, y, a, b, c], [a, b, c, x, y]):
+        assert judge_merged([left, right], copied).difference is None
+    for copied in ([a, x, c, y, b], [a, x, b, c], [a, x, x, b, y, c], [a, x, b, y, c, record(9)], [a, x, b, y, b]):
+        verdict = judge_merged([left, right], copied)
+        assert verdict.difference is not None, copied
+        assert (verdict.source_records, verdict.target_records) == (5, len(copied))
+
+
+def test_the_last_record_of_each_key_agrees() -> None:
+    """One that is missing at the end, and a tombstone that never came."""
+    lost = judge_compacted(placed(records(1, 2, keyed=True)), placed(records(1, keyed=True)), cleaned=True).difference
+    assert lost is not None
+    assert lost.startswith("1 keys end with another record, the first is b'key-38': the source has w 2")
+    alive = judge_compacted([], placed(records(1, keyed=True)), cleaned=True).difference
+    assert alive is not None
+    assert "the source has nothing, the target has w 1" in alive
+
+
+def test_a_source_is_what_its_writers_know() -> None:
+    """An acknowledged record that is missing, or one that nobody wrote, is the run's own fault."""
+    assert source(records(1, 2, 3), known(1, 2)) == SourceVerdict(twice=0)
+    assert source(records(1, 2, 1, 2, 3), known(1, 2, 3)) == SourceVerdict(twice=2)
+    assert source(records(3), known(1, 2, 3), compacted=True) == SourceVerdict(twice=0)
+    missing = source(records(1, 3), known(1, 2, 3)).problem
+    assert missing == "1 acknowledged records are not there, the first is w 2"
+    foreign = source([ChaosRecord(None, b"x", (), 0)], known()).problem
+    assert foreign is not None
+    assert foreign.startswith("a record that nobody wrote here")
+
+
+def test_transactions_may_have_been_ended_otherwise_by_the_source() -> None:
+    """Told apart: a copy can't be better than its source."""
+    told = known(1, 2, 3, aborted=(4, 5))
+    assert source(records(1, 2, 3), told, transactions=True) == SourceVerdict(twice=0)
+    assert source(records(1, 3, 4), told, transactions=True) == SourceVerdict(twice=0, ended_otherwise=2)
+
+
+def source(
+    found: list[ChaosRecord], told: Acknowledged, *, compacted: bool = False, transactions: bool = False
+) -> SourceVerdict:
+    """What is said of a source."""
+    return judge_source(found, told, compacted=compacted, transactions=transactions)

@@ -1,0 +1,199 @@
+"""Which problems a system has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror_ray.config.operating import AlertSettings
+from mirror_ray.model.assignment import PartitionState
+from mirror_ray.observe.alerting import MOST_PROBLEMS, AlertFacts, ReplicatorExit, duration, judge
+from mirror_ray.observe.groups import FlowGroups
+from mirror_ray.observe.problems import PROBLEM_KINDS
+from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus
+
+_NOW_MS = 1_000_000_000
+_LIMITS = AlertSettings()
+_FLOW = FlowStatus(
+    flow="A->B",
+    state="running",
+    topics=1,
+    partitions=3,
+    copying=3,
+    lag_records=0,
+    lag_seconds=0.0,
+    records_per_s=0.0,
+    bytes_per_s=0.0,
+    records=0,
+    bytes=0,
+    heartbeat_age_s=0.5,
+    discovered=True,
+    groups=FlowGroups(groups=1, untranslated=0, unsynced=0, round_s=0.1, problem=None, age_s=1.0),
+)
+
+
+def _partition(number: int, state: PartitionState = "copying", reason: str | None = None) -> PartitionStatus:
+    return PartitionStatus(
+        flow="A->B",
+        topic="orders",
+        partition=number,
+        target_topic="A.orders",
+        state=state,
+        reason=reason,
+        replicator=None,
+        source_end=0,
+        position=0,
+        target_end=0,
+        lag_records=0,
+        lag_bytes=0,
+        lag_seconds=0.0,
+        held_back_records=0,
+        records=0,
+        bytes=0,
+    )
+
+
+def _gap(age_s: float) -> GapStatus:
+    return GapStatus(
+        flow="A->B",
+        topic="orders",
+        partition=1,
+        kind="source_removed",
+        policy="skip",
+        time_ms=_NOW_MS - int(age_s * 1000),
+        source_from=0,
+        source_to=5,
+        target_from=-1,
+        target_to=-1,
+        text="",
+    )
+
+
+def _facts(flow: FlowStatus = _FLOW, **changed: Any) -> AlertFacts:
+    facts = AlertFacts(
+        now_ms=_NOW_MS,
+        started_ms=_NOW_MS - 3_600_000,
+        flows=(flow,),
+        partitions={"A->B": [_partition(number) for number in range(3)]},
+        heartbeats=frozenset({"A->B"}),
+    )
+    return replace(facts, **changed)
+
+
+def _kinds(facts: AlertFacts) -> list[str]:
+    return [each.kind for each in judge(facts, _LIMITS)]
+
+
+def test_all_is_well() -> None:
+    """Then nothing is said."""
+    assert judge(_facts(), _LIMITS) == ()
+
+
+def test_each_kind_has_what_it_is_seen_by() -> None:
+    """All but the coordinator's absence, which it can't tell of itself."""
+    late = replace(_FLOW, lag_records=9, lag_seconds=301.0, heartbeat_age_s=31.0)
+    stale = replace(late, groups=FlowGroups(groups=1, untranslated=0, unsynced=0, round_s=1, problem=None, age_s=61.0))
+    facts = _facts(
+        stale,
+        partitions={"A->B": [_partition(0, "stopped", "TOPIC_AUTHORIZATION_FAILED")]},
+        gaps=[_gap(10)],
+        deaths=[
+            ReplicatorExit(_NOW_MS - 5_000, "r:1", "SIGKILL"),
+            *(ReplicatorExit(_NOW_MS - age, "r:2", "OOM") for age in (9_000, 8_000, 7_000)),
+        ],
+        missing={"r:3": "no room"},
+        drift={"A->B": ["configs can't be kept in step: denied"]},
+        down={"A->B": "cluster B can't be reached"},
+        growing=frozenset({"A->B"}),
+        audit={"A->B": "the audit log can't be written"},
+    )
+    assert sorted(_kinds(facts)) == sorted(set(PROBLEM_KINDS) - {"coordinator_absent"})
+
+
+def test_lag_of_a_closed_window_is_no_fault() -> None:
+    """Not while it is closed, and not until it was caught up with since; what is wrong besides is."""
+    late = replace(_FLOW, lag_records=9, lag_seconds=301.0, heartbeat_age_s=31.0)
+    assert _kinds(_facts(replace(late, state="paused", why="outside limits.windows"))) == []
+    assert _kinds(_facts(late, catching_up=frozenset({"A->B"}))) == ["heartbeat_stale"]
+    assert sorted(_kinds(_facts(late, catching_up=frozenset({"B->A"})))) == ["heartbeat_stale", "lag_high"]
+
+
+def test_critical_ones_come_first() -> None:
+    """Whoever reads one line reads the worst."""
+    facts = _facts(
+        replace(_FLOW, lag_seconds=301.0), partitions={"A->B": [_partition(0, "refused", "records of others")]}
+    )
+    assert [each.severity for each in judge(facts, _LIMITS)] == ["critical", "warning"]
+
+
+def test_partitions_that_stand_still_for_one_reason_are_one_problem() -> None:
+    """With the topic and the first numbers; a topic that is refused is named as a whole."""
+    stopped = [_partition(number, "stopped", "denied") for number in range(50)]
+    (problem,) = judge(_facts(partitions={"A->B": stopped}), _LIMITS)
+    assert (problem.subject, problem.text) == ("orders-0,1,2 and 47 more", "stopped: denied")
+    refused = [_partition(number, "refused", "filled by others") for number in range(3)]
+    (problem,) = judge(_facts(partitions={"A->B": refused}), _LIMITS)
+    assert (problem.subject, problem.text) == ("orders", "refused: filled by others")
+
+
+def test_the_limits_are_the_settings() -> None:
+    """Just within is well, just beyond is not."""
+    for seconds, kinds in ((300.0, []), (300.1, ["lag_high"])):
+        assert _kinds(_facts(replace(_FLOW, lag_seconds=seconds))) == kinds
+    for age_s, kinds in ((30.0, []), (30.1, ["heartbeat_stale"])):
+        assert _kinds(_facts(replace(_FLOW, heartbeat_age_s=age_s))) == kinds
+    for age_s, kinds in ((3600, []), (3601, [])):
+        assert _kinds(_facts(gaps=[_gap(age_s)])) == (["gap_recorded"] if age_s <= 3600 else kinds)
+
+
+def test_no_heartbeat_yet_is_none_missing_at_the_start() -> None:
+    """But later it is; and where none are emitted it never is."""
+    silent = replace(_FLOW, heartbeat_age_s=None)
+    assert _kinds(_facts(silent)) == ["heartbeat_stale"]
+    assert _kinds(_facts(silent, started_ms=_NOW_MS - 5_000)) == []
+    assert _kinds(_facts(silent, heartbeats=frozenset())) == []
+
+
+def test_a_paused_flow_is_not_late() -> None:
+    """Somebody wanted that."""
+    assert _kinds(_facts(replace(_FLOW, state="paused", lag_seconds=9999.0, heartbeat_age_s=None))) == []
+
+
+def test_groups_that_wait_say_why_at_once() -> None:
+    """A reason that is known is told before the limit."""
+    waiting = FlowGroups(groups=0, untranslated=0, unsynced=0, round_s=None, problem="denied", age_s=2.0)
+    (problem,) = judge(_facts(replace(_FLOW, groups=waiting)), _LIMITS)
+    assert (problem.kind, problem.text) == ("checkpoint_stale", "consumer groups wait: denied")
+
+
+def test_a_death_is_shown_for_a_while_and_several_are_a_loop() -> None:
+    """Three within ten minutes by default."""
+    for age_s, kinds in ((299, ["replicator_died"]), (301, [])):
+        assert _kinds(_facts(deaths=[ReplicatorExit(_NOW_MS - age_s * 1000, "r:1", "SIGKILL")])) == kinds
+    thrice = [ReplicatorExit(_NOW_MS - age_s * 1000, "r:1", "OOM") for age_s in (500, 400, 350)]
+    assert _kinds(_facts(deaths=thrice)) == ["crash_loop"]
+    assert _kinds(_facts(deaths=thrice[1:])) == []
+
+
+@given(st.lists(st.text(max_size=1000), max_size=300, unique=True))
+def test_there_is_an_end_to_them(reasons: list[str]) -> None:
+    """A series each: neither their number nor their length grows without bound; each is one line."""
+    stopped = [_partition(number, "stopped", reason) for number, reason in enumerate(reasons)]
+    problems = judge(_facts(partitions={"A->B": stopped}), _LIMITS)
+    assert len(problems) <= MOST_PROBLEMS
+    assert all(len(each.text) <= 400 and "\n" not in each.text for each in problems)
+
+
+@given(st.floats(300.5, 1e6), st.floats(300.5, 1e6))
+def test_texts_do_not_move_with_the_figures(first_s: float, second_s: float) -> None:
+    """They are labels: another text is another series, and another alert."""
+    one, other = (judge(_facts(replace(_FLOW, lag_seconds=each)), _LIMITS) for each in (first_s, second_s))
+    assert one == other
+
+
+def test_durations_read_well() -> None:
+    """In the unit that people would say."""
+    assert [duration(each) for each in (0.5, 30, 90, 300, 7200)] == ["0.5 s", "30 s", "90 s", "5 min", "2 h"]

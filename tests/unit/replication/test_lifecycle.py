@@ -1,0 +1,223 @@
+"""What becomes of a partition after a refusal, a loss, a stop."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.replication.broker_loops import BrokerLoops
+from mirror_ray.replication.copied_records import TargetLog
+from mirror_ray.replication.lifecycle import Lifecycle
+from mirror_ray.replication.outgoing_batch import BufferBudget
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.retry import RetryTimes
+from tests.support.batches import batch
+
+_ASSIGNMENT = Assignment(
+    partition=FlowPartition(FlowName("A", "B"), "t", 0),
+    source_topic_id=TopicId("s"),
+    target=TopicPartition("A.t", 0),
+    target_topic_id=TopicId("t"),
+    producer_id=1,
+    producer_epoch=0,
+    anchor=OffsetPair(0, 0),
+    epoch=1,
+    max_message_bytes=1 << 20,
+)
+
+
+class Idle:
+    """Workers that have every copy and do nothing."""
+
+    def __init__(self) -> None:
+        self.detached: list[PartitionReplication] = []
+
+    def sends(self, copy: PartitionReplication) -> bool:
+        """Until it is taken away."""
+        return copy not in self.detached
+
+    def detach(self, copy: PartitionReplication) -> None:
+        """Remember it."""
+        self.detached.append(copy)
+
+    def room_made(self) -> None:
+        """Nobody waits."""
+
+
+class Scene:
+    """A flow with one partition, whose clock stands at ``now_s``."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.events: list[str] = []
+        self.workers = Idle()
+        self.life = Lifecycle(
+            cast(BrokerLoops, self.workers),
+            now_s=lambda: self.now_s,
+            wake=lambda: None,
+            on_changed=lambda copy: None,
+            on_event=lambda level, text: self.events.append(f"{level}: {text}"),
+        )
+        self.copy = PartitionReplication(_ASSIGNMENT, BufferBudget(1 << 20), 1 << 16)
+        self.life.add(self.copy)
+
+    @property
+    def retry(self) -> RetryTimes:
+        """The partition's."""
+        return self.life.retries[self.copy]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A new one."""
+    return Scene()
+
+
+def test_answers_behind_the_first_refusal_say_nothing_new(scene: Scene) -> None:
+    """A pipeline of a hundred refused batches is one event and one failure."""
+    for _ in range(100):
+        scene.life.refused(scene.copy, "TOPIC_AUTHORIZATION_FAILED", None)
+    assert len(scene.events) == 1
+    assert scene.events[0].startswith("error: ")
+    assert "refuses records: TOPIC_AUTHORIZATION_FAILED" in scene.events[0]
+    assert scene.copy.state == "stopped"
+    assert scene.retry.failures == 1
+
+
+def test_the_same_stop_is_told_once(scene: Scene) -> None:
+    """Until the target takes something; each look at it comes later than the one before."""
+    waits = []
+    for _ in range(6):
+        scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+        waits.append(scene.retry.at_s - scene.now_s)
+    assert waits == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert len(scene.events) == 1
+    scene.life.acknowledged(scene.copy)
+    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    assert len(scene.events) == 2
+
+
+def _looked_at_again(scene: Scene) -> None:
+    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    scene.copy.established(TargetLog(end=0))
+
+
+def test_looking_again_is_no_recovery(scene: Scene) -> None:
+    """A stopped partition is reported as such, with its reason, until the target takes something."""
+    _looked_at_again(scene)
+    values = memoryview(bytearray(batch(0, [(0, b"value")])))
+    scene.copy.saw(1, 1)
+    scene.copy.process(scene.copy.received(values), ())
+    sent = scene.copy.take()
+    report = scene.copy.report()
+    assert (report.state, report.reason) == ("stopped", "it is forbidden")
+    scene.copy.answered(sent.target_offset)
+    report = scene.copy.report()
+    assert (report.state, report.reason) == ("copying", None)
+
+
+def test_an_empty_answer_of_the_source_is_a_recovery(scene: Scene) -> None:
+    """Where there is nothing to be copied, nothing will ever be taken."""
+    _looked_at_again(scene)
+    assert scene.copy.report().state == "stopped"
+    scene.copy.saw(0, 0)
+    scene.copy.process(scene.copy.received(memoryview(b"")), ())
+    report = scene.copy.report()
+    assert (report.state, report.reason) == ("copying", None)
+
+
+def test_what_passes_is_told_when_it_lasts(scene: Scene) -> None:
+    """A refusal for a moment leaves no trace in the status; the sixth in a row does."""
+    for _ in range(5):
+        scene.life.again(scene.copy, "the leader moved")
+        assert scene.copy.reason is None
+    scene.life.again(scene.copy, "the leader moved")
+    assert scene.copy.reason == "the leader moved"
+    assert not scene.events
+    assert scene.retry.at_s - scene.now_s <= 2.0
+
+
+def test_what_is_said_of_a_removed_partition_is_ignored(scene: Scene) -> None:
+    """Answers come late."""
+    scene.life.remove(scene.copy)
+    scene.life.refused(scene.copy, "NOT_LEADER_OR_FOLLOWER", None)
+    scene.life.again(scene.copy, "late")
+    scene.life.stop(scene.copy, MirrorError("late"))
+    scene.life.acknowledged(scene.copy)
+    assert not scene.events
+    assert not scene.life.copies
+
+
+def test_a_sequence_that_is_refused_for_good_is_a_fault(scene: Scene) -> None:
+    """Once may pass by itself; again and again, with the place as it is, somebody has to decide, until it is taken."""
+    refused = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    for _ in range(5):
+        scene.copy.established(TargetLog(end=0))
+        scene.life.back_off(scene.copy, refused, None)
+        assert scene.copy.trouble is None
+    scene.copy.established(TargetLog(end=0))
+    scene.life.back_off(scene.copy, refused, None)
+    assert scene.copy.trouble is not None
+    assert scene.copy.trouble.kind == "copy_lost"
+    scene.copy.established(TargetLog(end=0))
+    scene.life.established(scene.copy)
+    report = scene.copy.report()
+    assert (report.state, report.trouble is None) == ("stopped", False)
+    scene.life.acknowledged(scene.copy)
+    assert scene.copy.trouble is None
+
+
+def _sent(scene: Scene, number: int = 1) -> None:
+    """So many batches are under way."""
+    scene.copy.established(TargetLog(end=0))
+    data = b"".join(batch(first, [(0, b"value")]) for first in range(number))
+    scene.copy.process(scene.copy.received(memoryview(bytearray(data))), ())
+    for _ in range(number):
+        scene.copy.take()
+
+
+@pytest.mark.parametrize("how", ["removed", "connection lost"])
+def test_no_answer_is_awaited_that_can_not_come(scene: Scene, how: str) -> None:
+    """What was under way has an unknown outcome, which the target's end tells."""
+    _sent(scene)
+    if how == "removed":
+        scene.life.remove(scene.copy)
+    else:
+        scene.life.lost(scene.copy)
+    assert not scene.copy.pipeline.in_flight
+    assert scene.copy.pipeline.unanswered
+
+
+def test_nobody_sends_while_the_end_is_read_or_it_has_stopped(scene: Scene) -> None:
+    """What is to be sent then is not known yet."""
+    scene.life.again(scene.copy, "the leader moved")
+    assert scene.workers.detached == [scene.copy]
+    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    assert scene.workers.detached == [scene.copy] * 2
+
+
+def test_a_topic_that_stays_away_is_missing(scene: Scene) -> None:
+    """For a moment it may be one that was just created."""
+    for _ in range(6):
+        scene.life.back_off(scene.copy, "UNKNOWN_TOPIC_ID", None)
+        assert scene.copy.trouble is None
+    scene.life.back_off(scene.copy, "UNKNOWN_TOPIC_ID", None)
+    assert scene.copy.trouble is not None
+    assert scene.copy.trouble.kind == "target_missing"
+
+
+def test_what_is_before_an_obstacle_is_answered_first(scene: Scene) -> None:
+    """Then it stops, and says why."""
+    _sent(scene, 2)
+    scene.copy.obstacle = MirrorError("a corrupt batch")
+    scene.copy.answered(0)
+    scene.life.acknowledged(scene.copy)
+    assert scene.copy.state == "copying"
+    scene.copy.answered(1)
+    scene.life.acknowledged(scene.copy)
+    assert (scene.copy.state, scene.copy.halted) == ("stopped", "a corrupt batch")

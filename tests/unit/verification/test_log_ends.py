@@ -1,0 +1,55 @@
+"""What was acknowledged is asked until it has come to where the target ended when the command began."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirror_ray.model.assignment import PartitionState
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.verification.log_ends import acknowledged, no_system
+
+FLOW, SOURCE = FlowName("A", "B"), TopicPartition("t", 0)
+
+
+def line(state: PartitionState, reason: str | None = None, target_end: int = 10, flow: str = "A->B") -> PartitionStatus:
+    """One partition of a running system."""
+    return PartitionStatus(
+        flow=flow,
+        topic="t",
+        partition=0,
+        target_topic="A.t",
+        state=state,
+        reason=reason,
+        replicator=None,
+        source_end=20,
+        position=20,
+        target_end=target_end,
+        lag_records=0,
+        lag_bytes=0,
+        lag_seconds=0.0,
+        held_back_records=0,
+        records=0,
+        bytes=0,
+    )
+
+
+async def ask(lines: list[PartitionStatus], *shared: TopicPartition) -> tuple[int, bool]:
+    """The target's end that was acknowledged in the end, and whether that was waited for; lines come one by one."""
+
+    async def running() -> Sequence[PartitionStatus]:
+        return [line("copying", target_end=99, flow="A->C"), lines.pop(0) if len(lines) > 1 else lines[0]]
+
+    told, waited = await acknowledged(running, FLOW, {SOURCE: 12}, shared)
+    return told[SOURCE].target_end, waited
+
+
+async def test_a_partition_that_copies_is_waited_for() -> None:
+    """One that does not go on is not, nor one of a shared topic, whose end is others'."""
+    behind, there = line("copying"), line("copying", target_end=12)
+    assert await ask([behind, behind, there]) == (12, True)
+    assert await ask([there]) == (12, False)
+    for state in ("stopped", "paused", "refused", "waiting"):
+        assert await ask([line(state), there]) == (10, False)
+    assert await ask([behind, there], SOURCE) == (10, False)
+    assert await acknowledged(no_system, FLOW, {SOURCE: 12}, ()) == ({}, False)

@@ -1,0 +1,146 @@
+"""Whose the records are that lie outside of what is compared, and what stands for a partition that does not go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirror_ray.model.fault import PartitionFault
+from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.segment import Segment
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.state.schema import FaultResolution, FlowRecord, FlowStateRecords, Pause
+from mirror_ray.verification.compared_ranges import PositionPair
+from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.record_hashes import HashedRecord, RecordHash
+from mirror_ray.verification.uncompared import (
+    ProducerOwners,
+    RecordSorter,
+    WrittenBatch,
+    halted,
+    mapped,
+    swapped,
+    without,
+    writers_of,
+)
+from tests.unit.verification.test_log_ends import line
+
+SOURCE = TopicPartition("t", 0)
+
+
+def content(text: str) -> RecordHash:
+    """Something to tell records by."""
+    return RecordHash(text.encode(), b"", b"", 0)
+
+
+def prints(offset: int, *texts: str) -> list[HashedRecord]:
+    """Records from an offset on."""
+    return [HashedRecord(offset + at, content(text)) for at, text in enumerate(texts)]
+
+
+def record(**changes: Any) -> PartitionRecord:
+    """What the state says."""
+    known = {"source_topic_id": TopicId("s"), "target_topic": "A.t", "target_topic_id": TopicId("t")}
+    return PartitionRecord(**{**known, "source_offset": 5, "target_offset": 5, **changes})
+
+
+def memory(**changes: Any) -> FlowStateRecords:
+    """A flow whose producer is 7."""
+    flow = FlowRecord(producer_id=7, producer_epoch=0, source_cluster_id="a", target_cluster_id="b", selection="")
+    return FlowStateRecords(flow=flow, **changes)
+
+
+def test_what_a_map_accounts_for() -> None:
+    """Its segments, and what lies between two if all of it was copied; not what others wrote between them."""
+    segments = [Segment(0, 0, 5, 0), Segment(10, 10, 5, 10), Segment(15, 20, 2, 15)]
+    assert mapped(segments) == [(0, 15), (20, 22)]
+    assert without((0, 30), mapped(segments)) == [(15, 20), (22, 30)]
+    assert without((16, 18), mapped(segments)) == [(16, 18)]
+    assert without((2, 9), mapped(segments)) == []
+    assert without((3, 3), ()) == []
+
+
+def test_who_may_write() -> None:
+    """The partition's own producer and the flow's; other flows' in a shared topic; none without a record."""
+    beside = TopicPartition("u", 0)
+    shared = memory(partitions={SOURCE: record(producer_id=8, shared=True), beside: record(producer_id=9)})
+    other = memory(partitions={SOURCE: record(producer_id=10)})
+    found = writers_of(shared, shared.partitions[SOURCE], [other], alone=False)
+    assert (set(found.own), set(found.flows)) == ({7, 8}, {7, 8, 9, 10})
+    exclusive = writers_of(shared, shared.partitions[beside], [other], alone=True)
+    assert (set(exclusive.own), set(exclusive.flows)) == ({7, 9}, {7, 9})
+    assert writers_of(memory(), None, (), alone=True).own == frozenset()
+    assert writers_of(memory(), record(producer_id=-1), (), alone=True).own == {-1}
+
+
+def sorted_by(writers: ProducerOwners, *batches: WrittenBatch) -> RecordSorter:
+    """Copying began at 2, compared is 4 to 10, acknowledged were source 20 and target 10."""
+    sorter = RecordSorter.of(writers, PositionPair(20, 10), 2, (4, 10), 3)
+    for batch in batches:
+        sorter.take(batch)
+    return sorter
+
+
+def test_batches_by_who_wrote_them() -> None:
+    """Ours behind the acknowledged are under way; others' are foreign, or a number where others may write."""
+    batches = (
+        WrittenBatch(99, 0, 1, prints(0, "before")),
+        WrittenBatch(99, 3, 1, prints(3, "foreign")),
+        WrittenBatch(7, 3, 1, prints(3, "removed on the source")),
+        WrittenBatch(8, 9, 1, prints(9, "another flow")),
+        WrittenBatch(7, 10, 2, prints(10, "a", "b")),
+        WrittenBatch(99, 12, 5, prints(12, "c", "d", "e", "f", "g")),
+    )
+    mine = sorted_by(ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8})), *batches)
+    assert (mine.in_flight, mine.foreign_records, mine.not_ours) == (2, 6, 0)
+    assert [(each.source_offset, each.target_offset, each.producer_id) for each in mine.found] == [
+        (0, 3, 99),
+        (20, 12, 99),
+        (20, 13, 99),
+    ]
+    assert mine.ours == prints(10, "a", "b")
+    unsure = sorted_by(ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8}), unsure=True), *batches)
+    assert (unsure.foreign_records, unsure.found, unsure.unattributed) == (0, [], 6)
+    for writers in (
+        ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8}), alone=False),
+        ProducerOwners(flows=frozenset({7, 8})),
+    ):
+        theirs = sorted_by(writers, *batches)
+        assert (theirs.foreign_records, theirs.found, theirs.not_ours) == (0, [], 6)
+
+
+def test_ours_where_all_of_ours_is_compared() -> None:
+    """It is too much: the map has no place for it."""
+    found = sorted_by(ProducerOwners(own=frozenset({7})), WrittenBatch(7, 5, 1, prints(5, "again"))).found
+    assert found == [Difference("extra", 0, 5)]
+
+
+def test_two_that_stand_in_each_others_place() -> None:
+    """Though others' records lie between them."""
+    changed = [Difference("changed", at, 2 * at, ("key",)) for at in (3, 4, 6)]
+    there = {6: content("4"), 8: content("3"), 12: content("other")}
+    twins = {content("3"): 3, content("4"): 4}
+    assert swapped(changed, there, twins) == {changed[0]: Difference("swapped", 3, 6), changed[1]: None}
+
+
+def test_a_partition_that_does_not_go_on() -> None:
+    """As the running system says; without one, as the state does."""
+    trouble = PartitionFault(kind="target_foreign", text="somebody wrote")
+    told = memory(
+        paused={Pause(), Pause("t"), Pause("u", 1)},
+        repairs={TopicPartition("v", 0): FaultResolution(trouble=trouble, policy="skip", time_ms=1)},
+    )
+    assert halted(told, SOURCE, line("copying")) is None
+    assert halted(told, SOURCE, line("waiting")) is None
+    assert halted(memory(), SOURCE, line("stopped", "why")) == ("stopped", "why")
+    assert halted(memory(), SOURCE, line("refused", "why")) == ("stopped", "why")
+    assert halted(memory(), SOURCE, line("paused")) == ("paused", "an operator paused it")
+    assert halted(told, SOURCE, None) == ("paused", "an operator paused the flow")
+    assert halted(memory(paused={Pause("t")}), SOURCE, None) == ("paused", "an operator paused the topic")
+    assert halted(memory(paused={Pause("t", 0)}), SOURCE, None) == ("paused", "an operator paused it")
+    assert halted(memory(paused={Pause("t", 1)}), SOURCE, None) is None
+    stopped = halted(told, TopicPartition("v", 0), None)
+    assert stopped is not None
+    assert (stopped.state, stopped.reason) == ("stopped", "target_foreign, to be answered by skip: somebody wrote")
+    handed = halted(memory(handed_back_ms=1), SOURCE, None)
+    assert handed is not None
+    assert handed.state == "stopped"
