@@ -11,6 +11,7 @@ from mirror_ray.cli import launch
 from mirror_ray.config.difference import changed, rescaled
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.mirror import Mirror
+from mirror_ray.observe.backfills import BackfillPartition, BackfillStatus
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
 from mirror_ray.observe.status import (
@@ -166,6 +167,20 @@ class FakeCoordinator:
         self.events: tuple[Event, ...] = (EVENT,)
         self.gaps: tuple[GapStatus, ...] = (GAP,)
         self.groups: tuple[GroupStatus, ...] = (GROUP,)
+        self.backfills = (
+            BackfillStatus(
+                name="A->B#1",
+                flow="A->B",
+                topic="orders",
+                into="old",
+                asked="from earliest",
+                behind=False,
+                state="copying",
+                reason=None,
+                started_ms=0,
+                partitions=(BackfillPartition(partition=0, start=10, end=30, position=15),),
+            ),
+        )
         self.translate: Translation = Translation(offset=40)
         #: Of ``configuration`` and ``set``; without them it answers nothing.
         self.configuration: Any = None
