@@ -61,7 +61,7 @@ class _Actor:
 
 @_passes_on("act", "backfill", "backfills", "cancel_backfill", "scale_by_load", "set", "starter")
 @_passes_on(
-    "apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause", "picture"
+    "apply", "begin", "configuration", "down", "events", "gaps", "groups", "health", "partitions", "pause", "snapshot"
 )
 @_passes_on("replicators", "resolve", "resume", "scale", "settle_groups", "status", "step", "topics", "translate")
 class Coordinator(_Actor):

@@ -92,7 +92,7 @@ class RaySystem:
 
     async def picture(self) -> SystemSnapshot:
         """See ``System``."""
-        picture: SystemSnapshot = await self._ask("picture", within_s=_ANSWER_S)
+        picture: SystemSnapshot = await self._ask("snapshot", within_s=_ANSWER_S)
         return picture
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:

@@ -1,186 +1,73 @@
-"""What operators ask of a running system: each act is kept in the audit log and told as an event, with who asked it."""
+"""What operators have a running system do; ``audited_commands`` keeps each command in the audit log."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
 
 from mirror_ray.config.difference import SettingsDifference
-from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordinator.flow import FlowController
-from mirror_ray.coordinator.ports import AuditLogOf, Emit
-from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
-from mirror_ray.model.audit import AuditEntry, cut
-from mirror_ray.model.cluster_change import ClusterChange
-from mirror_ray.model.errors import ConfigError, MirrorError
-from mirror_ray.model.names import FlowName
+from mirror_ray.coordinator.applied_settings import AppliedSettings
+from mirror_ray.coordinator.audited_commands import scope
+from mirror_ray.coordinator.parts import CoordinatorParts
+from mirror_ray.coordinator.running_flows import resolve_all
+from mirror_ray.model.backfill import BackfillRequest
+from mirror_ray.model.fault import FaultPolicy
+from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.state.schema import Pause
 
-#: The coordinator's methods that are acts, with the position of the flow among their arguments; None: they are about
-#: the system as a whole.
-ACTS: Final[Mapping[str, int | None]] = {
-    "apply": None,
-    "backfill": 0,
-    "cancel_backfill": 0,
-    "down": None,
-    "pause": 0,
-    "resolve": 0,
-    "resume": 0,
-    "scale": None,
-    "scale_by_load": None,
-    "set": 0,
-}
-#: Arguments that say that nothing is to be changed, by position.
-_DRY_RUN: Final = {"apply": 2, "set": 2, "backfill": 2}
-#: What goes on after the act, in the name of whoever asked it.
-_NAMED: Final = frozenset({"resolve"})
-#: What ``down`` waits for its own entry: nobody is there to write it later.
-_LAST_WORDS_S: Final = 2.0
 
+class CoordinatorCommands:
+    """The commands of ``CoordinatorService``; its own are ``apply`` and ``down``.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandState:
-    """What of a system acts change, before or after one."""
+    ``flow`` is the name of a running flow: another one is a ConfigError, a system without flows a NotRunningError.
+    """
 
-    settings: MirrorSettings | None
-    replicators: int
-    #: What is paused, by flow.
-    paused: Mapping[str, Sequence[str]]
+    parts: CoordinatorParts
+    _applied: AppliedSettings
 
+    async def scale(self, replicators: int) -> None:
+        """Set the number of replicators. Few partitions move, the others never stop."""
+        await self._applied.scale(replicators)
 
-class CommandTarget(Protocol):
-    """What carries acts out: the coordinator."""
+    async def scale_by_load(self, minimum: int | None = None, maximum: int | None = None) -> None:
+        """Let the number of replicators follow load and lag again, within other bounds where some are given."""
+        await self._applied.scale_by_load(minimum, maximum)
 
-    name: str
+    async def set(
+        self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool = False
+    ) -> SettingsDifference:
+        """Change keys of a flow, or of the system where ``flow`` is None, until the next ``apply``.
 
-
-class OperatorCommands:
-    """Carries acts out. A system without flows has no log, and its first act is told as an event alone."""
-
-    def __init__(self, actor: CommandTarget, see: Callable[[], CommandState], emit: Emit, trail: AuditLogOf) -> None:
-        """``actor`` has a method for each act; ``see`` is called before and after it."""
-        self._actor, self._see, self._emit, self._trail = actor, see, emit, trail
-
-    async def do(self, operator: str, act: str, args: Sequence[Any]) -> Any:
-        """Do what ``operator`` asks.
+        The difference is applied as by ``apply``; with ``dry_run`` it is only returned.
 
         Raises:
-            ConfigError: It is no act.
-            MirrorError: What the act raises; or the record is required, and can't be written.
+            ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
         """
-        if act not in ACTS:
-            raise ConfigError(f"{act!r} is no act; there are: {', '.join(ACTS)}")
-        method: Callable[..., Awaitable[Any]] = getattr(self._actor, act)
-        if len(args) > (dry := _DRY_RUN.get(act, len(args))) and args[dry]:
-            return await method(*args)
-        before = self._see()
-        # A first `up` brings the logs with it.
-        settings = before.settings or next((each for each in args if isinstance(each, MirrorSettings)), None)
-        trails = self._trails(settings, _flow(act, args), operator)
-        subject, state = _subject(self._actor.name, act, args), _state(act, args, before)
-        told = ClusterChange(kind=_kind(act), cluster="", subject=subject, before=state)
-        begun = [(trail, entry) for trail in trails for entry in await asyncio.to_thread(trail.begin, [told])]
-        try:
-            answer = await (method(*args, operator=operator) if act in _NAMED else method(*args))
-        except MirrorError as error:
-            _end(begun, partial(AuditEntry.said, outcome="refused", error=str(error)))
-            self._emit("warning", told.subject, f"{told.kind} by {operator} was refused: {cut(str(error))}")
-            raise
-        except BaseException as error:
-            _end(begun, partial(AuditEntry.said, outcome="unknown", error=str(error) or type(error).__name__))
-            raise
-        had, has = _difference(act, args, before, self._see(), answer)
-        _end(begun, partial(AuditEntry.came_to, before=had, after=has))
-        difference = has if had is None else f"{had} -> {has}"
-        self._emit("info", told.subject, f"{told.kind} by {operator}: {cut(difference or 'done')}")
-        if act == "down":
-            await asyncio.to_thread(AUDIT_LOGS.flush, _LAST_WORDS_S)
-        return answer
+        return await self._applied.change(flow, changes, dry_run=dry_run)
 
-    async def refused(self, why: str) -> None:
-        """Keep, in the log of every flow, that strangers were not let in; ``why`` says who, and how often."""
-        told = ClusterChange(kind="unknown_token", cluster="", subject=f"system {self._actor.name}")
-        for trail in self._trails(self._see().settings, None, ""):
-            # Where the record is required and can't be written, nothing is lost but the record.
-            with contextlib.suppress(MirrorError):
-                begun = await asyncio.to_thread(trail.begin, [told])
-                _end([(trail, each) for each in begun], partial(AuditEntry.said, outcome="refused", error=why))
+    async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
+        """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""
+        await self.parts.flow(flow).pause(Pause(topic, partition))
+        self.parts.emit("info", flow, f"paused {scope(Pause(topic, partition))}")
 
-    def _trails(self, settings: MirrorSettings | None, flow: str | None, operator: str) -> list[AuditLog]:
-        if settings is None:
-            return []
-        logs = {
-            (each.name.source, each.name.target): each.name.live
-            for each in settings.flows
-            if each.enabled and flow in (None, str(each.name), str(each.name.live))
-        }
-        return [self._trail(settings, name, operator) for name in logs.values()]
+    async def resume(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
+        """Lift the pause of the same scope."""
+        await self.parts.flow(flow).resume(Pause(topic, partition))
+        self.parts.emit("info", flow, f"resumed {scope(Pause(topic, partition))}")
 
+    async def backfill(self, flow: str, request: BackfillRequest, dry_run: bool = False) -> BackfillStatus:
+        """Begin a backfill beside a flow, or go on with the same one; ``dry_run`` changes nothing."""
+        return await self.parts.backfills.ask(self.parts.flow(flow), request, dry_run=dry_run)
 
-def paused_of(flows: Mapping[FlowName, FlowController]) -> dict[str, list[str]]:
-    """What operators have paused, by flow."""
-    return {str(name): sorted(map(scope, flow.ledger.pauses)) for name, flow in flows.items()}
+    async def cancel_backfill(self, flow: str, topic: str, into: str | None = None) -> BackfillStatus:
+        """Stop a backfill; what it has copied stays."""
+        return await self.parts.backfills.cancel(self.parts.flow(flow), topic, into)
 
+    async def resolve(
+        self, flow: str, topic: str, partition: int | None, by: FaultPolicy, *, operator: str = ""
+    ) -> tuple[str, ...]:
+        """Resolve the fault of a topic or of one partition, once; returns the partitions that go on by it."""
+        return await resolve_all(self.parts.with_routes(flow), topic, partition, by, operator)
 
-def scope(pause: Pause) -> str:
-    """What a pause holds back, in words."""
-    if pause.topic is None:
-        return "the whole flow"
-    return pause.topic if pause.partition is None else f"{pause.topic}-{pause.partition}"
-
-
-def _end(begun: Sequence[tuple[AuditLog, AuditEntry]], said: Callable[[AuditEntry], AuditEntry]) -> None:
-    for trail, entry in begun:
-        trail.end([said(entry)])
-
-
-def _kind(act: str) -> str:
-    return "up" if act == "apply" else act
-
-
-def _flow(act: str, args: Sequence[Any]) -> str | None:
-    at = ACTS[act]
-    return None if at is None else args[at]
-
-
-def _subject(name: str, act: str, args: Sequence[Any]) -> str:
-    flow = _flow(act, args)
-    return f"system {name}" if flow is None else f"flow {flow}"
-
-
-def _state(act: str, args: Sequence[Any], seen: CommandState) -> str | None:
-    """What an act changes, as it is now; None where only what comes of it tells."""
-    if act in ("pause", "resume"):
-        return f"paused: {', '.join(seen.paused.get(args[0], ())) or 'nothing'}"
-    if act == "scale":
-        return f"{seen.replicators} replicators"
-    if act == "scale_by_load" and seen.settings is not None:
-        bounds = seen.settings.elastic
-        return f"{seen.replicators} replicators, by load {bounds.min_replicators} to {bounds.max_replicators}"
-    if act in ("apply", "down"):
-        flows = seen.settings.flows if seen.settings else ()
-        names = ", ".join(str(each.name) for each in flows if each.enabled and each.name.is_live)
-        return f"runs {names}, {seen.replicators} replicators" if names else "does not run"
-    return None
-
-
-def _difference(
-    act: str, args: Sequence[Any], before: CommandState, after: CommandState, answer: Any
-) -> tuple[str | None, str | None]:
-    """Before and after, as texts without secrets."""
-    had, has = _state(act, args, before), _state(act, args, after)
-    if isinstance(answer, SettingsDifference) and (keys := answer.keys):
-        return (
-            "; ".join(f"{key}={'-' if each.before is None else each.before}" for key, each in keys),
-            "; ".join(f"{key}={'-' if each.after is None else each.after}" for key, each in keys),
-        )
-    if act == "down":
-        return had, "stopped, all drained" if answer else "stopped, not all drained"
-    if act == "resolve":
-        return None, f"{args[-1]} for {', '.join(answer)}"
-    return had, has if has is not None else str(answer)
+    async def settle_groups(self, deadline_s: float = 20.0) -> bool:
+        """Sync consumer groups at once, as far as the copy has come; whether that was done by the deadline."""
+        return await self.parts.groups.settle(deadline_s)

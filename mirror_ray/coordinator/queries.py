@@ -1,7 +1,8 @@
-"""What ``status``, ``lag``, ``topics`` and ``replicators`` show, gathered from the coordinator's parts."""
+"""What is asked of a running system: ``status``, ``lag``, ``topics``, ``replicators`` and the rest; changes nothing."""
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -9,92 +10,109 @@ from dataclasses import asdict, replace
 from mirror_ray.config.operating import CostSettings
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator import snapshot
-from mirror_ray.coordinator.assignment import PartitionAssigner
 from mirror_ray.coordinator.flow import FlowController
 from mirror_ray.coordinator.flow_topics import TopicView
-from mirror_ray.coordinator.limits import LimitController
-from mirror_ray.coordinator.observed import ObservedState
-from mirror_ray.coordinator.replicator_pool import ReplicatorPool
-from mirror_ray.coordinator.throttle_share import ThrottleShare
+from mirror_ray.coordinator.parts import CoordinatorParts
 from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.starter import Starter
 from mirror_ray.observe.backfills import BackfillStatus
-from mirror_ray.observe.groups import FlowGroups
-from mirror_ray.observe.status import ElasticStatus, FlowStatus, GapStatus, PartitionStatus, SystemStatus, TopicStatus
+from mirror_ray.observe.groups import FlowGroups, GroupStatus
+from mirror_ray.observe.status import (
+    Event,
+    FlowStatus,
+    GapStatus,
+    PartitionStatus,
+    ReplicatorStatus,
+    SystemStatus,
+    TopicStatus,
+)
+from mirror_ray.observe.system_snapshot import SystemSnapshot
+from mirror_ray.offsets.translate import Translation
 
 #: States of partitions that should be copying and don't yet.
 _COMING: tuple[PartitionState, ...] = ("waiting", "establishing")
+#: A snapshot is taken when somebody asks, and not more often than this.
+_SNAPSHOT_S = 1.0
+_SNAPSHOT_EVENTS = 200
 
 
-class SystemQueries:
-    """Reads the parts; changes nothing."""
+class CoordinatorQueries:
+    """Answers from the coordinator's parts. ``flow`` is the name of a running flow, None: all of them.
 
-    def __init__(
-        self,
-        name: str,
-        flows: Mapping[FlowName, FlowController],
-        placement: PartitionAssigner,
-        pool: ReplicatorPool,
-        observed: ObservedState,
-        *,
-        limiting: LimitController,
-        held: ThrottleShare,
-    ) -> None:
-        """``flows`` is looked at anew in each call."""
-        self._name = name
-        self._flows = flows
-        self._placement = placement
-        self._pool = pool
-        self._observed = observed
-        self._limiting, self._held = limiting, held
+    A flow that does not run is a ConfigError.
+    """
 
-    def system(
-        self,
-        settings: MirrorSettings | None,
-        *,
-        started_ms: int,
-        node: str,
-        pid: int,
-        heartbeat_ages: Mapping[str, float | None],
-        groups: Mapping[str, FlowGroups],
-        backfills: Iterable[BackfillStatus],
-        partitions: Mapping[FlowName, tuple[PartitionStatus, ...]],
-        elastic: ElasticStatus | None,
-        now_s: float,
-    ) -> SystemStatus:
-        """Every flow of the settings, idle ones too, backfills that are not over, and every replicator.
+    def __init__(self, parts: CoordinatorParts) -> None:
+        self.parts = parts
+        self._snapshot: SystemSnapshot | None = None
+        self._snapshot_s = 0.0
 
-        ``partitions``: of each flow, as ``by_flow`` gives them.
+    async def health(self) -> str:
+        """Answers once the coordinator runs; the system's name."""
+        return self.parts.name
+
+    async def configuration(self) -> MirrorSettings:
+        """The settings that the system runs by; their text shows no secret.
+
+        Raises:
+            NotRunningError: It has no flows yet.
         """
-        cost = settings.cost if settings else CostSettings()
-        return SystemStatus(
-            name=self._name,
-            started_ms=started_ms,
-            flows=tuple(
-                _with_groups(
-                    self._flow(
-                        flow,
-                        partitions.get(flow.name, ()),
-                        heartbeat_ages.get(str(flow.name)),
-                        cost.price_per_gb,
-                        now_s,
-                    ),
-                    groups.get(str(flow.name)),
-                )
-                for flow in (settings.flows if settings else ())
-            ),
-            replicators=self._pool.statuses(),
-            desired_replicators=self._pool.desired,
-            coordinator_pid=pid,
-            coordinator_node=node,
-            backfills=tuple(each for each in backfills if each.state not in ("done", "cancelled")),
-            elastic=elastic,
-            price_per_gb=cost.price_per_gb,
-            currency=cost.currency,
-        )
+        return self.parts.running_settings()
 
-    def partitions(self, flows: Iterable[FlowController], now_ms: int) -> tuple[PartitionStatus, ...]:
+    async def starter(self) -> Starter | None:
+        """Who started the system, as far as is known."""
+        return self.parts.starter
+
+    async def status(self) -> SystemStatus:
+        """The whole system at a glance."""
+        return self._status(self._by_flow(None))
+
+    async def snapshot(self) -> SystemSnapshot:
+        """All that can be seen, routes of flows too; at most a second old, whoever asks."""
+        now_s = self.parts.dependencies.clock()
+        if self._snapshot is None or now_s - self._snapshot_s >= _SNAPSHOT_S:
+            self._snapshot, self._snapshot_s = self._take_snapshot(), now_s
+        return self._snapshot
+
+    async def partitions(self, flow: str | None = None) -> tuple[PartitionStatus, ...]:
+        """Every partition."""
+        return self._partition_rows(self.parts.with_routes(flow))
+
+    async def topics(self, flow: str | None = None) -> tuple[TopicStatus, ...]:
+        """Every topic."""
+        return self._topics(self._by_flow(flow))
+
+    async def replicators(self) -> tuple[ReplicatorStatus, ...]:
+        """Every replicator."""
+        return self.parts.pool.statuses()
+
+    async def events(self, limit: int = 100) -> tuple[Event, ...]:
+        """The newest events, oldest first."""
+        return self.parts.events.newest(limit)
+
+    async def gaps(self, flow: str | None = None) -> tuple[GapStatus, ...]:
+        """Every skipped range, by topic, partition and time."""
+        return self._gaps(self.parts.with_routes(flow))
+
+    async def groups(self, flow: str | None = None) -> tuple[GroupStatus, ...]:
+        """Every consumer group that is synced."""
+        if flow is not None:
+            self.parts.flow(flow)
+        return tuple(await self.parts.groups.groups(flow))
+
+    async def translate(self, flow: str, topic: str, partition: int, offset: int, back: bool = False) -> Translation:
+        """The target offset that belongs to a source offset of a partition; ``back``: the other way round."""
+        self.parts.flow(flow)
+        return await self.parts.groups.translate(flow, topic, partition, offset, back=back)
+
+    async def backfills(self, flow: str | None = None) -> tuple[BackfillStatus, ...]:
+        """Every backfill, over or not, the oldest first."""
+        return self.parts.backfills.all(self.parts.flow(flow).name if flow is not None else None)
+
+    def _partition_rows(self, flows: Iterable[FlowController]) -> tuple[PartitionStatus, ...]:
         """Every partition of the flows, by topic and number."""
+        now_ms = self.parts.dependencies.wall_ms()
         return tuple(
             self._partition(flow, flow.topics[topic], number, now_ms)
             for flow in flows
@@ -102,82 +120,121 @@ class SystemQueries:
             for number in range(flow.topics[topic].source.partitions)
         )
 
-    def by_flow(self, flows: Iterable[FlowController], now_ms: int) -> Mapping[FlowName, tuple[PartitionStatus, ...]]:
-        """The same of each flow apart."""
-        return {flow.name: self.partitions([flow], now_ms) for flow in flows}
-
-    def topics(
-        self, partitions: Mapping[FlowName, Iterable[PartitionStatus]], price_per_gb: float, now_s: float
-    ) -> tuple[TopicStatus, ...]:
-        """Every topic of the flows whose partitions are given, by name."""
-        found: list[TopicStatus] = []
-        for name, there in partitions.items():
-            of_topic: dict[str, list[PartitionStatus]] = defaultdict(list)
-            for each in there:
-                of_topic[each.topic].append(each)
-            for topic, view in sorted(self._flows[name].topics.items()):
-                found.append(
-                    snapshot.topic_status(
-                        str(name),
-                        topic,
-                        view.remote_topic,
-                        view.refused,
-                        of_topic[topic],
-                        rates=self._observed.topic_rates(name, topic, now_s),
-                        price_per_gb=price_per_gb,
-                    )
-                )
-        return tuple(found)
-
-    def gaps(self, flows: Iterable[FlowController]) -> tuple[GapStatus, ...]:
-        """What partitions of the flows went on without, by topic, partition and time."""
-        return tuple(
-            GapStatus(flow=str(flow.name), topic=partition.topic, partition=partition.partition, **asdict(gap))
-            for flow in flows
-            for (partition, _), gap in sorted(flow.ledger.gaps.items(), key=lambda item: item[0])
-        )
-
-    def all_copying(self, flow: FlowController) -> bool:
-        """Whether every partition of the flow copies that should."""
+    def _all_copying(self, flow: FlowController) -> bool:
+        """Whether every partition of the flow that should copy does."""
         return flow.discovered and not any(
             self._state(flow, view, number)[0] in _COMING
             for view in flow.topics.values()
             for number in range(view.source.partitions)
         )
 
+    def _by_flow(self, flow: str | None) -> Mapping[FlowName, tuple[PartitionStatus, ...]]:
+        return {each.name: self._partition_rows([each]) for each in self.parts.with_routes(flow)}
+
+    def _take_snapshot(self) -> SystemSnapshot:
+        parts, partitions = self.parts, self._by_flow(None)
+        return SystemSnapshot(
+            time_ms=parts.dependencies.wall_ms(),
+            system=self._status(partitions),
+            topics=self._topics(partitions),
+            partitions=tuple(row for rows in partitions.values() for row in rows),
+            gaps=self._gaps(parts.with_routes(None)),
+            events=parts.events.newest(_SNAPSHOT_EVENTS),
+            event_counts=parts.events.counts,
+            deaths=parts.pool.died,
+            latencies={str(flow): histogram for flow, histogram in parts.pool.latencies.by_flow().items()},
+        )
+
+    def _status(self, partitions: Mapping[FlowName, tuple[PartitionStatus, ...]]) -> SystemStatus:
+        """Every flow of the settings, idle ones too, backfills that are not over, and every replicator."""
+        parts, settings = self.parts, self.parts.settings
+        cost = settings.cost if settings else CostSettings()
+        flows = tuple(
+            self._flow(flow, partitions.get(flow.name, ()), parts.groups.flows.get(str(flow.name)))
+            for flow in (settings.flows if settings else ())
+        )
+        return SystemStatus(
+            name=parts.name,
+            started_ms=parts.started_ms,
+            flows=flows,
+            replicators=parts.pool.statuses(),
+            desired_replicators=parts.pool.desired,
+            coordinator_pid=os.getpid(),
+            coordinator_node=parts.dependencies.node,
+            backfills=tuple(each for each in parts.backfills.all() if each.state not in ("done", "cancelled")),
+            elastic=parts.scaling.status(),
+            price_per_gb=cost.price_per_gb,
+            currency=cost.currency,
+            problems=parts.problems.judge(
+                settings,
+                flows,
+                partitions,
+                self._gaps(parts.with_routes(None)),
+                started_ms=parts.started_ms,
+                now_ms=parts.dependencies.wall_ms(),
+            ),
+            gateway=parts.gateway.address,
+        )
+
+    def _topics(self, partitions: Mapping[FlowName, Iterable[PartitionStatus]]) -> tuple[TopicStatus, ...]:
+        """Every topic of the flows whose partitions are given, by name."""
+        now_s = self.parts.dependencies.clock()
+        topics: list[TopicStatus] = []
+        for name, rows in partitions.items():
+            rows_of: dict[str, list[PartitionStatus]] = defaultdict(list)
+            for row in rows:
+                rows_of[row.topic].append(row)
+            topics += (
+                snapshot.topic_status(
+                    str(name),
+                    topic,
+                    view.remote_topic,
+                    view.refused,
+                    rows_of[topic],
+                    rates=self.parts.observed.topic_rates(name, topic, now_s),
+                    price_per_gb=self._price_per_gb(),
+                )
+                for topic, view in sorted(self.parts.flows[name].topics.items())
+            )
+        return tuple(topics)
+
+    def _gaps(self, flows: Iterable[FlowController]) -> tuple[GapStatus, ...]:
+        return tuple(
+            GapStatus(flow=str(flow.name), topic=partition.topic, partition=partition.partition, **asdict(skipped))
+            for flow in flows
+            for (partition, _), skipped in sorted(flow.ledger.gaps.items(), key=lambda item: item[0])
+        )
+
+    def _price_per_gb(self) -> float:
+        return self.parts.settings.cost.price_per_gb if self.parts.settings else 0.0
+
     def _state(self, flow: FlowController, view: TopicView, number: int) -> tuple[PartitionState, str | None]:
         partition = FlowPartition(flow.name, view.source.topic, number)
-        owned, report = partition in self._placement.owners, self._observed.reports.get(partition)
+        owned, report = partition in self.parts.assigner.owners, self.parts.observed.reports.get(partition)
         return _state(flow, view, partition.source, report, owned=owned)
 
     def _partition(self, flow: FlowController, view: TopicView, number: int, now_ms: int) -> PartitionStatus:
         partition = FlowPartition(flow.name, view.source.topic, number)
-        owner = self._placement.owners.get(partition)
-        report = self._observed.reports.get(partition)
+        owner = self.parts.assigner.owners.get(partition)
         state, reason = self._state(flow, view, number)
-        trouble = flow.repairs.trouble(partition.source)
+        fault = flow.repairs.trouble(partition.source)
         return snapshot.partition_status(
             partition,
-            trouble=trouble.kind if trouble is not None and state in ("stopped", "refused") else None,
+            trouble=fault.kind if fault is not None and state in ("stopped", "refused") else None,
             target_topic=view.remote_topic,
             state=state,
             reason=reason,
             replicator=owner.replicator if owner else None,
-            report=report,
-            totals=self._observed.totals(partition),
+            report=self.parts.observed.reports.get(partition),
+            totals=self.parts.observed.totals(partition),
             now_ms=now_ms,
         )
 
     def _flow(
-        self,
-        settings: FlowSettings,
-        partitions: Sequence[PartitionStatus],
-        heartbeat_age_s: float | None,
-        price_per_gb: float,
-        now_s: float,
+        self, settings: FlowSettings, partitions: Sequence[PartitionStatus], groups: FlowGroups | None
     ) -> FlowStatus:
-        flow = self._flows.get(settings.name)
-        problems = flow.problems() + self._pool.problems() if flow else ()
+        parts, flow = self.parts, self.parts.flows.get(settings.name)
+        problems = flow.problems() + parts.pool.problems() if flow else ()
         copying = sum(each.state == "copying" for each in partitions)
         state = snapshot.flow_state(
             enabled=settings.enabled,
@@ -189,24 +246,28 @@ class SystemQueries:
             copying=copying,
             expected=copying + sum(each.state in _COMING for each in partitions),
         )
-        rate = self._limiting.rate(settings.name)
-        slowed = snapshot.slowed_by(settings.name, self._held.of(settings.name), rate)
+        rate = parts.limits.rate(settings.name)
+        slowed = snapshot.slowed_by(settings.name, parts.throttled.of(settings.name), rate)
         stopped = [each for each in partitions if each.state == "stopped"]
-        return snapshot.flow_status(
+        problems += tuple(f"{each.topic}-{each.partition}: stopped: {each.reason}" for each in stopped)
+        if groups is not None and groups.problem:
+            problems += (f"consumer groups wait: {groups.problem}",)
+        status = snapshot.flow_status(
             str(settings.name),
             state=state,
             topics=len(flow.topics) if flow else 0,
             partitions=partitions,
-            rates=self._observed.rates(settings.name, now_s),
-            totals=self._observed.flow_totals(settings.name),
+            rates=parts.observed.rates(settings.name, parts.dependencies.clock()),
+            totals=parts.observed.flow_totals(settings.name),
             why=(flow.closed if flow else None) or slowed,
             limit_bytes_per_s=rate,
-            held=self._pool.held.of(settings.name),
-            price_per_gb=price_per_gb,
-            heartbeat_age_s=heartbeat_age_s,
+            held=parts.pool.held.of(settings.name),
+            price_per_gb=self._price_per_gb(),
+            heartbeat_age_s=parts.heartbeat_ages.get(str(settings.name)),
             discovered=flow is not None and flow.discovered,
-            problems=problems + tuple(f"{each.topic}-{each.partition}: stopped: {each.reason}" for each in stopped),
+            problems=problems,
         )
+        return replace(status, groups=groups)
 
 
 def _state(
@@ -240,9 +301,3 @@ def _why_waiting(flow: FlowController, partition: TopicPartition) -> str:
     if (reason := flow.transformations.waits(partition)) is not None:
         return reason
     return "no replicator has it yet"
-
-
-def _with_groups(flow: FlowStatus, groups: FlowGroups | None) -> FlowStatus:
-    problem = groups.problem if groups is not None else None
-    problems = (*flow.problems, f"consumer groups wait: {problem}") if problem else flow.problems
-    return replace(flow, groups=groups, problems=problems)

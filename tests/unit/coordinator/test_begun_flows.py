@@ -38,7 +38,7 @@ async def _state(coordinator: CoordinatorService) -> str:
 async def test_up_with_another_cluster_is_refused_and_changes_nothing(world: World, aliases: str) -> None:
     """By either side; the refusal names both ids and the ways, and the flow copies on between its own."""
     coordinator = await _begun(world)
-    before, log = coordinator.settings, len(world.kafka.log)
+    before, log = coordinator.parts.settings, len(world.kafka.log)
     other = _between(dict.fromkeys(aliases, "elsewhere:9092"))
     for dry_run in (True, False):
         with pytest.raises(ConfigError) as refused:
@@ -51,7 +51,7 @@ async def test_up_with_another_cluster_is_refused_and_changes_nothing(world: Wor
         assert ("--name OTHER" in said and "mirror-ray down" in said) is ("B" in aliases)
         assert ("alias of its own" in said) is ("B" not in aliases)
         assert nothing == "nothing has been changed"
-    assert coordinator.settings is before
+    assert coordinator.parts.settings is before
     assert world.kafka.log[log:] == []
     assert partition("orders") in world.ray.replicators[1].held
 
@@ -67,10 +67,10 @@ async def test_the_same_cluster_at_another_address_is_taken(world: World) -> Non
 async def test_a_dry_run_changes_nothing(world: World) -> None:
     """It says what `up` would do."""
     coordinator = await _begun(world)
-    before = coordinator.settings
+    before = coordinator.parts.settings
     found = await coordinator.act("ann@desk", "apply", (settings(flow(fetch={"max_wait_ms": 100})), None, True))
     assert str(found) == "A->B restarted (fetch)"
-    assert coordinator.settings is before
+    assert coordinator.parts.settings is before
     assert world.kept == [] or all("dry" not in str(each) for each in world.kept)
 
 

@@ -83,7 +83,7 @@ async def test_what_runs_beside_stops_no_copy(world: World, options: dict[str, A
     """Groups, heartbeats, and what becomes of troubles: no partition is released or assigned for them."""
     coordinator = await _begun(world, _flow("orders", "payments"))
     await coordinator.apply(settings(_flow("orders", "payments", **options)))
-    await eventually(lambda: world.ray.replicators[1].fingerprint == coordinator._pool._fingerprint)
+    await eventually(lambda: world.ray.replicators[1].fingerprint == coordinator.parts.pool._fingerprint)
     assert len(_moved(world, "orders") + _moved(world, "payments")) == 4
 
 
@@ -103,12 +103,12 @@ async def test_the_data_path_begins_its_flow_anew_and_no_other(world: World) -> 
 async def test_bad_settings_change_nothing(world: World) -> None:
     """One bad flow among good changes: each mistake is told, and the system runs on as it was, flows to come too."""
     coordinator = await _begun(world, _flow("orders", "payments"))
-    before, log = coordinator.settings, len(world.kafka.log)
+    before, log = coordinator.parts.settings, len(world.kafka.log)
     bad = [flow("A->C", topics={"include": ("(",)}), flow("B->C", policy={"class_name": "no.such.Policy"})]
     with pytest.raises(ConfigError) as refused:
         await coordinator.apply(settings(_flow("users"), flow("C->B"), *bad))
     assert [each.partition(":")[0] for each in refused.value.problems] == ["A->C", "B->C", "nothing has been changed"]
-    assert coordinator.settings is before
+    assert coordinator.parts.settings is before
     assert world.kafka.log[log:] == ["close C->B"]
     assert {each.topic for each in world.ray.replicators[1].held} == {"orders", "payments"}
 

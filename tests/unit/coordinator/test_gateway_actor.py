@@ -27,7 +27,7 @@ async def test_who_was_not_let_in_is_kept_and_told(world: World, monkeypatch: py
     monkeypatch.setattr(gateway_watch, "_EVERY_S", 0.01)
     coordinator = world.coordinator()
     await coordinator.act("ann@desk", "apply", (settings(flow()), None))
-    await eventually(lambda: coordinator._gateway.address is not None)
+    await eventually(lambda: coordinator.parts.gateway.address is not None)
     told = "refused, for they had no right token: 12 from 10.0.0.7"
     world.notices += [Notice("warning", told, refused=True), Notice("info", "the files have changed")]
     await eventually(lambda: not world.notices and len(world.kept) > 1)

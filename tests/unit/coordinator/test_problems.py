@@ -30,7 +30,7 @@ async def test_they_say_what_the_flows_say(world: World) -> None:
         assert all(any(text in sentence for text in told) for sentence in each.problems), each.problems
     found = await _problems(coordinator)
     assert (found["flow_down"].flow, found["partition_stopped"].subject) == ("A->C", "orders-1")
-    assert (await coordinator.picture()).problems == status.problems
+    assert (await coordinator.snapshot()).problems == status.problems
 
 
 async def test_a_death_is_one_and_outlives_the_replacement(world: World) -> None:
@@ -47,4 +47,4 @@ async def test_a_death_is_one_and_outlives_the_replacement(world: World) -> None
     await eventually(seen)
     await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
     assert (await _problems(coordinator))["replicator_died"].subject.endswith(":replicator:1")
-    assert (await coordinator.picture()).deaths == 1
+    assert (await coordinator.snapshot()).deaths == 1

@@ -15,7 +15,7 @@ async def test_it_is_what_the_commands_show(world: World) -> None:
     world.ray.replicators[1].copy(partition("orders"), 50)
 
     async def same() -> bool:
-        picture = await coordinator.picture()
+        picture = await coordinator.snapshot()
         return (
             picture.partitions == await coordinator.partitions()
             and picture.topics == await coordinator.topics()
@@ -33,6 +33,6 @@ async def test_it_is_made_once_a_second_whoever_asks(world: World) -> None:
     world.kafka.add_topic("A", "orders")
     coordinator = world.coordinator()
     await coordinator.apply(settings())
-    first = await coordinator.picture()
-    assert await coordinator.picture() is first
-    assert (await coordinator.picture()).event_counts["info"] == first.events[-1].number
+    first = await coordinator.snapshot()
+    assert await coordinator.snapshot() is first
+    assert (await coordinator.snapshot()).event_counts["info"] == first.events[-1].number

@@ -122,7 +122,7 @@ async def test_silent_replicator_without_others_keeps_what_it_has(world: World) 
     pool[1].silent = True
     await asyncio.sleep(5 * QUICK.silent_s)
     pool[1].silent = False
-    await eventually(world.coordinators[0]._pool.candidates)
+    await eventually(world.coordinators[0].parts.pool.candidates)
     assert not [each for each in world.kafka.log[before:] if each.startswith(("write grant", "assign", "release"))]
 
 
@@ -136,7 +136,7 @@ async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> Non
     time.sleep(1.0)  # noqa: ASYNC251 - as SIGSTOP does
     await asyncio.sleep(0.02)
     asked.silent = False
-    await eventually(lambda: len(world.coordinators[0]._pool.candidates()) == 2)
+    await eventually(lambda: len(world.coordinators[0].parts.pool.candidates()) == 2)
     assert not [each for each in world.kafka.log[before:] if each.startswith(("kill", "assign", "release"))]
 
 
