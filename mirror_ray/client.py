@@ -22,12 +22,12 @@ from typing import Final, NamedTuple, Self, TypeVar, overload
 from mirror_ray.config.one_cluster import client_settings
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.internal_topics import CommittedInternalRecord, InternalTopicReader, latest
+from mirror_ray.kafka.internal_topics import BlockingTopicReader, CommittedInternalRecord, latest
 from mirror_ray.model import topology
 from mirror_ray.model.errors import CorruptRecordError, NoAnswerError, TopicMissingError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import DefaultReplicationPolicy, ReplicationPolicy
-from mirror_ray.records.internal import CheckpointRecord, HeartbeatRecord, checkpoint_group
+from mirror_ray.records.mm2_records import CheckpointRecord, HeartbeatRecord, checkpoint_group
 
 __all__ = ["LastHeartbeat", "MirrorClient", "OffsetAndMetadata"]
 
@@ -196,7 +196,7 @@ class MirrorClient:
                     )
                 yield batch
 
-        with InternalTopicReader(self.cluster, topic, patience_s=max(0.1, deadline - time.monotonic())) as reader:
+        with BlockingTopicReader(self.cluster, topic, patience_s=max(0.1, deadline - time.monotonic())) as reader:
             return latest(in_time(reader.to_end())).values()
 
 

@@ -16,11 +16,11 @@ from mirror_ray.coordinator.ports import ClusterTopics, Codec, TargetLimits
 from mirror_ray.kafka.audit_logs import AUDIT_LOGS
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
+from mirror_ray.kafka.handshake import UNSUPPORTED_VERSION
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
 from mirror_ray.kafka.metadata import ClusterMetadata
-from mirror_ray.kafka.offsets import EARLIEST, LATEST
 from mirror_ray.kafka.state_topic import StateStore, transactional_id
 from mirror_ray.kafka.topic_editor import ClusterEditor
-from mirror_ray.kafka.wire_control import UNSUPPORTED_VERSION
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue

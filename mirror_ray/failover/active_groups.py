@@ -11,7 +11,7 @@ from mirror_ray.failover.clusters import WITHOUT_MEMBERS, FailoverClusters, answ
 from mirror_ray.failover.left_behind import has_gone_on
 from mirror_ray.failover.translate_offsets import to_move, with_source
 from mirror_ray.failover.translated_offsets import GroupPlacement
-from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription

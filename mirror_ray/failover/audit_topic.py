@@ -19,8 +19,8 @@ from mirror_ray.failover.translated_offsets import GroupPlacement, place_of
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.audit_topics import create_audit_topic
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.internal_topics import audit_topic
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class FailoverAudit:
         self._trail = trail
         self._settings, self._cluster = settings, cluster
         self.topic = audit_topic(source_alias)
-        self._writer = InternalWriter(cluster, self.topic)
+        self._writer = InternalTopicWriter(cluster, self.topic)
 
     async def read(self) -> AuditBook:
         """All that it says; a missing topic says nothing.
@@ -109,7 +109,7 @@ class FailoverAudit:
         Raises:
             OSError, MirrorError: It can't be read now.
         """
-        book, reader, complete = AuditBook(), InternalReader(self._cluster, self.topic), False
+        book, reader, complete = AuditBook(), InternalTopicReader(self._cluster, self.topic), False
         while not complete:
             _, records, complete = await reader.read()
             for record in records:

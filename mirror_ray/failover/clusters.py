@@ -14,14 +14,14 @@ from mirror_ray.failover.group_checkpoint import GroupCheckpoint, said_in
 from mirror_ray.failover.plan import Kind
 from mirror_ray.kafka.audit_logs import AUDIT_LOGS
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo, error_info
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.group_listing import ListedGroup, list_groups
 from mirror_ray.kafka.group_members import describe_members
 from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound, ToCommit, commit_offsets
-from mirror_ray.kafka.groups import ListedGroup, list_groups
-from mirror_ray.kafka.internal_reader import InternalReader
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
@@ -99,7 +99,7 @@ class FailoverClusters:
         self._routed_from: dict[str, FlowMaps] = {}
         self.policy = load_policy(self.flow.policy, flow.source)
         self._filter = GroupFilter(self.flow.groups.include, self.flow.groups.exclude)
-        self._there, self._here = Coordinators(self.origin), Coordinators(self.destination)
+        self._there, self._here = GroupCoordinators(self.origin), GroupCoordinators(self.destination)
         self.without_silent = False
         self._problems: set[str] = set()
 
@@ -303,7 +303,7 @@ class FailoverClusters:
             OSError, MirrorError: They can't be read now.
         """
         found: dict[str, dict[TopicPartition, GroupCheckpoint]] = {}
-        reader, complete = InternalReader(self.target, self.checkpoints_topic), False
+        reader, complete = InternalTopicReader(self.target, self.checkpoints_topic), False
         while not complete:
             _, records, complete = await answered(self.target, reader.read())
             for said in filter(None, map(said_in, records)):
@@ -317,7 +317,7 @@ class FailoverClusters:
             OSError, MirrorError: It can't be written.
         """
         if records and self.flow.groups.emit_checkpoints_enabled:
-            await InternalWriter(self.target, self.checkpoints_topic).append(records)
+            await InternalTopicWriter(self.target, self.checkpoints_topic).append(records)
 
     @property
     def checkpoints_topic(self) -> str:

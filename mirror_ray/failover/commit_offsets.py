@@ -14,12 +14,12 @@ from mirror_ray.groups.merged_topics import SOURCES_HEADER, encode_sources, has_
 from mirror_ray.groups.offset_state import WRITTEN_HEADER, encode_written
 from mirror_ray.groups.sync_rule import KeepOffset, WriteOffset
 from mirror_ray.kafka.errors import ErrorInfo
+from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.kafka.group_offsets import ACTIVE
-from mirror_ray.kafka.groups import ListedGroup
-from mirror_ray.kafka.internal_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import KeyedRecord
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 
 Commits = dict[str, dict[TopicPartition, tuple[int, str]]]
 

@@ -10,7 +10,7 @@ from typing import Final
 from mirror_ray.failover.clusters import FailoverClusters, answered
 from mirror_ray.failover.left_behind import LeftBehind, PartitionEnds, left_behind
 from mirror_ray.kafka.errors import protocol_error
-from mirror_ray.kafka.offsets import EARLIEST, LATEST
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
 from mirror_ray.model.names import TopicPartition
 
 LOOK_S: Final = 0.3

@@ -9,7 +9,7 @@ from mirror_ray.groups.merged_topics import decode_sources, decode_unsubscribed
 from mirror_ray.groups.offset_state import decode_written
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from mirror_ray.failover.translated_offsets import NOT_COPIED, NOT_THERE, GroupP
 from mirror_ray.failover.uncommitted_topics import unread_places
 from mirror_ray.groups.merged_groups import GroupPosition, merge_positions
 from mirror_ray.groups.offset_state import GroupPartition
-from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.maps import FlowMaps, RemotePartition

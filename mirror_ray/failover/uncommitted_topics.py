@@ -9,7 +9,7 @@ from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.translated_offsets import GroupPlacement
 from mirror_ray.groups.merged_groups import first_places
 from mirror_ray.groups.merged_topics import GroupThere, UncommittedTopic, unread
-from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translate import ReadableBounds, within
 

@@ -18,7 +18,7 @@ from mirror_ray.groups.merged_groups import GroupPosition, merge_positions
 from mirror_ray.groups.merged_topics import GroupThere
 from mirror_ray.groups.subscriptions import GroupReads, first_unread
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.model.committed_offset import Commits, CommittedOffset
 from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
@@ -110,7 +110,7 @@ class ReadMaps:
 
 async def _read_book(cluster: ClusterConnections, topic: str) -> OffsetMapStore:
     """All that the topic holds: who is asked once need not forget."""
-    book, reader, complete = OffsetMapStore(sys.maxsize, sys.maxsize), InternalReader(cluster, topic), False
+    book, reader, complete = OffsetMapStore(sys.maxsize, sys.maxsize), InternalTopicReader(cluster, topic), False
     while not complete:
         anew, records, complete = await reader.read()
         if anew:

@@ -13,8 +13,8 @@ from mirror_ray.config.settings import GroupSettings
 from mirror_ray.groups.commit_history import LOOK_LASTS_MS, CommitHistory, CommitRecorder, UnknownHistory
 from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.committed_offset import Commits
 from mirror_ray.model.errors import ConfigError, CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import commits_topic
@@ -43,7 +43,7 @@ class HistoryWriter:
         of: int = 1,
     ) -> None:
         """``number``, ``of``: of the checkpoint actor, and how many there are."""
-        self._writer = InternalWriter(target, commits_topic(source_alias))
+        self._writer = InternalTopicWriter(target, commits_topic(source_alias))
         self._on_problem = on_problem
         self._share = number, of
         self._recorder = self._begin()
@@ -100,20 +100,20 @@ async def commits_as_of(source_alias: str, target: ClusterConnections, at_ms: in
     """
     history = CommitHistory(at_ms)
     from_ms = max(0, at_ms - SNAPSHOT_MS - _SLACK_MS)
-    await _read(history, InternalReader(target, commits_topic(source_alias), from_ms=from_ms))
+    await _read(history, InternalTopicReader(target, commits_topic(source_alias), from_ms=from_ms))
     found = history.commits()
     if not isinstance(found, UnknownHistory):
         return found
     # Only who has seen all of it can say what may be asked.
     history = CommitHistory(at_ms)
-    await _read(history, InternalReader(target, commits_topic(source_alias)), until_known=True)
+    await _read(history, InternalTopicReader(target, commits_topic(source_alias)), until_known=True)
     found = history.commits()
     if isinstance(found, UnknownHistory):
         raise ConfigError(_why(found, source_alias, at_ms, groups))
     return found
 
 
-async def _read(history: CommitHistory, reader: InternalReader, *, until_known: bool = False) -> None:
+async def _read(history: CommitHistory, reader: InternalTopicReader, *, until_known: bool = False) -> None:
     """Read until nothing that comes later can matter."""
     complete = False
     while not complete:

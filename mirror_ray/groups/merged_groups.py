@@ -23,14 +23,14 @@ from mirror_ray.groups.merged_topics import (
 from mirror_ray.groups.offset_state import GroupOffset, GroupOffsetState, decode_written
 from mirror_ray.groups.subscriptions import Subscriptions, first_offsets
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
-from mirror_ray.kafka.offsets import LATEST, IsolationLevel
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.leader_requests import LATEST, IsolationLevel
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.maps import FlowMaps
 from mirror_ray.offsets.partition_resolver import log_bounds
 from mirror_ray.offsets.translate import ReadableBounds, Translation, within
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 
 _UNKNOWN = Translation(offset=None, reason="its place is being looked up")
 _NOT_ASKED = "the leader of its partition on the source does not answer"
@@ -159,7 +159,7 @@ class MergedGroups:
     ) -> None:
         self._book, self._maps = book, maps
         self._source, self._target, self._isolation_level = source, target, isolation_level
-        self._members = Subscriptions(Coordinators(source))
+        self._members = Subscriptions(GroupCoordinators(source))
 
     async def bring_together(self, kinds: Mapping[str, str]) -> None:
         """After every group's positions were translated. ``kinds``: of the groups on the source, see ``ListedGroup``.

@@ -16,7 +16,7 @@ from mirror_ray.groups.sync_rule import KeepOffset, TargetOffset, WriteOffset, d
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translate import Translation
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 
 WRITTEN_HEADER: Final = b"mirror-ray.written"
 #: Tells our own checkpoints from those of others.

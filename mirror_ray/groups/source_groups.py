@@ -10,10 +10,10 @@ from typing import Final
 from mirror_ray.config.settings import GroupSettings
 from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
-from mirror_ray.kafka.group_codec import GroupOffsets
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.group_listing import GroupListing, list_groups
+from mirror_ray.kafka.group_offset_codec import GroupOffsets
 from mirror_ray.kafka.group_offsets import OffsetReader
-from mirror_ray.kafka.groups import GroupListing, list_groups
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import GroupFilter
@@ -48,7 +48,7 @@ class SourceGroups:
         self._filter = GroupFilter(settings.include, settings.exclude)
         self._refresh_s = settings.refresh_interval_s
         self._mine, self._covers = mine, covers
-        self._coordinators = Coordinators(source)
+        self._coordinators = GroupCoordinators(source)
         self._reader = OffsetReader(self._coordinators)
         self._listed_s = float("-inf")
         self._wanted: list[str] = []

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from mirror_ray.groups.merged_topics import GroupThere, UncommittedTopic, unread
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
 from mirror_ray.kafka.group_members import describe_members
-from mirror_ray.kafka.offsets import EARLIEST
+from mirror_ray.kafka.leader_requests import EARLIEST
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
 from mirror_ray.offsets.partition_resolver import PartitionResolver
@@ -22,7 +22,7 @@ _ASK_AGAIN_S: Final = 10.0
 class Subscriptions:
     """What the members of groups read."""
 
-    def __init__(self, coordinators: Coordinators) -> None:
+    def __init__(self, coordinators: GroupCoordinators) -> None:
         self._coordinators = coordinators
         self._known: dict[str, Subscription] = {}
         self._asked_s: dict[str, float] = {}

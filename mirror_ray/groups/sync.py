@@ -30,20 +30,20 @@ from mirror_ray.groups.source_groups import SourceGroups
 from mirror_ray.groups.status import group_statuses
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.group_listing import GroupListing, ListedGroup, list_groups
 from mirror_ray.kafka.group_offsets import ACTIVE as GROUP_ACTIVE
 from mirror_ray.kafka.group_offsets import OffsetReader, commit_offsets
-from mirror_ray.kafka.groups import GroupListing, ListedGroup, list_groups
-from mirror_ray.kafka.internal_reader import InternalReader
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.offsets.maps import FlowMaps, RemotePartition
 from mirror_ray.offsets.partition_resolver import log_bounds
 from mirror_ray.offsets.translate import Translation, within
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class _Clock:
 class _TargetGroups:
     """Groups on the target."""
 
-    coordinators: Coordinators
+    coordinators: GroupCoordinators
     reader: OffsetReader = field(init=False)
     listing: GroupListing | None = None
 
@@ -104,10 +104,10 @@ class GroupOffsetSync:
         # A route has nothing to do with other topics, of which the flow itself tells.
         covers = {} if flow.route is None else {"covers": maps.rules.should_replicate_topic}
         self._there = SourceGroups(flow.groups, source, mine, **covers)
-        self._here = _TargetGroups(Coordinators(target))
+        self._here = _TargetGroups(GroupCoordinators(target))
         topic = maps.rules.policy.checkpoints_topic(flow.name.source)
         self._merged = MergedGroups(self.book, maps, source, target, flow.fetch.isolation_level)
-        self._reader, self._writer = InternalReader(target, topic), InternalWriter(target, topic)
+        self._reader, self._writer = InternalTopicReader(target, topic), InternalTopicWriter(target, topic)
         self._clock = _Clock()
         self._id = uuid.uuid4().bytes
         self._on_target: dict[str, dict[TopicPartition, int]] = {}

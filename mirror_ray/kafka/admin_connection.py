@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.clients import (
+from mirror_ray.kafka.credential_renewal import CredentialRenewal
+from mirror_ray.kafka.librdkafka import (
     FENCED_PAUSE_S,
     REFUSED_CREDENTIALS,
     ErrorLog,
@@ -24,7 +25,6 @@ from mirror_ray.kafka.clients import (
     no_broker_in_service,
     told,
 )
-from mirror_ray.kafka.credential_renewal import CredentialRenewal
 from mirror_ray.kafka.probe import begin_probe
 from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, KafkaProtocolError, MirrorError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mirror_ray.kafka import fetch, sasl
-from mirror_ray.kafka.wire_control import API_VERSIONS_KEY
+from mirror_ray.kafka.handshake import API_VERSIONS_KEY
 
 #: What a broker says before it has let us in is a list of numbers, or some hundred bytes of SASL.
 SETUP_LIMIT_BYTES: Final = 64 << 10

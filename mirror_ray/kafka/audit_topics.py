@@ -12,7 +12,7 @@ from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import ClusterSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.audit import AuditEntry, AuditQuery, decode_entry, newest
 from mirror_ray.model.errors import CorruptRecordError
@@ -65,7 +65,11 @@ async def read_audit(settings: MirrorSettings, wanted: AuditQuery) -> list[Audit
 async def _read(target: ClusterSettings, topic: str, wanted: AuditQuery) -> list[AuditEntry]:
     cluster = ClusterConnections(target, _CLIENT_ID)
     try:
-        reader, found, complete = InternalReader(cluster, topic, from_ms=wanted.since_ms), list[AuditEntry](), False
+        reader, found, complete = (
+            InternalTopicReader(cluster, topic, from_ms=wanted.since_ms),
+            list[AuditEntry](),
+            False,
+        )
         while not complete:
             _, records, complete = await reader.read()
             found += _entries(each.value for each in records if each.value is not None)

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.audit_topics import ensure_audit_log
-from mirror_ray.kafka.clients import client_config, mirror_error
 from mirror_ray.kafka.credential_renewal import CredentialRenewal
+from mirror_ray.kafka.librdkafka import client_config, mirror_error
 from mirror_ray.model.audit import AuditEntry, encode_entry
 from mirror_ray.model.internal_topics import audit_log_topic
 

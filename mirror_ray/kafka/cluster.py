@@ -20,8 +20,8 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.connection_setup import TCP_USER_TIMEOUT_MS
 from mirror_ray.kafka.credential_renewal import CurrentSecurity
-from mirror_ray.kafka.dialling import TCP_USER_TIMEOUT_MS
 from mirror_ray.kafka.errors import (
     LEADER_NOT_AVAILABLE,
     NETWORK_EXCEPTION,
@@ -30,9 +30,7 @@ from mirror_ray.kafka.errors import (
     error_info,
     protocol_error,
 )
-from mirror_ray.kafka.log_dirs import SizeAnswer, replica_sizes
-from mirror_ray.kafka.metadata import EMPTY_METADATA, ClusterMetadata, PartitionMetadata, merged_metadata
-from mirror_ray.kafka.offsets import (
+from mirror_ray.kafka.leader_requests import (
     IsolationLevel,
     LogEnd,
     OffsetAnswer,
@@ -40,6 +38,8 @@ from mirror_ray.kafka.offsets import (
     list_offsets,
     log_ends,
 )
+from mirror_ray.kafka.log_dirs import SizeAnswer, replica_sizes
+from mirror_ray.kafka.metadata import EMPTY_METADATA, ClusterMetadata, PartitionMetadata, merged_metadata
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
 

@@ -22,17 +22,17 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.kafka import sasl
 from mirror_ray.kafka.answer_limits import most_bytes
-from mirror_ray.kafka.dialling import TCP_USER_TIMEOUT_MS, SetupStep, connected_socket, raise_setup_error
+from mirror_ray.kafka.connection_setup import TCP_USER_TIMEOUT_MS, SetupStep, connected_socket, raise_setup_error
 from mirror_ray.kafka.framing import BadFrameError, FrameReader
-from mirror_ray.kafka.messages import decode, encode
-from mirror_ray.kafka.security import ClientSecurity
-from mirror_ray.kafka.wire_control import (
+from mirror_ray.kafka.handshake import (
     API_VERSIONS_KEY,
     api_versions_body,
     body_start,
     parse_api_versions,
     request_header,
 )
+from mirror_ray.kafka.kio_messages import decode, encode
+from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.errors import KafkaProtocolError
 
 _MAX_PARTS = 1024

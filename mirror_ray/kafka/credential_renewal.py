@@ -14,7 +14,7 @@ from mirror_ray.config.files import file_stamp
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SslSettings
 from mirror_ray.kafka.security import ClientSecurity, tls_parts
-from mirror_ray.kafka.stores import TlsMaterial
+from mirror_ray.kafka.tls_stores import TlsMaterial
 from mirror_ray.model.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)

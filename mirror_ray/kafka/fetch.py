@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mirror_ray.kafka.varint import (
+from mirror_ray.kafka.primitives import (
     array_length,
     compact_text,
     read_plain_topic,

@@ -10,8 +10,8 @@ from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.coordinators import Coordinators, GroupError
 from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.group_coordinators import GroupCoordinators, GroupError
 from mirror_ray.model.subscription import Subscription
 
 _CLASSIC_KEY, _CLASSIC_VERSIONS = 15, (5, 6)
@@ -26,7 +26,7 @@ _UNREADABLE = (struct.error, UnicodeDecodeError, IndexError)
 _Told = dict[str, Subscription | GroupError | None]
 
 
-async def describe_members(coordinators: Coordinators, kinds: Mapping[str, str]) -> dict[str, Subscription]:
+async def describe_members(coordinators: GroupCoordinators, kinds: Mapping[str, str]) -> dict[str, Subscription]:
     """What the members of groups read, of each group that has members and says so now.
 
     A classic group says so while it is stable; a streams group (KIP-1071) never does. ``kinds``: as ``ListedGroup`` has

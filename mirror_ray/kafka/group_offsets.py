@@ -9,16 +9,16 @@ from itertools import islice
 
 from mirror_ray.kafka.audit_log import AuditLog, recorded_async
 from mirror_ray.kafka.connection import Answer, Connection
-from mirror_ray.kafka.coordinators import (
+from mirror_ray.kafka.errors import NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR, ErrorInfo, error_info
+from mirror_ray.kafka.group_coordinators import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     NOT_COORDINATOR,
-    Coordinators,
+    GroupCoordinators,
     GroupError,
     throttled,
 )
-from mirror_ray.kafka.errors import NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR, ErrorInfo, error_info
-from mirror_ray.kafka.group_codec import (
+from mirror_ray.kafka.group_offset_codec import (
     FIRST_MANY_GROUPS_VERSION,
     OFFSET_COMMIT_KEY,
     OFFSET_COMMIT_VERSIONS,
@@ -87,7 +87,7 @@ class OffsetReader:
     One reading at a time. What a caller without DESCRIBE on a topic is not to see, brokers leave out without a word.
     """
 
-    def __init__(self, coordinators: Coordinators, *, stable: bool = False) -> None:
+    def __init__(self, coordinators: GroupCoordinators, *, stable: bool = False) -> None:
         """``stable``: an offset that is being committed in an open transaction is an error of its partition."""
         self._coordinators, self._stable = coordinators, stable
         self._raw: dict[str, bytes] = {}
@@ -95,8 +95,8 @@ class OffsetReader:
     async def read(self, groups: Collection[str]) -> OffsetRound:
         """Read all committed offsets of these groups; any that is not asked for is forgotten, and new the next time.
 
-        A group whose coordinator moves, loads or is lost on the way is asked for again, as long as `Coordinators` has
-        patience. A caller that is cancelled has missed nothing: what it was not told will be told as changed.
+        A group whose coordinator moves, loads or is lost on the way is asked for again, as long as the coordinators'
+        patience lasts. A caller that is cancelled has missed nothing: what it was not told will be told as changed.
 
         Raises:
             ClusterUnreachableError: No broker answers.
@@ -153,7 +153,7 @@ class OffsetReader:
 
 
 async def commit_offsets(
-    coordinators: Coordinators,
+    coordinators: GroupCoordinators,
     commits: Mapping[str, ToCommit],
     trail: AuditLog,
     before: Mapping[str, Mapping[TopicPartition, int]],
@@ -190,7 +190,7 @@ def _not_committed(what: str, answers: Sequence[Committed]) -> MirrorError | Non
     return kind(f"{what}: {len(refused)} of {len(every)} offsets were refused: {names}")
 
 
-async def send_commits(coordinators: Coordinators, commits: Mapping[str, ToCommit]) -> dict[str, Committed]:
+async def send_commits(coordinators: GroupCoordinators, commits: Mapping[str, ToCommit]) -> dict[str, Committed]:
     """Commit offsets in the name of groups, as a client that is no member of them (MM2's alterConsumerGroupOffsets).
 
     The broker itself refuses it while the group has members (:data:`ACTIVE`), so a group that is at work is never

@@ -13,11 +13,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.clients import client_config, mirror_error
 from mirror_ray.kafka.credential_renewal import CredentialRenewal
+from mirror_ray.kafka.librdkafka import client_config, mirror_error
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.names import FlowName
-from mirror_ray.records.internal import HeartbeatRecord
+from mirror_ray.records.mm2_records import HeartbeatRecord
 
 #: A heartbeat that did not get through by then is worth nothing: the next one says more.
 _DELIVERY_TIMEOUT_MS: Final = 10_000

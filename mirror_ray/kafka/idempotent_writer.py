@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.errors import KafkaProtocolError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.records.batch import rewrite
@@ -21,7 +21,7 @@ _NO_RIGHT: Final = frozenset({"CLUSTER_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_
 _NO_PRODUCER: Final = (-1, -1)
 
 
-class IdempotentWriter(InternalWriter):
+class IdempotentWriter(InternalTopicWriter):
     """Appends with ``acks=all``, in order. One call at a time.
 
     Guarantees: what one instance was given is not appended twice, whatever becomes of connections and brokers; where

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientTopicPartition
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.clients import (
+from mirror_ray.kafka.librdkafka import (
     FENCED_PAUSE_S,
     client_config,
     list_in_service,
@@ -47,7 +47,7 @@ class CommittedInternalRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
-class InternalTopicReader:
+class BlockingTopicReader:
     """Reads partition 0 of one topic from its beginning: to its end, and on from there. One call at a time.
 
     Guarantees: every record that is committed and not compacted away comes once, in order. Where the log ends before

@@ -11,8 +11,8 @@ from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, protocol_error
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, list_offsets
 from mirror_ray.kafka.metadata import PartitionMetadata
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition

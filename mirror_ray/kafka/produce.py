@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirror_ray.kafka.fetch import PartitionKey
-from mirror_ray.kafka.varint import array_length, read_plain_topic, read_topic, read_uvarint, skip_tags, topic_key
+from mirror_ray.kafka.primitives import array_length, read_plain_topic, read_topic, read_uvarint, skip_tags, topic_key
 from mirror_ray.model.errors import CorruptBatchError
 
 API_KEY = 0

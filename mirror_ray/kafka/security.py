@@ -19,7 +19,7 @@ from mirror_ray.kafka.oidc import OidcTokens
 from mirror_ray.kafka.resolved_secrets import reveal
 from mirror_ray.kafka.sasl import Mechanism, PlainMechanism
 from mirror_ray.kafka.scram import ScramMechanism
-from mirror_ray.kafka.stores import TlsMaterial, load_tls_material
+from mirror_ray.kafka.tls_stores import TlsMaterial, load_tls_material
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 
 _LOG = logging.getLogger(__name__)

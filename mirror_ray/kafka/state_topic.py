@@ -20,9 +20,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.clients import client_config, kafka_error, mirror_error, until_answered
 from mirror_ray.kafka.credential_renewal import CredentialRenewal
-from mirror_ray.kafka.internal_topics import CommittedInternalRecord, InternalTopicReader
+from mirror_ray.kafka.internal_topics import BlockingTopicReader, CommittedInternalRecord
+from mirror_ray.kafka.librdkafka import client_config, kafka_error, mirror_error, until_answered
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName
@@ -266,7 +266,7 @@ def read_state(cluster: ClusterSettings, topic: str, patience_s: float = _PATIEN
         MirrorError: The topic doesn't exist, may not be read, or holds something else.
     """
     documents: dict[str, Document] = {}
-    with InternalTopicReader(cluster, topic, patience_s=patience_s) as reader:
+    with BlockingTopicReader(cluster, topic, patience_s=patience_s) as reader:
         for records in reader.to_end():
             for record in records:
                 _apply(documents, topic, record)

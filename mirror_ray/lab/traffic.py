@@ -13,7 +13,7 @@ from itertools import count
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.clients import client_config
+from mirror_ray.kafka.librdkafka import client_config
 from mirror_ray.model.names import TopicPartition
 
 _BURSTS_PER_S = 20

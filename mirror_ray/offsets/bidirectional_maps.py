@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.offsets import LATEST, IsolationLevel
+from mirror_ray.kafka.leader_requests import LATEST, IsolationLevel
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.bidirectional import BothLogEnds, bring_together, is_told, sources_part, targets_part
 from mirror_ray.offsets.translate import Translation

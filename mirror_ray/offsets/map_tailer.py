@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicPartition
@@ -53,8 +53,8 @@ class OffsetMapTailer:
         self._read_committed = read_committed
         self._on_problem = on_problem
         self._transforms = made_by(transforms_of, source, target, on_problem)
-        self._reader = InternalReader(target, segments_topic(source_alias, route))
-        self._writer = InternalWriter(target, segments_topic(source_alias, route))
+        self._reader = InternalTopicReader(target, segments_topic(source_alias, route))
+        self._writer = InternalTopicWriter(target, segments_topic(source_alias, route))
         self._task = asyncio.create_task(self._follow(), name=f"following {self._reader.topic}")
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ older they are, and never says more of an offset between two pairs than that it 
 from __future__ import annotations
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 
 SLOTS = 64
 #: What MM2 answers for an offset below every pair that it kept.

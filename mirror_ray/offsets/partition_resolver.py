@@ -14,7 +14,7 @@ from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
-from mirror_ray.kafka.offsets import EARLIEST, LATEST
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
 from mirror_ray.kafka.partition_reader import read_between
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition

@@ -15,7 +15,7 @@ from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_writer import InternalWriter
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import segments_topic, statistics_topic
@@ -435,8 +435,8 @@ def _telling(
     return OffsetMapPublisher(
         str(name),
         # What a backfill copies is no part of the flow's offsets: no group is carried over by it.
-        None if name.backfill else InternalWriter(target, segments_topic(name.source, name.route)),
-        InternalWriter(there, topic) if syncs.enabled and not name.backfill else None,
+        None if name.backfill else InternalTopicWriter(target, segments_topic(name.source, name.route)),
+        InternalTopicWriter(there, topic) if syncs.enabled and not name.backfill else None,
         on_event=on_event,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_writer import InternalWriter
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import dead_letters_topic
@@ -52,7 +52,7 @@ class FlowTransforms:
         except ValueError as error:
             self._problem = f"transforms can't be loaded on this node: {error}"
         topic = settings.transforms.dead_letter_topic or dead_letters_topic(settings.name.source)
-        self._writer = InternalWriter(target, topic, cleanup_policy="delete")
+        self._writer = InternalTopicWriter(target, topic, cleanup_policy="delete")
         self._waiting: set[PartitionReplication] = set()
         #: By copy, what was said of its failures and when.
         self._told: dict[PartitionReplication, tuple[int, float]] = {}

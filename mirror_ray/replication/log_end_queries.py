@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE, error_info
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel, LogEnd, OffsetAnswer
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel, LogEnd, OffsetAnswer
 from mirror_ray.kafka.partition_reader import read_between
 from mirror_ray.kafka.producer_state import KnownProducers
 from mirror_ray.model.assignment import NO_END, Assignment

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.segment import SegmentBlock
 from mirror_ray.records.segment_block import encode_key, encode_value
@@ -31,8 +31,8 @@ class OffsetMapPublisher:
     def __init__(
         self,
         flow: str,
-        segments: InternalWriter | None,
-        syncs: InternalWriter | None,
+        segments: InternalTopicWriter | None,
+        syncs: InternalTopicWriter | None,
         *,
         on_event: Callable[[str, str], None],
     ) -> None:
@@ -97,7 +97,7 @@ class OffsetMapPublisher:
             self._synced[copy] = pairs[-1].upstream_offset + 1
         return [KeyedRecord(*pair.encode()) for pair in pairs]
 
-    async def _append(self, writer: InternalWriter | None, records: list[KeyedRecord]) -> bool:
+    async def _append(self, writer: InternalTopicWriter | None, records: list[KeyedRecord]) -> bool:
         if writer is None or not records:
             return True
         try:

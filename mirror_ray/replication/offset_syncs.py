@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mirror_ray.model.segment import SegmentBlock
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 
 #: Pairs told at a time for one partition, the newest: MM2 keeps 64 of ever larger distances.
 _MOST_PAIRS = 100

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.connect_offsets import write_connect_offsets
+from mirror_ray.kafka.connect_offsets_topic import write_connect_offsets
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
-from mirror_ray.records.connect_offsets import SourceOffset
+from mirror_ray.records.source_offset import SourceOffset
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.takeover.flow_session import FlowSession

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotReadyError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.decode import DecodedRecord

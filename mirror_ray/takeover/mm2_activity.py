@@ -9,14 +9,14 @@ from typing import Final
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
-from mirror_ray.kafka.groups import list_groups
-from mirror_ray.kafka.offsets import LATEST
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.group_listing import list_groups
+from mirror_ray.kafka.leader_requests import LATEST
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, CorruptRecordError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
-from mirror_ray.records.connect_offsets import SOURCE_CONNECTOR, SourceOffset
-from mirror_ray.records.internal import HeartbeatRecord, OffsetSyncRecord
+from mirror_ray.records.mm2_records import HeartbeatRecord, OffsetSyncRecord
+from mirror_ray.records.source_offset import SOURCE_CONNECTOR, SourceOffset
 from mirror_ray.takeover.log_contents import read_all
 from mirror_ray.takeover.mm2_liveness import Mm2Activity
 
@@ -140,7 +140,7 @@ async def _heartbeat(flow: FlowSettings, target: ClusterConnections) -> int | No
 async def _workers(target: ClusterConnections, group: str | None) -> str | None:
     if group is None:
         return None
-    listing = await list_groups(Coordinators(target))
+    listing = await list_groups(GroupCoordinators(target))
     if listing.silent:
         told = "; ".join(f"broker {broker}: {why}" for broker, why in listing.silent.items())
         raise ClusterUnreachableError(f"cluster {target.settings.alias}: not all groups are known: {told}")

@@ -14,7 +14,7 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.segments import thinned
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.state.partition_record import PartitionRecord
 
 #: Pairs of one partition that are taken over: dense near its end, sparse behind.

@@ -11,14 +11,14 @@ from typing import Final
 from mirror_ray.config.internal_topics import offset_topics
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.patterns import compile_patterns
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
@@ -264,7 +264,7 @@ class _Takeover:
         topic = segments_topic(ground.flow.name.source)
         await asyncio.to_thread(self._ensure, topic)
         await ground.target.refresh([topic])
-        writer = InternalWriter(ground.target, topic)
+        writer = InternalTopicWriter(ground.target, topic)
         try:
             await writer.append([KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks])
         except OSError as error:

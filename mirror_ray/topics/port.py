@@ -12,8 +12,8 @@ from mirror_ray.kafka.acls import AclAdmin, describe_acls
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.audit_logs import AUDIT_LOGS
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
-from mirror_ray.kafka.groups import list_groups
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.group_listing import list_groups
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.cluster_change import ConfigChange
@@ -97,7 +97,7 @@ class KafkaTopicPort:
 
         async def listed(cluster: ClusterConnections) -> Collection[str]:
             await cluster.refresh(())
-            return (await list_groups(Coordinators(cluster))).groups
+            return (await list_groups(GroupCoordinators(cluster))).groups
 
         return await self._ask(self.source, listed)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.range_bounds import LogLimits

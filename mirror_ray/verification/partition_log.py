@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, error_info, protocol_error
 from mirror_ray.kafka.fetch import FetchedPartition, FetchParameters
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, IsolationLevel
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel
 from mirror_ray.kafka.partition_reader import batches_before, fetch_at
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 from mirror_ray.model.names import TopicId, TopicPartition

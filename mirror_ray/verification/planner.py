@@ -10,7 +10,7 @@ from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_info
-from mirror_ray.kafka.offsets import LATEST, OffsetAnswer
+from mirror_ray.kafka.leader_requests import LATEST, OffsetAnswer
 from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import TopicPartition

@@ -18,7 +18,7 @@ from mirror_ray.kafka.heartbeats import HeartbeatEmitter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, NoAnswerError, TopicMissingError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 from tests.support.kafka import Message, create_topic, produce
 
 DOCS = Path(__file__).parents[2] / "docs" / "client.md"

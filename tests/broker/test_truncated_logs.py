@@ -10,7 +10,7 @@ import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.lab.devcluster.clusters import start_all
 from mirror_ray.model.errors import MirrorError
@@ -201,7 +201,7 @@ async def test_topics_of_our_own_that_were_cut_and_filled_again(mortal: Clusters
         (assignment,) = await flow.assignments([topic])
         end = append(remote_config, state, [position])
         append(remote_config, state, [position] * 2)
-        reader, engine = InternalReader(connected, own), await flow.engine()
+        reader, engine = InternalTopicReader(connected, own), await flow.engine()
         assert [record.value for record in (await reader.read()).records] == [b"kept", b"lost"]
         engine.assign([assignment])
         await engine.caught_up()
@@ -218,7 +218,7 @@ async def test_topics_of_our_own_that_were_cut_and_filled_again(mortal: Clusters
     await connected.close()
 
 
-async def _read_anew(reader: InternalReader) -> list[bytes | None]:
+async def _read_anew(reader: InternalTopicReader) -> list[bytes | None]:
     """What counts, of a log that was read before."""
     values, anew, complete = list[bytes | None](), False, False
     while not complete:

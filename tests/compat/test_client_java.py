@@ -18,7 +18,7 @@ from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.records.internal import CheckpointRecord, HeartbeatRecord, OffsetSyncRecord
+from mirror_ray.records.mm2_records import CheckpointRecord, HeartbeatRecord, OffsetSyncRecord
 from tests.support.clusters import Clusters
 from tests.support.java import run_java
 from tests.support.kafka import Message, create_topic, produce

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer
 from mirror_ray import own_ray
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, wait_for
 from tests.support.groups import commit, committed

@@ -6,7 +6,7 @@ from tests.mutants.mutant import mutants_of
 
 _store = mutants_of("kafka/state_topic", "kafka/state_topic", "kafka/state_topic_writes")
 _follower = mutants_of("kafka/log_follower", "kafka/log_follower", "replication/state_topic_reader")
-_internal = mutants_of("kafka/internal_reader", "kafka/log_follower")
+_internal = mutants_of("kafka/internal_topic_reader", "kafka/log_follower")
 _connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
 _record = mutants_of("state/partition_record", "state/partition_record", "coordinator/fault_rules")
 _state = mutants_of("state/schema", "state/schema", "state/partition_record", "replication/state_topic_reader")

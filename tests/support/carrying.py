@@ -11,7 +11,7 @@ from mirror_ray.groups.commit_history_topic import HistoryWriter
 from mirror_ray.groups.sync import GroupOffsetSync
 from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
 from mirror_ray.kafka.group_offsets import send_commits
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -94,7 +94,7 @@ async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPar
     connected = ClusterConnections(cluster_settings("X", cluster), "commits")
     try:
         commits = {group: {p: (offset, "") for p, offset in offsets.items()} for group, offsets in groups.items()}
-        answers = await send_commits(Coordinators(connected, patience_s=30), commits)
+        answers = await send_commits(GroupCoordinators(connected, patience_s=30), commits)
     finally:
         await connected.close()
     assert not [error for each in answers.values() for error in each.values() if error], answers

@@ -26,7 +26,7 @@ from mirror_ray.config.settings import (
 from mirror_ray.config.transform_settings import TransformSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.offsets import LATEST
+from mirror_ray.kafka.leader_requests import LATEST
 from mirror_ray.lab.devcluster import Broker, DevCluster
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.fault import FaultKind, PartitionFault

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Producer
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.connect_offsets import SOURCE_CONNECTOR, SourceOffset
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
+from mirror_ray.records.source_offset import SOURCE_CONNECTOR, SourceOffset
 from tests.support.kafka import ConfluentConfig, Message, create_topic, exists, produce, read_placed
 
 

@@ -18,7 +18,7 @@ from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.fetch import PartitionKey
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -174,7 +174,7 @@ class _Copy:
                 blocks.append(KeyedRecord(encode_key(block.key), encode_value(block)))
         topic = segments_topic(planted.mark)
         await self._target.refresh([topic])
-        await InternalWriter(self._target, topic).append(blocks)
+        await InternalTopicWriter(self._target, topic).append(blocks)
         return documents
 
     def _lines(

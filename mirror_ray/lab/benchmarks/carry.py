@@ -22,9 +22,9 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSetti
 from mirror_ray.groups.sync import GroupOffsetSync
 from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
 from mirror_ray.kafka.group_offsets import OffsetReader, ToCommit
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.lab.benchmarks.groups import commit, timed
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import start_all
@@ -66,13 +66,13 @@ def told(partition: int) -> KeyedRecord:
 
 async def measure(source: ClusterConnections, target: ClusterConnections, options: argparse.Namespace) -> None:
     """All figures."""
-    await InternalWriter(target, segments_topic("A")).append([told(each) for each in range(options.partitions)])
+    await InternalTopicWriter(target, segments_topic("A")).append([told(each) for each in range(options.partitions)])
     partitions = [TopicPartition(TOPIC, number) for number in range(options.partitions)]
     commits: dict[str, ToCommit] = {
         f"group-{number:05}": {each: (1000 + number + each.partition, "") for each in partitions}
         for number in range(options.groups)
     }
-    coordinators = Coordinators(source, patience_s=30)
+    coordinators = GroupCoordinators(source, patience_s=30)
     await commit(coordinators, commits)
     groups = GroupSettings(emit_checkpoints_interval_s=0.001, sync_offsets_interval_s=0.001, refresh_interval_s=0.001)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True, groups=groups)
@@ -101,7 +101,7 @@ async def measure(source: ClusterConnections, target: ClusterConnections, option
 
 async def check(target: ClusterConnections, commits: dict[str, ToCommit]) -> None:
     """A figure of something else than was meant is none."""
-    found = (await OffsetReader(Coordinators(target, patience_s=30)).read(list(commits))).changed
+    found = (await OffsetReader(GroupCoordinators(target, patience_s=30)).read(list(commits))).changed
     for group, offsets in commits.items():
         there = {each.partition: offset.offset for each, offset in found[group].offsets.items()}
         if there != {each.partition: offset for each, (offset, _) in offsets.items()}:

@@ -26,9 +26,9 @@ from typing import Any
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
 from mirror_ray.kafka.group_offsets import OffsetReader, ToCommit
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.lab.benchmarks.carry import COMPACTED, TOPIC, fill
 from mirror_ray.lab.benchmarks.groups import commit
 from mirror_ray.lab.devcluster import DevCluster
@@ -59,7 +59,7 @@ async def tell(source: ClusterConnections, target: ClusterConnections, options: 
         for partition in range(options.partitions)
     ]
     records = [KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks]
-    await InternalWriter(target, segments_topic("A")).append(records)
+    await InternalTopicWriter(target, segments_topic("A")).append(records)
 
 
 def run(command: str, config: Path) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def run(command: str, config: Path) -> dict[str, Any]:
 
 async def check(there: ClusterConnections, topic: str, commits: Mapping[str, ToCommit]) -> None:
     """A figure of something else than was meant is none."""
-    found = (await OffsetReader(Coordinators(there, patience_s=60)).read(list(commits))).changed
+    found = (await OffsetReader(GroupCoordinators(there, patience_s=60)).read(list(commits))).changed
     for group, offsets in commits.items():
         stands = {at.partition: each.offset for at, each in found[group].offsets.items() if at.topic == topic}
         if stands != {at.partition: offset for at, (offset, _) in offsets.items()}:
@@ -106,7 +106,7 @@ async def measure(
         f"group-{number:05}": {at: ((number * 7 + at.partition) % room + 1, "") for at in partitions}
         for number in range(options.groups)
     }
-    await commit(Coordinators(source, patience_s=60), commits)
+    await commit(GroupCoordinators(source, patience_s=60), commits)
     print(f"{options.groups:,} groups of {options.partitions} partitions, a broker on each side:", flush=True)
     await asyncio.to_thread(run, "failover", config)
     await check(target, COPY, commits)
@@ -119,7 +119,7 @@ async def measure(
         group: {TopicPartition(COPY, at.partition): to for at, to in offsets.items()}
         for group, offsets in further.items()
     }
-    await commit(Coordinators(target, patience_s=60), on_target)
+    await commit(GroupCoordinators(target, patience_s=60), on_target)
     await asyncio.to_thread(run, "failback", config)
     await check(source, TOPIC, further)
 

@@ -24,9 +24,9 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka import group_offsets
 from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.group_listing import list_groups
 from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound, ToCommit, commit_offsets
-from mirror_ray.kafka.groups import list_groups
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from tests.support.kafka import create_topic
@@ -58,7 +58,7 @@ async def timed(
     return answer
 
 
-async def commit(coordinators: Coordinators, commits: Mapping[str, ToCommit]) -> None:
+async def commit(coordinators: GroupCoordinators, commits: Mapping[str, ToCommit]) -> None:
     """Commit all of it."""
     answers = await commit_offsets(coordinators, commits, UNRECORDED, {})
     refused = {str(error) for answer in answers.values() for error in answer.values() if error}
@@ -66,7 +66,7 @@ async def commit(coordinators: Coordinators, commits: Mapping[str, ToCommit]) ->
         raise SystemExit(f"not all was committed: {refused}")
 
 
-async def read(coordinators: Coordinators, commits: dict[str, ToCommit], options: argparse.Namespace) -> None:
+async def read(coordinators: GroupCoordinators, commits: dict[str, ToCommit], options: argparse.Namespace) -> None:
     """The first round, unchanged ones, and ones in which some groups have committed since."""
     reader, groups = OffsetReader(coordinators), list(commits)
     some = groups[:: round(1 / options.changed)]
@@ -91,7 +91,7 @@ def expect(done: OffsetRound, changed: int) -> None:
 
 async def measure(cluster: ClusterConnections, options: argparse.Namespace) -> None:
     """All figures of one cluster."""
-    coordinators = Coordinators(cluster, patience_s=30)
+    coordinators = GroupCoordinators(cluster, patience_s=30)
     partitions = [TopicPartition(TOPIC, number) for number in range(options.partitions)]
     commits: dict[str, ToCommit] = {
         f"group-{number:05}": {partition: (1000 + number + partition.partition, "") for partition in partitions}

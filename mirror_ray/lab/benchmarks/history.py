@@ -16,7 +16,7 @@ import time
 
 from mirror_ray.groups.commit_history import CommitHistory, CommitRecorder
 from mirror_ray.groups.offset_state import GroupOffsetState
-from mirror_ray.kafka.internal_writer import KeyedRecord, batches
+from mirror_ray.kafka.internal_topic_writer import KeyedRecord, batches
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.commit_record import SNAPSHOT_MS, CommitRecord

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.internal_topics import segments_topic
@@ -106,7 +106,7 @@ async def tell(
     cluster: ClusterConnections, following: OffsetMapTailer, options: argparse.Namespace
 ) -> tuple[float, int]:
     """Say everything, and delete what becomes superfluous; returns our CPU seconds, and bytes of values."""
-    writer, log, size = InternalWriter(cluster, TOPIC), new_log(), 0
+    writer, log, size = InternalTopicWriter(cluster, TOPIC), new_log(), 0
     began_s = time.process_time()
     for number in range(options.holes):
         log.add([(STEP * number, 1)], number, number % SEQUENCE_MODULUS)
@@ -211,7 +211,7 @@ async def measure(brokers: DevCluster, options: argparse.Namespace) -> None:
 
 async def compacted(cluster: ClusterConnections, brokers: DevCluster) -> None:
     """Until the topic has shrunk, and shrinks no more."""
-    writer, before, sizes = InternalWriter(cluster, TOPIC), log_bytes(brokers), [0]
+    writer, before, sizes = InternalTopicWriter(cluster, TOPIC), log_bytes(brokers), [0]
     deadline = time.monotonic() + PATIENCE_S
     while len(set(sizes[-3:])) > 1 or not 0 < sizes[-1] < before // 2:
         if time.monotonic() > deadline:

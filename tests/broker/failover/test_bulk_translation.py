@@ -16,7 +16,7 @@ from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.groups.bulk import ReadMaps
 from mirror_ray.groups.offset_state import ACTIVE
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.translate import Translation
@@ -221,7 +221,7 @@ async def _tell(
             source_next=source_next,
             transforms=transforms,
         )
-        await InternalWriter(target, SEGMENTS).append([KeyedRecord(encode_key(block.key), encode_value(block))])
+        await InternalTopicWriter(target, SEGMENTS).append([KeyedRecord(encode_key(block.key), encode_value(block))])
     finally:
         await source.close()
         await target.close()

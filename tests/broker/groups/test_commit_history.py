@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from mirror_ray.config.settings import GroupSettings
 from mirror_ray.groups.commit_history_topic import commits_as_of
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
-from mirror_ray.kafka.internal_writer import InternalWriter, KeyedRecord
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.committed_offset import Commits, CommittedOffset
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
@@ -102,10 +102,10 @@ async def test_a_snapshot_that_was_cut_off_is_passed_over(
         last=False,
         commits={group: {TopicPartition(topic, 0): CommittedOffset(99)}},
     )
-    await InternalWriter(target, COMMITS).append([KeyedRecord(*cut.encode())])
+    await InternalTopicWriter(target, COMMITS).append([KeyedRecord(*cut.encode())])
     assert _offsets(await _ask(target, await _now())) == {group: {TopicPartition(topic, 0): 5}}
     whole = replace(cut, sequence=1, first=False, last=True, commits={})
-    await InternalWriter(target, COMMITS).append([KeyedRecord(*whole.encode())])
+    await InternalTopicWriter(target, COMMITS).append([KeyedRecord(*whole.encode())])
     assert _offsets(await _ask(target, await _now())) == {group: {TopicPartition(topic, 0): 99}}
 
 
@@ -121,7 +121,7 @@ async def test_a_round_writes_what_has_changed_alone(
         await carrying.round()
         commit(clusters.a, group, {(topic, 1): 6})
         await carrying.round()
-    _, records, _ = await InternalReader(target, COMMITS, from_ms=began).read()
+    _, records, _ = await InternalTopicReader(target, COMMITS, from_ms=began).read()
     found = [CommitRecord.decode(record.value) for record in records]
     assert [(each.kind, sum(map(len, each.commits.values()))) for each in found] == [("snapshot", 3), ("changes", 1)]
 
@@ -136,7 +136,7 @@ async def test_groups_go_on_without_a_history(
     async with carrier(clusters, group, history_problems=problems) as carrying:
         history = carrying._history
         assert history is not None
-        history._writer = InternalWriter(target, f"{COMMITS}.missing")
+        history._writer = InternalTopicWriter(target, f"{COMMITS}.missing")
         await carrying.round()
         missed = await _now()
         assert len(problems) == 1
@@ -145,7 +145,7 @@ async def test_groups_go_on_without_a_history(
         commit(clusters.a, group, {(topic, 0): 6})
         await carrying.round()
         assert len(problems) == 1
-        history._writer, history._not_before_s = InternalWriter(target, COMMITS), 0.0
+        history._writer, history._not_before_s = InternalTopicWriter(target, COMMITS), 0.0
         await carrying.round()
     assert _offsets(await _ask(target, missed)) == {group: {TopicPartition(topic, 0): 5}}
     assert _offsets(await _ask(target, await _now())) == {group: {TopicPartition(topic, 0): 6}}

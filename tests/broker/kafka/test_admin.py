@@ -12,13 +12,13 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic, TopicSummary
 from mirror_ray.kafka.audit_log import UNRECORDED
-from mirror_ray.kafka.clients import AdminError
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
+from mirror_ray.kafka.librdkafka import AdminError
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.records.internal import HeartbeatRecord
+from mirror_ray.records.mm2_records import HeartbeatRecord
 from tests.support.clusters import TopicMaker
 from tests.support.kafka import produce, sample_messages
 from tests.support.waiting import wait_until

@@ -18,10 +18,10 @@ from kio.static.primitive import i32Timedelta
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import ErrorInfo, error_info
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
+from mirror_ray.kafka.group_listing import list_groups
 from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, send_commits
-from mirror_ray.kafka.groups import list_groups
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
@@ -33,10 +33,10 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture
-async def coordinators(source: DevCluster) -> AsyncIterator[Coordinators]:
+async def coordinators(source: DevCluster) -> AsyncIterator[GroupCoordinators]:
     """Those of cluster A's groups."""
     cluster = ClusterConnections(ClusterSettings(alias="A", bootstrap_servers=(source.bootstrap,)), "test")
-    yield Coordinators(cluster, patience_s=PATIENCE_S)
+    yield GroupCoordinators(cluster, patience_s=PATIENCE_S)
     await cluster.close()
 
 
@@ -46,17 +46,19 @@ def group() -> str:
     return f"group-{uuid.uuid4().hex[:10]}"
 
 
-async def _commit(coordinators: Coordinators, group: str, offsets: dict[TopicPartition, int]) -> set[ErrorInfo | None]:
+async def _commit(
+    coordinators: GroupCoordinators, group: str, offsets: dict[TopicPartition, int]
+) -> set[ErrorInfo | None]:
     """What all partitions were answered with."""
     commit = {partition: (offset, "by us") for partition, offset in offsets.items()}
     return set((await send_commits(coordinators, {group: commit}))[group].values())
 
 
-async def _offsets(coordinators: Coordinators, group: str) -> dict[TopicPartition, CommittedOffset]:
+async def _offsets(coordinators: GroupCoordinators, group: str) -> dict[TopicPartition, CommittedOffset]:
     return (await OffsetReader(coordinators).read([group])).changed[group].offsets
 
 
-async def _kind(coordinators: Coordinators, group: str) -> tuple[str, str] | None:
+async def _kind(coordinators: GroupCoordinators, group: str) -> tuple[str, str] | None:
     listed = (await list_groups(coordinators)).groups.get(group)
     return (listed.kind, listed.state) if listed else None
 
@@ -81,7 +83,7 @@ def _consume(config: dict[str, Any], topic: str, count: int) -> tuple[Consumer, 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_members_go_on_from_our_commit_and_keep_us_out(
-    source: DevCluster, coordinators: Coordinators, make_topic: TopicMaker, group: str, protocol: str
+    source: DevCluster, coordinators: GroupCoordinators, make_topic: TopicMaker, group: str, protocol: str
 ) -> None:
     """A group made by our commit is taken on by consumers of either protocol; while they are there, we are refused."""
     topic = make_topic(source)
@@ -113,7 +115,7 @@ async def test_members_go_on_from_our_commit_and_keep_us_out(
 
 
 async def test_only_groups_that_have_changed_are_told_again(
-    source: DevCluster, coordinators: Coordinators, make_topic: TopicMaker, group: str
+    source: DevCluster, coordinators: GroupCoordinators, make_topic: TopicMaker, group: str
 ) -> None:
     """Three hundred groups, in several requests; whatever changes about one is seen, and nothing of the others."""
     topic = make_topic(source, 3)
@@ -140,7 +142,7 @@ async def test_only_groups_that_have_changed_are_told_again(
 
 
 async def test_offsets_of_an_open_transaction_are_not_seen(
-    source: DevCluster, coordinators: Coordinators, make_topic: TopicMaker, group: str
+    source: DevCluster, coordinators: GroupCoordinators, make_topic: TopicMaker, group: str
 ) -> None:
     """What was committed before is read meanwhile, without an error; the new offset once the transaction is done."""
     partition = TopicPartition(make_topic(source), 0)
@@ -164,7 +166,7 @@ async def test_offsets_of_an_open_transaction_are_not_seen(
 
 
 async def test_refused_partitions_are_named(
-    source: DevCluster, coordinators: Coordinators, make_topic: TopicMaker, group: str
+    source: DevCluster, coordinators: GroupCoordinators, make_topic: TopicMaker, group: str
 ) -> None:
     """A topic that is not there, and metadata that is too long, are refused alone."""
     there, missing, long = (TopicPartition(make_topic(source, 2), 0), TopicPartition(f"no-{group}", 0), "x" * 5000)
@@ -178,7 +180,7 @@ async def test_refused_partitions_are_named(
     }
 
 
-async def _ask(coordinators: Coordinators, name: str, build: Callable[[Any], Any]) -> Any:
+async def _ask(coordinators: GroupCoordinators, name: str, build: Callable[[Any], Any]) -> Any:
     """A request of version 0 to the only broker."""
     await coordinators.cluster.refresh(())
     connection = await coordinators.cluster.connect(1, CONTROL)
@@ -186,7 +188,7 @@ async def _ask(coordinators: Coordinators, name: str, build: Callable[[Any], Any
 
 
 async def test_share_groups_commit_nothing(
-    source: DevCluster, coordinators: Coordinators, make_topic: TopicMaker, group: str
+    source: DevCluster, coordinators: GroupCoordinators, make_topic: TopicMaker, group: str
 ) -> None:
     """A share group is listed as one; OffsetFetch knows nothing of it, and a commit is refused."""
     partition = TopicPartition(make_topic(source), 0)
@@ -209,7 +211,7 @@ async def test_share_groups_commit_nothing(
 
 
 async def test_streams_groups_are_committed_for_while_nobody_is_there(
-    source: DevCluster, coordinators: Coordinators, make_topic: TopicMaker, group: str
+    source: DevCluster, coordinators: GroupCoordinators, make_topic: TopicMaker, group: str
 ) -> None:
     """A streams group (KIP-1071) is read and committed for as any other, and refuses us while it has members."""
     partition = TopicPartition(make_topic(source), 0)

@@ -9,7 +9,7 @@ import pytest
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import KeyedRecord
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import KafkaProtocolError
 from tests.support.clusters import TopicMaker

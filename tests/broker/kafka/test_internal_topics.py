@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.audit_log import UNRECORDED
-from mirror_ray.kafka.internal_topics import CommittedInternalRecord, InternalTopicReader
+from mirror_ray.kafka.internal_topics import BlockingTopicReader, CommittedInternalRecord
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, TopicMissingError
@@ -41,12 +41,12 @@ def numbered(first: int, count: int) -> list[Message]:
     ]
 
 
-def read(reader: InternalTopicReader) -> list[CommittedInternalRecord]:
+def read(reader: BlockingTopicReader) -> list[CommittedInternalRecord]:
     """What is there up to the end."""
     return [record for batch in reader.to_end() for record in batch]
 
 
-def follow(reader: InternalTopicReader, count: int) -> list[CommittedInternalRecord]:
+def follow(reader: BlockingTopicReader, count: int) -> list[CommittedInternalRecord]:
     """The next records, as they come."""
     found: list[CommittedInternalRecord] = []
 
@@ -73,7 +73,7 @@ def test_a_topic_is_read_to_its_end_and_on_from_there(
     topic = make_topic(target, 2, COMPACTED)
     config = target.confluent_config()
     first, second, third = numbered(0, 25_000), numbered(25_000, 10), numbered(25_010, 10)
-    with InternalTopicReader(settings, topic) as reader:
+    with BlockingTopicReader(settings, topic) as reader:
         assert read(reader) == []
         produce(config, topic, [*first, Message(b"in another partition", b"k", partition=1)])
         assert read(reader) == as_records(first, 0)
@@ -83,7 +83,7 @@ def test_a_topic_is_read_to_its_end_and_on_from_there(
         assert follow(reader, 10) == as_records(second, 25_000)
         produce(config, topic, third)
         assert read(reader) == as_records(third, 25_010)
-    with InternalTopicReader(settings, topic) as reader:
+    with BlockingTopicReader(settings, topic) as reader:
         assert read(reader) == as_records([*first, *second, *third], 0)
 
 
@@ -99,7 +99,7 @@ def test_what_was_not_committed_is_not_read(
         producer.produce(topic, value=value, key=b"k", partition=0)
         producer.flush(30)
         end(30)
-    with InternalTopicReader(settings, topic) as reader:
+    with BlockingTopicReader(settings, topic) as reader:
         assert read(reader) == [CommittedInternalRecord(0, b"k", b"kept")]
         assert read(reader) == []
 
@@ -114,7 +114,7 @@ def test_a_log_that_begins_late_is_read_from_there(
     admin = ClusterEditor(settings, "test", UNRECORDED)
     for start in (40, 100):
         admin.delete_records({TopicPartition(topic, 0): start})
-        with InternalTopicReader(settings, topic) as reader:
+        with BlockingTopicReader(settings, topic) as reader:
             assert read(reader) == as_records(messages, 0)[start:]
 
 
@@ -126,7 +126,7 @@ def test_a_topic_that_is_created_anew_is_read_from_its_beginning(
     config = target.confluent_config()
     produce(config, topic, numbered(0, 3))
     admin = AdminClient(config)
-    with InternalTopicReader(settings, topic, patience_s=1) as reader:
+    with BlockingTopicReader(settings, topic, patience_s=1) as reader:
         assert len(read(reader)) == 3
         admin.delete_topics([topic])[topic].result(30)
         wait_until(lambda: topic not in admin.list_topics(timeout=30).topics, 30, f"{topic} is gone")
@@ -140,7 +140,7 @@ def test_a_topic_that_is_created_anew_is_read_from_its_beginning(
 def test_a_topic_that_is_missing_is_named_and_not_created(settings: ClusterSettings, unique_topic: str) -> None:
     """Asking does not create it."""
     with (
-        InternalTopicReader(settings, unique_topic, patience_s=1) as reader,
+        BlockingTopicReader(settings, unique_topic, patience_s=1) as reader,
         pytest.raises(TopicMissingError, match=f"cluster B has no topic {unique_topic}: check"),
     ):
         read(reader)
@@ -152,7 +152,7 @@ def test_a_cluster_that_is_gone_is_named() -> None:
     nowhere = ClusterSettings(alias="gone", bootstrap_servers=("127.0.0.1:9",))
     began = time.monotonic()
     with (
-        InternalTopicReader(nowhere, "any", patience_s=1) as reader,
+        BlockingTopicReader(nowhere, "any", patience_s=1) as reader,
         pytest.raises(ClusterUnreachableError, match=r"cluster gone did not answer \(read topic any.*gone\.bootstrap"),
     ):
         read(reader)

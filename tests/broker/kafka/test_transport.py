@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, LogEnd, OffsetAnswer
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, LogEnd, OffsetAnswer
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition

@@ -16,7 +16,7 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.offsets.segments import BetweenSegments
-from mirror_ray.records.internal import CheckpointRecord, OffsetSyncRecord
+from mirror_ray.records.mm2_records import CheckpointRecord, OffsetSyncRecord
 from mirror_ray.records.segment_block import encode_key, encode_value
 from tests.support.carrying import (
     CHECKPOINTS,

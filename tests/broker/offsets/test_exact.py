@@ -16,11 +16,11 @@ from typing import NamedTuple
 import pytest
 
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.mm2_store import TOO_OLD, Mm2OffsetSyncStore
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 from tests.support.carrying import SYNCS, carrier, commit_many, internal_topics, standings
 from tests.support.clusters import Clusters
 from tests.support.engine import Engine, Replicated, cluster_settings, logged_batches
@@ -204,7 +204,7 @@ async def _published(source: DevCluster, truths: Mapping[TopicPartition, Truth])
     """What MM2 can read of ours."""
     connected = ClusterConnections(cluster_settings("A", source), "test")
     try:
-        reader, syncs, complete = InternalReader(connected, SYNCS), list[OffsetSyncRecord](), False
+        reader, syncs, complete = InternalTopicReader(connected, SYNCS), list[OffsetSyncRecord](), False
         while not complete:
             _, records, complete = await reader.read()
             syncs += [OffsetSyncRecord.decode(each.key, each.value) for each in records]

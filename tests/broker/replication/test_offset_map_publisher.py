@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.map_store import OffsetMapStore
 from mirror_ray.offsets.segments import ExactPosition
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import decode_block
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
@@ -86,7 +86,7 @@ def _places(
 async def _records(cluster: DevCluster, topic: str) -> list[DecodedRecord]:
     connected = ClusterConnections(cluster_settings("X", cluster), "test")
     try:
-        reader, records = InternalReader(connected, topic), list[DecodedRecord]()
+        reader, records = InternalTopicReader(connected, topic), list[DecodedRecord]()
         complete = False
         while not complete:
             _, more, complete = await reader.read()

@@ -8,7 +8,7 @@ import pytest
 
 from mirror_ray.coordinator.flow_clusters import KafkaFlowClusters
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.wire_control import UNSUPPORTED_VERSION
+from mirror_ray.kafka.handshake import UNSUPPORTED_VERSION
 from mirror_ray.model.errors import KafkaProtocolError
 
 

@@ -15,7 +15,7 @@ from mirror_ray.failover.active_groups import groups_at_work, groups_that_went_o
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.plan import Kind
 from mirror_ray.failover.translated_offsets import GroupPlacement
-from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription

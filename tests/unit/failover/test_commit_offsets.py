@@ -21,7 +21,7 @@ from mirror_ray.groups.bulk import TranslatedOffset
 from mirror_ray.groups.offset_state import ACTIVE
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import ErrorInfo, error_info
-from mirror_ray.kafka.groups import ListedGroup
+from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.rules import ReplicationRules

@@ -13,10 +13,10 @@ from mirror_ray.failover.commit_offsets import CommitResult, commit
 from mirror_ray.failover.group_checkpoint import GroupCheckpoint
 from mirror_ray.failover.plan import FailoverOptions
 from mirror_ray.groups.offset_state import WRITTEN_HEADER, encode_written
-from mirror_ray.kafka.internal_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import KeyedRecord
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 from tests.unit.failover.test_commit_offsets import REFUSED, REMOTE, FakeSides, place
 
 

@@ -14,12 +14,12 @@ from mirror_ray.groups.commit_history_topic import HistoryWriter
 from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.groups.source_groups import SourceGroups
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import COORDINATOR_LOAD_IN_PROGRESS, Coordinators, GroupError
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.group_codec import GroupOffsets
+from mirror_ray.kafka.group_coordinators import COORDINATOR_LOAD_IN_PROGRESS, GroupCoordinators, GroupError
+from mirror_ray.kafka.group_listing import GroupListing, ListedGroup
+from mirror_ray.kafka.group_offset_codec import GroupOffsets
 from mirror_ray.kafka.group_offsets import OffsetRound
-from mirror_ray.kafka.groups import GroupListing, ListedGroup
-from mirror_ray.kafka.internal_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import KeyedRecord
 from mirror_ray.kafka.metadata import ClusterMetadata, TopicMetadata
 from mirror_ray.model.committed_offset import Commits, CommittedOffset
 from mirror_ray.model.names import TopicId, TopicPartition
@@ -45,7 +45,7 @@ class Source:
         self.problems: list[str] = []
         monkeypatch.setattr(source_groups, "list_groups", self._list)
         monkeypatch.setattr(source_groups, "OffsetReader", lambda _: self)
-        monkeypatch.setattr(commit_history_topic, "InternalWriter", lambda *_: self)
+        monkeypatch.setattr(commit_history_topic, "InternalTopicWriter", lambda *_: self)
         for module in (source_groups, commit_history_topic):
             monkeypatch.setattr(module, "time", self)
 
@@ -57,7 +57,7 @@ class Source:
         """The same."""
         return self.now_s
 
-    async def _list(self, _: Coordinators, __: GroupListing | None) -> GroupListing:
+    async def _list(self, _: GroupCoordinators, __: GroupListing | None) -> GroupListing:
         groups = {
             name: ListedGroup(group=name, kind="", protocol_type="", state="", broker=0)
             for name in self.committed.keys() - self.hidden

@@ -15,7 +15,7 @@ from mirror_ray.groups.offset_state import (
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translate import Translation
-from mirror_ray.records.internal import CheckpointRecord
+from mirror_ray.records.mm2_records import CheckpointRecord
 
 SOURCE, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
 OFFSET = st.integers(0, 20)

@@ -13,7 +13,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.offsets import OffsetAnswer
+from mirror_ray.kafka.leader_requests import OffsetAnswer
 from mirror_ray.model.names import TopicPartition
 from tests.unit.kafka.group_brokers import module, read, written
 

@@ -18,8 +18,8 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.coordinators import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, Coordinators
 from mirror_ray.kafka.errors import protocol_error
+from mirror_ray.kafka.group_coordinators import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GroupCoordinators
 
 FETCH, COMMIT = 9, 8
 NO_TIME = i32Timedelta.parse(dt.timedelta(0))
@@ -114,9 +114,9 @@ class GroupBrokers:
     #: How often each group was asked for, by API.
     asked: Counter[tuple[int, str]] = field(default_factory=Counter)
 
-    def coordinators_of(self, patience_s: float = 10.0) -> Coordinators:
+    def coordinators_of(self, patience_s: float = 10.0) -> GroupCoordinators:
         """The code's own view of them."""
-        return Coordinators(cast(ClusterConnections, _Cluster(self)), patience_s=patience_s)
+        return GroupCoordinators(cast(ClusterConnections, _Cluster(self)), patience_s=patience_s)
 
 
 class _Cluster:

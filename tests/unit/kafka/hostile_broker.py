@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mirror_ray.kafka.varint import uvarint
+from mirror_ray.kafka.primitives import uvarint
 
 
 class Asked(NamedTuple):

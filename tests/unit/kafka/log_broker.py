@@ -16,8 +16,8 @@ from kio.static.primitive import i32Timedelta
 
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.leader_requests import EARLIEST, OffsetAnswer
 from mirror_ray.kafka.metadata import EMPTY_METADATA, PartitionMetadata, TopicMetadata
-from mirror_ray.kafka.offsets import EARLIEST, OffsetAnswer
 from mirror_ray.model.names import TopicId, TopicPartition
 from tests.unit.kafka.group_brokers import module, read, written
 from tests.unit.records.strategies import Plain, batch_bytes

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from mirror_ray.kafka import group_offsets
-from mirror_ray.kafka.coordinators import GroupError
 from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.group_coordinators import GroupError
 from mirror_ray.kafka.group_offsets import ACTIVE, OffsetReader, send_commits
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import KafkaProtocolError

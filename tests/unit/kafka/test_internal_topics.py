@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka import internal_topics
-from mirror_ray.kafka.clients import AdminError, kafka_error, until_answered
-from mirror_ray.kafka.internal_topics import CommittedInternalRecord, InternalTopicReader, latest
+from mirror_ray.kafka.internal_topics import BlockingTopicReader, CommittedInternalRecord, latest
+from mirror_ray.kafka.librdkafka import AdminError, kafka_error, until_answered
 
 CLUSTER = ClusterSettings(alias="B", bootstrap_servers=("localhost:9092",))
 
@@ -60,14 +60,14 @@ class Scripted:
         return self._rest
 
 
-def reading(monkeypatch: pytest.MonkeyPatch, *batches: Sequence[Said]) -> InternalTopicReader:
+def reading(monkeypatch: pytest.MonkeyPatch, *batches: Sequence[Said]) -> BlockingTopicReader:
     """A reader whose client says these things."""
 
     def scripted(config: Mapping[str, object]) -> Scripted:
         return Scripted(*batches)
 
     monkeypatch.setattr(internal_topics, "Consumer", scripted)
-    return InternalTopicReader(CLUSTER, "t")
+    return BlockingTopicReader(CLUSTER, "t")
 
 
 def test_what_came_before_a_refusal_is_handed_out_first(monkeypatch: pytest.MonkeyPatch) -> None:

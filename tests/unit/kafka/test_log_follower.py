@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from mirror_ray.kafka.internal_reader import InternalReader
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.kafka.log_follower import LogFollower
 from mirror_ray.model.errors import CorruptRecordError, KafkaProtocolError, MirrorError
 from mirror_ray.records.batch import RecordBatch
@@ -22,7 +22,7 @@ class Reading:
     def __init__(self) -> None:
         self.log = LogBroker("mm2-ray-segments.A.internal")
         self.log.append(ABC)
-        self.reader = InternalReader(self.log.as_cluster(), self.log.partition.topic)
+        self.reader = InternalTopicReader(self.log.as_cluster(), self.log.partition.topic)
         self.read: list[tuple[bytes | None, bytes | None]] = []
         self.anew = 0
 

@@ -12,7 +12,7 @@ import pytest
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.clients import client_config
+from mirror_ray.kafka.librdkafka import client_config
 from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError
 from tests.unit.kafka.hostile_broker import Answers, Asked, api_versions, frame, sasl_answers, server_context, serving
 

@@ -13,7 +13,7 @@ from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.oauth import OAuthBearer, UnsecuredTokens
 from mirror_ray.kafka.security import ClientSecurity
-from mirror_ray.kafka.stores import load_tls_material
+from mirror_ray.kafka.tls_stores import load_tls_material
 from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, CertificateAuthority, StoreType
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 

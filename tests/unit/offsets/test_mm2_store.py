@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.mm2_store import SLOTS, TOO_OLD, Mm2OffsetSyncStore
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 
 PARTITION = TopicPartition("topic1", 2)
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import KeyedRecord
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition

@@ -13,7 +13,7 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.groups.bulk import NO_MAP, OffsetQuery
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
-from mirror_ray.kafka.offsets import OffsetAnswer
+from mirror_ray.kafka.leader_requests import OffsetAnswer
 from mirror_ray.model.errors import KafkaProtocolError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition

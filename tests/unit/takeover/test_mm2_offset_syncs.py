@@ -15,7 +15,7 @@ from mirror_ray.offsets.map_answer import answer
 from mirror_ray.offsets.map_store import OffsetMapStore
 from mirror_ray.offsets.segments import BetweenSegments
 from mirror_ray.offsets.translate import Translation
-from mirror_ray.records.internal import OffsetSyncRecord
+from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import decode_block, encode_key, encode_value
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.takeover.mm2_offset_syncs import blocks, chain

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.kafka.offsets import EARLIEST, LATEST, OffsetAnswer
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.cluster_queries import ask_logs
 from mirror_ray.verification.range_bounds import LogLimits

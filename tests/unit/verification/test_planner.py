@@ -11,8 +11,8 @@ import pytest
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
+from mirror_ray.kafka.leader_requests import EARLIEST, OffsetAnswer
 from mirror_ray.kafka.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
-from mirror_ray.kafka.offsets import EARLIEST, OffsetAnswer
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.segment import Segment

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
-from mirror_ray.kafka.offsets import LATEST, OffsetAnswer
+from mirror_ray.kafka.leader_requests import LATEST, OffsetAnswer
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.verification.planner import VerifyRequest

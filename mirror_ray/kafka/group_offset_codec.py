@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mirror_ray.kafka.errors import ErrorInfo, error_info
-from mirror_ray.kafka.varint import compact_text, read_uvarint, skip_tags, uvarint
+from mirror_ray.kafka.primitives import compact_text, read_uvarint, skip_tags, uvarint
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 

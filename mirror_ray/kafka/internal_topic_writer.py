@@ -28,7 +28,7 @@ class KeyedRecord(NamedTuple):
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
-class InternalWriter:
+class InternalTopicWriter:
     """Appends with ``acks=all``, in order. One call at a time."""
 
     def __init__(self, cluster: ClusterConnections, topic: str, *, cleanup_policy: str = "compact") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_ray.kafka.groups import ListedGroup, list_groups
+from mirror_ray.kafka.group_listing import ListedGroup, list_groups
 from tests.unit.kafka.group_brokers import FetchedState, GroupBrokers
 
 LOADING = 14

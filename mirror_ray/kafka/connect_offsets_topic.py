@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.clients import client_config, mirror_error
+from mirror_ray.kafka.librdkafka import client_config, mirror_error
 from mirror_ray.kafka.topic_editor import ClusterEditor
 
 #: Connect's ``offset.storage.partitions``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 from mirror_ray.kafka.errors import protocol_error
-from mirror_ray.kafka.varint import read_uvarint, skip_tags
+from mirror_ray.kafka.primitives import read_uvarint, skip_tags
 
 API_VERSIONS_KEY = 18
 UNSUPPORTED_VERSION = 35

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.group_codec import (
+from mirror_ray.kafka.group_offset_codec import (
     UNREADABLE,
     GroupOffsets,
     decode_offset_commit,

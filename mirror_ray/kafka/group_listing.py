@@ -11,8 +11,8 @@ from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
 from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
-from mirror_ray.kafka.coordinators import Coordinators
 from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.group_coordinators import GroupCoordinators
 
 _LIST_GROUPS_KEY, _LIST_GROUPS_VERSIONS = 16, (0, 5)
 #: A broker that does not answer within this is listed as such.
@@ -63,7 +63,7 @@ class GroupListing:
     silent: dict[int, str] = field(default_factory=dict)
 
 
-async def list_groups(coordinators: Coordinators, before: GroupListing | None = None) -> GroupListing:
+async def list_groups(coordinators: GroupCoordinators, before: GroupListing | None = None) -> GroupListing:
     """The groups of all brokers (ListGroups), of every kind; without DESCRIBE on the cluster, those one may describe.
 
     A group of ``before`` is gone, and its coordinator forgotten, only if the broker that listed it then still is its
@@ -116,7 +116,7 @@ def _listed(group: Any, broker: int) -> ListedGroup:
 
 
 async def _unknown(
-    coordinators: Coordinators, missing: Mapping[str, ListedGroup], answered: set[int]
+    coordinators: GroupCoordinators, missing: Mapping[str, ListedGroup], answered: set[int]
 ) -> dict[str, ListedGroup]:
     unknown: dict[str, ListedGroup] = {}
     for group, found in (await coordinators.find(missing, fresh=True)).items():

@@ -55,7 +55,7 @@ _Answer = TypeVar("_Answer")
 Question = Callable[[Connection, Sequence[str], dict[str, _Answer | GroupError]], Awaitable[None]]
 
 
-class Coordinators:
+class GroupCoordinators:
     """The coordinators of one cluster's groups, remembered until one turns out to be another.
 
     ``patience_s``: how long a question waits for a coordinator that moves or loads; then the group has an error.

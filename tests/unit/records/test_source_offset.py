@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.connect_offsets import SourceOffset
+from mirror_ray.records.source_offset import SourceOffset
 
 NOTE = SourceOffset(connector="MirrorSourceConnector", cluster="A", partition=TopicPartition("t", 3), offset=41)
 KEY = b'["MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"t"}]'

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.internal import CheckpointRecord, HeartbeatRecord, OffsetSyncRecord
+from mirror_ray.records.mm2_records import CheckpointRecord, HeartbeatRecord, OffsetSyncRecord
 
 SYNC = OffsetSyncRecord(partition=TopicPartition("t1", 2), upstream_offset=100, downstream_offset=200)
 CHECKPOINT = CheckpointRecord(

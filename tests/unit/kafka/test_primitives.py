@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mirror_ray.kafka.varint import read_uvarint, uvarint
+from mirror_ray.kafka.primitives import read_uvarint, uvarint
 
 
 @given(st.integers(0, 2**32 - 1))

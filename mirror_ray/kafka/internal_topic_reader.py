@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.leader_requests import LATEST
 from mirror_ray.kafka.log_follower import LogFollower
-from mirror_ray.kafka.offsets import LATEST
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, records_of
@@ -27,7 +27,7 @@ class TopicChunk(NamedTuple):
     complete: bool
 
 
-class InternalReader:
+class InternalTopicReader:
     """Reads on with each call. Control batches are passed over; transactions are not looked at."""
 
     def __init__(self, cluster: ClusterConnections, topic: str, *, from_ms: int | None = None) -> None:
