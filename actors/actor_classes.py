@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray
@@ -17,6 +18,7 @@ from mirror_ray.attach import spare_arrow
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.kafka.audit_logs import AuditLogs
 
 _T = TypeVar("_T", bound=type)
 
@@ -78,15 +80,16 @@ class Coordinator(_Actor):
         from mirror_ray.coordinator.service import CoordinatorService
         from mirror_ray.topics.port import KafkaTopicPort
 
-        _identify("coordinator")
+        audit_logs = _audit_logs("coordinator")
         outside = Dependencies(
             spawner=RaySpawner(name),
-            flow_port=KafkaFlowClusters,
-            topic_port=KafkaTopicPort,
+            flow_port=partial(KafkaFlowClusters, audit_logs=audit_logs),
+            topic_port=lambda settings, flow: KafkaTopicPort(settings, flow, audit_logs.of(settings, flow.name)),
             heartbeat=lambda settings: RayHeartbeat(name, settings),
             checkpoint=lambda settings: RayCheckpoint(name, settings),
             gateway=lambda settings: RayGateway(name, settings),
             memory=RayMemory(name),
+            audit_logs=audit_logs,
             node=_node(),
             nodes=RayNodes(),
         )
@@ -126,8 +129,7 @@ class Checkpoint(_Actor):
         """See ``mirror_ray.groups.service.GroupSyncService``."""
         from mirror_ray.groups.service import GroupSyncService
 
-        _identify("checkpoint")
-        self._actor = GroupSyncService(number)
+        self._actor = GroupSyncService(_audit_logs("checkpoint"), number)
 
 
 @_passes_on("configure", "stop")
@@ -150,8 +152,7 @@ class Heartbeat(_Actor):
         """See ``mirror_ray.topics.heartbeat_service.HeartbeatService``."""
         from mirror_ray.topics.heartbeat_service import HeartbeatService
 
-        _identify("heartbeat")
-        self._actor = HeartbeatService(settings)
+        self._actor = HeartbeatService(settings, _audit_logs("heartbeat"))
 
     def configure(self, settings: MirrorSettings) -> None:
         """See ``mirror_ray.topics.heartbeat_service.HeartbeatService``."""
@@ -167,13 +168,13 @@ class Heartbeat(_Actor):
         self._actor.stop()
 
 
-def _identify(component: str) -> None:
-    """Say who this process is in the audit log; what an actor is named by is its system's name and its part of it."""
-    from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+def _audit_logs(component: str) -> AuditLogs:
+    """The audit logs of this actor's process; its name in Ray is its system's name and its part of it."""
+    from mirror_ray.kafka.audit_logs import AuditLogs
     from mirror_ray.model.audit import AuditPrincipal
 
     name = ray.get_runtime_context().get_actor_name() or ""
-    AUDIT_LOGS.who = AuditPrincipal(system=name.rpartition(f":{component}")[0], component=component)
+    return AuditLogs(AuditPrincipal(system=name.rpartition(f":{component}")[0], component=component))
 
 
 def _node() -> str:

@@ -30,6 +30,7 @@ from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.kafka.audit_log import AuditLog
     from mirror_ray.model.names import FlowName
 
 _FLUSH_S = 10.0
@@ -108,31 +109,38 @@ def _since_ms(said: str | None) -> int:
 
 
 @contextmanager
-def audited(settings: MirrorSettings, flow: FlowName, name: str, act: str, after: str | None = None) -> Iterator[None]:
-    """Keep an act of the operator's, and in his name what is changed inside; waits for the log at the end.
+def audited(
+    settings: MirrorSettings, flow: FlowName, name: str, command: str, *, dry_run: bool = False
+) -> Iterator[AuditLog]:
+    """Keep a command of the operator's in the flow's audit log, which is waited for at the end.
 
-    ``after``: what the act is to come to, where that can be said.
+    Returns:
+        The log, in which what is changed inside is to be kept in the operator's name; a dry run keeps nothing.
 
     Raises:
         MirrorError: ``audit.required`` is set, and the log can't be written: nothing inside was done.
     """
-    from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+    from mirror_ray.kafka.audit_log import UNRECORDED
+    from mirror_ray.kafka.audit_logs import AuditLogs
     from mirror_ray.model.audit import AuditPrincipal
     from mirror_ray.model.cluster_change import ClusterChange
 
-    AUDIT_LOGS.who = AuditPrincipal(system=name, component=act, operator=whoami())
-    trail = AUDIT_LOGS.of(settings, flow)
-    entries = trail.begin([ClusterChange(kind=act, cluster="", subject=f"flow {flow}", after=after)])
+    if dry_run:
+        yield UNRECORDED
+        return
+    audit_logs = AuditLogs(AuditPrincipal(system=name, component=command, operator=whoami()))
+    audit_log = audit_logs.of(settings, flow)
+    entries = audit_log.begin([ClusterChange(kind=command, cluster="", subject=f"flow {flow}")])
     try:
-        yield
+        yield audit_log
     except BaseException as error:
         refused = isinstance(error, ConfigError | NotReadyError)
         told = str(error) or type(error).__name__
-        trail.end(each.said("refused" if refused else "unknown", told) for each in entries)
+        audit_log.end(each.said("refused" if refused else "unknown", told) for each in entries)
         raise
     else:
-        trail.end(each.said("done") for each in entries)
+        audit_log.end(each.said("done") for each in entries)
     finally:
-        if not AUDIT_LOGS.flush(_FLUSH_S):
-            for text in AUDIT_LOGS.problems().values():
+        if not audit_logs.flush(_FLUSH_S):
+            for text in audit_logs.problems().values():
                 say(f"not everything is in the audit log: {text}", "yellow")

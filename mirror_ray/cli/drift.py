@@ -101,8 +101,8 @@ def drift(
 def _reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies, name: str) -> list[str]:
     from mirror_ray.topics.reconciliation import reconcile
 
-    with audited(settings, flow.name, name, "drift_reconcile"):
-        return asyncio.run(reconcile(settings, flow, remedies))
+    with audited(settings, flow.name, name, "drift_reconcile") as audit_log:
+        return asyncio.run(reconcile(settings, flow, remedies, audit_log))
 
 
 def _print(drift: Drift) -> None:

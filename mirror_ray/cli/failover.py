@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -182,10 +181,10 @@ def _run(
         if not order.dry:
             confirm(f"{order.kind} of {order.flow}: groups are moved, the flow is paused or resumed. Go on?", yes=yes)
         try:
-            kept = nullcontext() if order.dry else audited(settings, order.flow, name, order.kind)
-            with foreground.interruptible(), kept:
+            kept = audited(settings, order.flow, name, order.kind, dry_run=order.dry)
+            with foreground.interruptible(), kept as audit_log:
                 running = AttachedSystem(mirror) if mirror is not None else None
-                report = asyncio.run(carry_out(settings, order, running, _tell))
+                report = asyncio.run(carry_out(settings, order, running, _tell, audit_log))
         except KeyboardInterrupt:
             say("broken off; the same command goes on where it was", "yellow")
             raise

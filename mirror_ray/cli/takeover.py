@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -28,9 +28,9 @@ from mirror_ray.model.errors import ConfigError, NotReadyError
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
+    from mirror_ray.kafka.audit_log import AuditLog
     from mirror_ray.model.names import FlowName
     from mirror_ray.takeover.handback import HandbackResult
-    from mirror_ray.takeover.mm2_activity import Mm2Topics
     from mirror_ray.takeover.takeover import TakeoverResult
 
 _T = TypeVar("_T")
@@ -116,7 +116,7 @@ def takeover(
 
     mm2 = offsets_topic, connector, connect_group
     act = partial(take_over, quiet_s=quiet_s, dry=dry_run, force=force)
-    kept = _nothing if dry_run else partial(audited, name=name, act="takeover")
+    kept = partial(audited, name=name, command="takeover", dry_run=dry_run)
     done = _of_each(act, _stopped(config, flows, name, address), mm2, kept)
     emit([_plain_taken(each) for each in done], output, lambda: _print_taken(done))
     if not all(each.ok for each in done):
@@ -144,7 +144,7 @@ def handback(
 
     mm2 = offsets_topic, connector, connect_group
     act = partial(hand_back, quiet_s=quiet_s, dry=dry_run)
-    kept = _nothing if dry_run else partial(audited, name=name, act="handback")
+    kept = partial(audited, name=name, command="handback", dry_run=dry_run)
     done = _of_each(act, _stopped(config, flows, name, address), mm2, kept)
     emit([_plain_handed(each) for each in done], output, lambda: _print_handed(done))
 
@@ -175,15 +175,11 @@ def _stopped(
         yield settings, flow
 
 
-def _nothing(_: MirrorSettings, __: FlowName) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 def _of_each(
-    act: Callable[[MirrorSettings, FlowName, Mm2Topics], Coroutine[Any, Any, _T]],
+    act: Callable[..., Coroutine[Any, Any, _T]],
     flows: Iterable[tuple[MirrorSettings, FlowName]],
     mm2: tuple[str | None, str | None, str | None],
-    kept: Callable[[MirrorSettings, FlowName], AbstractContextManager[None]],
+    kept: Callable[[MirrorSettings, FlowName], AbstractContextManager[AuditLog]],
 ) -> list[_T]:
     """What came of each flow, one after the other.
 
@@ -194,8 +190,8 @@ def _of_each(
     with foreground.interruptible():
         done = []
         for settings, flow in flows:
-            with kept(settings, flow):
-                done.append(asyncio.run(act(settings, flow, which_mm2(flow, *mm2))))
+            with kept(settings, flow) as audit_log:
+                done.append(asyncio.run(act(settings, flow, which_mm2(flow, *mm2), audit_log=audit_log)))
         return done
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from mirror_ray.observe.groups import GroupStatus
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow
+    from mirror_ray.kafka.audit_log import AuditLog
 
 _TRANSLATED: Columns = (
     ("TOPIC", lambda row: row["topic"]),
@@ -195,9 +196,9 @@ def _of_all(
             _allow(order, mirror.settings())
         if order.commit and not order.dry:
             confirm(f"commit the offsets of {order.flow} on {order.flow.target}?", yes=yes)
-        changes = order.commit and not order.dry
-        with audited(settings, order.flow, name, "translate_commit") if changes else nullcontext():
-            done = _carry_out(settings, order, name, address, mirror, spark=spark)
+        dry_run = order.dry or not order.commit
+        with audited(settings, order.flow, name, "translate_commit", dry_run=dry_run) as audit_log:
+            done = _carry_out(settings, order, name, address, mirror, audit_log, spark=spark)
     if order.as_of_ms is not None:
         say(f"as of {datetime.fromtimestamp(order.as_of_ms / 1000).astimezone().isoformat(timespec='milliseconds')}")
     if order.commit:
@@ -207,20 +208,27 @@ def _of_all(
 
 
 def _carry_out(
-    settings: MirrorSettings, order: BulkOrder, name: str, address: str | None, mirror: Mirror | None, *, spark: bool
+    settings: MirrorSettings,
+    order: BulkOrder,
+    name: str,
+    address: str | None,
+    mirror: Mirror | None,
+    audit_log: AuditLog,
+    *,
+    spark: bool,
 ) -> Sequence[BulkRow]:
     from mirror_ray.failover.bulk_translation import carry_out
     from mirror_ray.groups.bulk import ReadMaps
 
     if not spark:
-        return asyncio.run(carry_out(settings, order, ReadMaps))
+        return asyncio.run(carry_out(settings, order, ReadMaps, audit_log))
     with ExitStack() as stack:
         stack.enter_context(ray_for_spark(name, address, mirror))
         from mirror_ray.spark.session import spark_session
         from mirror_ray.spark.translation import SparkMaps
 
         session = stack.enter_context(spark_session(f"translate {order.flow}", settings.spark, say))
-        return asyncio.run(carry_out(settings, order, partial(SparkMaps, session)))
+        return asyncio.run(carry_out(settings, order, partial(SparkMaps, session), audit_log))
 
 
 def _allow(order: BulkOrder, running: MirrorSettings) -> None:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from mirror_ray.config.difference import SettingsDifference
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.flow import FlowController
-from mirror_ray.coordinator.ports import AuditLogOf, Emit
+from mirror_ray.coordinator.ports import Emit
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.model.audit import AuditEntry, cut
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -62,10 +62,11 @@ class AuditedCommands:
         name: str,
         see: Callable[[], CommandState],
         emit: Emit,
-        trail: AuditLogOf,
+        audit_logs: AuditLogs,
     ) -> None:
         """``target`` has a method for each act; ``see`` is called before and after it; ``name``: the system's."""
-        self._target, self._name, self._see, self._emit, self._trail = target, name, see, emit, trail
+        self._target, self._name, self._see, self._emit = target, name, see, emit
+        self._audit_logs = audit_logs
 
     async def do(self, operator: str, act: str, args: Sequence[Any]) -> Any:
         """Do what ``operator`` asks.
@@ -100,7 +101,7 @@ class AuditedCommands:
         difference = has if had is None else f"{had} -> {has}"
         self._emit("info", told.subject, f"{told.kind} by {operator}: {cut(difference or 'done')}")
         if act == "down":
-            await asyncio.to_thread(AUDIT_LOGS.flush, _LAST_WORDS_S)
+            await asyncio.to_thread(self._audit_logs.flush, _LAST_WORDS_S)
         return answer
 
     async def refused(self, why: str) -> None:
@@ -120,7 +121,7 @@ class AuditedCommands:
             for each in settings.flows
             if each.enabled and flow in (None, str(each.name), str(each.name.live))
         }
-        return [self._trail(settings, name, operator) for name in logs.values()]
+        return [self._audit_logs.of(settings, name, operator=operator) for name in logs.values()]
 
 
 def paused_of(flows: Mapping[FlowName, FlowController]) -> dict[str, list[str]]:

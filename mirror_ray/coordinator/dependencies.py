@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.begun_flows import AskId
 from mirror_ray.coordinator.ports import (
     AnyNode,
-    AuditLogOf,
     CheckpointPort,
     CoordinatorTiming,
     FlowClustersFactory,
@@ -20,7 +19,7 @@ from mirror_ray.coordinator.ports import (
     SettingsStore,
     SpawnPort,
 )
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.kafka.identity import cluster_id
 from mirror_ray.topics.port import TopicPort
 
@@ -36,12 +35,11 @@ class Dependencies:
     checkpoint: Callable[[MirrorSettings], CheckpointPort]
     gateway: Callable[[MirrorSettings], GatewayPort]
     memory: SettingsStore
+    audit_logs: AuditLogs
     node: str
     nodes: NodesPort = field(default_factory=AnyNode)
     cluster_id: AskId = cluster_id
     timing: CoordinatorTiming = field(default_factory=CoordinatorTiming)
-    trail: AuditLogOf = lambda settings, flow, operator: AUDIT_LOGS.of(settings, flow, operator=operator)
-    audit_problems: Callable[[], Mapping[str, str]] = AUDIT_LOGS.problems
     #: Monotonic seconds.
     clock: Callable[[], float] = time.monotonic
     wall_ms: Callable[[], int] = lambda: int(time.time() * 1000)

@@ -13,7 +13,7 @@ from mirror_ray.config.flow_rules import config_filter, replication_rules
 from mirror_ray.config.internal_topics import offset_topics
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.ports import ClusterTopics, Codec, TargetLimits
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.handshake import UNSUPPORTED_VERSION
@@ -53,8 +53,8 @@ _TOO_OLD = (
 class KafkaFlowClusters:
     """The real ``FlowPort``. A cluster that hangs holds up this flow's threads, and no other's."""
 
-    def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
-        """Prepare; nothing is sent before ``open``.
+    def __init__(self, settings: MirrorSettings, flow: FlowSettings, audit_logs: AuditLogs) -> None:
+        """Prepare; nothing is sent before ``open``. ``audit_logs`` keep what is changed.
 
         Raises:
             ConfigError: Security settings can't be used.
@@ -66,12 +66,12 @@ class KafkaFlowClusters:
         self.configure(flow)
         self._source = ClusterConnections(source, client_id)
         self._target = ClusterConnections(target, client_id)
-        self._trail_of = partial(AUDIT_LOGS.of, settings, name)
-        trail = self._trail_of()
-        self._source_admin = ClusterEditor(source, client_id, trail)
-        self._target_admin = ClusterEditor(target, client_id, trail)
+        self._audit_log_of = partial(audit_logs.of, settings, name)
+        audit_log = self._audit_log_of()
+        self._source_admin = ClusterEditor(source, client_id, audit_log)
+        self._target_admin = ClusterEditor(target, client_id, audit_log)
         topic = state_topic(name.source, name.backfill, name.route)
-        self._store = StateStore(target, topic, transactional_id(name), trail)
+        self._store = StateStore(target, topic, transactional_id(name), audit_log)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
 
     def configure(self, flow: FlowSettings) -> None:
@@ -201,8 +201,8 @@ class KafkaFlowClusters:
 
     async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
         """See ``FlowPort``."""
-        trail = self._trail_of(operator=operator)
-        await self._in_thread(lambda: self._target_admin.delete_records(before, trail))
+        audit_log = self._audit_log_of(operator=operator)
+        await self._in_thread(lambda: self._target_admin.delete_records(before, audit_log))
 
     async def new_producer(self) -> tuple[int, int]:
         """See ``FlowPort``."""

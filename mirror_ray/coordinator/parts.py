@@ -102,7 +102,7 @@ class CoordinatorParts:
             self.pool,
             self.observed,
             catching_up=self.limits.catching_up,
-            audit=AuditWatch(dependencies.audit_problems, self.groups, emit).problems,
+            audit=AuditWatch(dependencies.audit_logs.problems, self.groups, emit).problems,
         )
         self.scaling = ScalingController(
             name,

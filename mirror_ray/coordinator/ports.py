@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.notice import Notice
 from mirror_ray.model.quota import QuotaShare
 from mirror_ray.model.replicator_health import ReplicatorHealth
@@ -75,14 +74,6 @@ class Emit(Protocol):
 
     def __call__(self, level: str, subject: str, text: str) -> None:
         """``level`` is info, warning or error; ``subject`` the flow, topic, partition or replicator."""
-        ...
-
-
-class AuditLogOf(Protocol):
-    """Makes the trail into the audit log of a flow, for what an operator does."""
-
-    def __call__(self, settings: MirrorSettings, flow: FlowName, operator: str) -> AuditLog:
-        """Nothing is sent yet."""
         ...
 
 

@@ -56,7 +56,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
         )
         super().__init__(parts)
         self._applied = AppliedSettings(parts, self._wake.set)
-        self._audited = AuditedCommands(self, name, self._command_state, parts.emit, dependencies.trail)
+        self._audited = AuditedCommands(self, name, self._command_state, parts.emit, dependencies.audit_logs)
 
     def _begin_backfill(self, flow: FlowSettings) -> None:
         self._applied.begin_backfill(flow)

@@ -15,6 +15,7 @@ from mirror_ray.groups.bulk import FindPlaces, TranslatedOffset, translate_all
 from mirror_ray.groups.commit_history_topic import commits_as_of
 from mirror_ray.groups.offset_state import ACTIVE
 from mirror_ray.groups.subscriptions import NOT_KNOWN, GroupReads
+from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.committed_offset import Commits
 from mirror_ray.model.names import FlowName
@@ -49,15 +50,19 @@ class BulkRow:
     refused: str | None = None
 
 
-async def carry_out(settings: MirrorSettings, order: BulkOrder, make_find: MakeFind) -> list[BulkRow]:
+async def carry_out(
+    settings: MirrorSettings, order: BulkOrder, make_find: MakeFind, audit_log: AuditLog = UNRECORDED
+) -> list[BulkRow]:
     """Translate, and commit where the order says so; ``make_find``: see ``FindPlaces``.
+
+    ``audit_log`` keeps what is committed.
 
     Raises:
         ConfigError: What groups had committed then is not known.
         ClusterUnreachableError: A cluster does not answer.
         OSError, MirrorError: Something can't be read. What was refused is told by the rows.
     """
-    async with FailoverClusters(settings, order.flow, "failover", follow=False) as sides:
+    async with FailoverClusters(settings, order.flow, "failover", audit_log=audit_log, follow=False) as sides:
         flow = sides.flow
         commits = await (_live(sides) if order.as_of_ms is None else _as_of(sides, order.as_of_ms))
         family = settings.family(flow.name)

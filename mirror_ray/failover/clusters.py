@@ -12,7 +12,7 @@ from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.failover.group_checkpoint import GroupCheckpoint, said_in
 from mirror_ray.failover.plan import Kind
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import ErrorInfo, error_info
 from mirror_ray.kafka.group_coordinators import GroupCoordinators
@@ -65,11 +65,19 @@ class FailoverClusters:
         origin: The cluster that groups leave.
         destination: The cluster that they go to.
         maps: What is where, by ``carrying``; where maps are followed.
-        trail: Keeps what is changed.
+        audit_log: Keeps what is changed.
         without_silent: Partitions whose leader does not answer are left out.
     """
 
-    def __init__(self, settings: MirrorSettings, flow: FlowName, kind: Kind, *, follow: bool = True) -> None:
+    def __init__(
+        self,
+        settings: MirrorSettings,
+        flow: FlowName,
+        kind: Kind,
+        *,
+        audit_log: AuditLog = UNRECORDED,
+        follow: bool = True,
+    ) -> None:
         """Prepare. Without ``follow`` no map is read.
 
         Raises:
@@ -77,7 +85,7 @@ class FailoverClusters:
         """
         self.flow = settings.flow(flow)
         self.kind = kind
-        self.trail = AUDIT_LOGS.of(settings, flow)
+        self.audit_log = audit_log
         self._follow = follow
         self.carrying, self.way_is_copied = self.flow, self.flow.enabled
         self.back, copied = _reverse(settings, self.flow)
@@ -240,7 +248,7 @@ class FailoverClusters:
             return {}
         stood = await self.committed(self.destination, list(commits))
         before = {group: {at: each.offset for at, each in there.items()} for group, there in stood.items()}
-        return await commit_offsets(self._here, commits, self.trail, before)
+        return await commit_offsets(self._here, commits, self.audit_log, before)
 
     async def logs(
         self, on: ClusterConnections, partitions: Iterable[TopicPartition]

@@ -16,7 +16,7 @@ from mirror_ray.failover.running_system import RunningSystem
 from mirror_ray.failover.step_outcome import StepOutcome
 from mirror_ray.failover.steps import FailoverSteps, StepTiming
 from mirror_ray.failover.translated_offsets import GroupPlacement
-from mirror_ray.kafka.audit_log import UNRECORDED
+from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
@@ -62,7 +62,11 @@ OnResult = Callable[[FailoverPlan, StepResult], None]
 
 
 async def carry_out(
-    settings: MirrorSettings, order: FailoverOrder, running: RunningSystem | None, on_result: OnResult = lambda *_: None
+    settings: MirrorSettings,
+    order: FailoverOrder,
+    running: RunningSystem | None,
+    on_result: OnResult = lambda *_: None,
+    audit_log: AuditLog = UNRECORDED,
 ) -> FailoverReport:
     """Carry a plan out as far as it goes; a dry one to its end, whatever stands in the way.
 
@@ -71,6 +75,7 @@ async def carry_out(
         order: What is asked for.
         running: The running system; None: there is none.
         on_result: Gets each result.
+        audit_log: Keeps what is changed.
 
     Raises:
         ConfigError: It can't be begun so; the text says what can.
@@ -79,9 +84,9 @@ async def carry_out(
     """
     flow = settings.flow(order.flow)
     _refuse(flow, order)
-    sides = FailoverClusters(settings, order.flow, order.kind)
+    sides = FailoverClusters(settings, order.flow, order.kind, audit_log=audit_log)
     async with sides:
-        audit = FailoverAudit(settings.clusters[order.flow.target], sides.target, order.flow.source, sides.trail)
+        audit = FailoverAudit(settings.clusters[order.flow.target], sides.target, order.flow.source, sides.audit_log)
         book = await audit.read()
         plan, fresh = _plan(book, order)
         moved = _moved(book, order) if order.kind == "failback" else {}

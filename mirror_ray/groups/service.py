@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.groups.commit_history_topic import HistoryWriter
 from mirror_ray.groups.sync import GroupOffsetSync
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -64,8 +64,9 @@ class _Flow:
 class GroupSyncService:
     """Carries its share of the groups: those whose name's checksum leaves ``number`` when divided by their number."""
 
-    def __init__(self, number: int = 0) -> None:
-        """Nothing happens before ``configure``."""
+    def __init__(self, audit_logs: AuditLogs, number: int = 0) -> None:
+        """Nothing happens before ``configure``. ``audit_logs`` keep what is committed."""
+        self._audit_logs = audit_logs
         self._number, self._of = number, 1
         self._flows: dict[FlowName, _Flow] = {}
         self._views: dict[FlowName, object] = {}
@@ -94,7 +95,7 @@ class GroupSyncService:
         events = tuple(self._events)
         self._events.clear()
         flows = {str(name): _summary(flow) for name, flow in self._flows.items()}
-        return CheckpointReport(events=events, flows=flows, audit=AUDIT_LOGS.problems())
+        return CheckpointReport(events=events, flows=flows, audit=self._audit_logs.problems())
 
     async def groups(self, flow: str | None = None) -> tuple[GroupStatus, ...]:
         """Every group of this share, by flow and name."""
@@ -139,7 +140,7 @@ class GroupSyncService:
         """Stop everything. A round that is cut off is made up for by the next life."""
         async with self._configuring:
             await asyncio.gather(*(self._end(name) for name in list(self._flows)))
-        await asyncio.to_thread(AUDIT_LOGS.flush, _FLUSH_S)
+        await asyncio.to_thread(self._audit_logs.flush, _FLUSH_S)
 
     def _mine(self, group: str) -> bool:
         return zlib.crc32(group.encode()) % self._of == self._number
@@ -152,7 +153,7 @@ class GroupSyncService:
         maps = FlowMaps(flow, source, target, self._teller(name), _flow_back(settings, flow))
         history = HistoryWriter(name.source, target, self._teller(name), self._number, self._of)
         kept = history if flow.groups.history_enabled else None
-        trail = AUDIT_LOGS.of(settings, name)
+        trail = self._audit_logs.of(settings, name)
         carrier = GroupOffsetSync(flow, source, target, maps, trail, mine=self._mine, history=kept)
         each = _Flow(flow, source, target, maps, carrier)
         self._flows[name], self._views[name] = each, _view(settings, flow)

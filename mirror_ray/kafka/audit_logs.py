@@ -22,7 +22,6 @@ from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName
-from mirror_ray.state.actor_names import DEFAULT_NAME
 
 _log = logging.getLogger(__name__)
 
@@ -157,10 +156,14 @@ class KafkaAuditLog:
 
 
 class AuditLogs:
-    """The trails of a process: one for each flow. Who it is, is told once, where the process begins."""
+    """The audit logs that a process writes to: one for each flow. Thread-safe.
 
-    def __init__(self) -> None:
-        self.who = AuditPrincipal(system=DEFAULT_NAME, component="mirror-ray")
+    Made where the process or the command begins, and handed to all that changes a cluster.
+    """
+
+    def __init__(self, who: AuditPrincipal) -> None:
+        """``who``: the author of what is written."""
+        self.who = who
         self._trails: dict[tuple[object, ...], KafkaAuditLog] = {}
         self._lock = threading.Lock()
 
@@ -190,7 +193,3 @@ class AuditLogs:
             trails = list(self._trails.values())
         done = [each.flush(max(0.0, until_s - time.monotonic())) for each in trails]
         return all(done)
-
-
-#: Of this process.
-AUDIT_LOGS: Final = AuditLogs()

@@ -8,7 +8,7 @@ from typing import Self
 
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.state_topic import StateStore, read_state, transactional_id
@@ -30,10 +30,10 @@ class FlowSession:
         selected: The topics that it copies, each with its remote topic's name.
         memory: What its state says.
         store: Its state topic; nothing is written before ``claim``.
-        trail: Keeps what is changed.
+        audit_log: Keeps what is changed.
     """
 
-    def __init__(self, settings: MirrorSettings, name: FlowName, purpose: str) -> None:
+    def __init__(self, settings: MirrorSettings, name: FlowName, purpose: str, audit_log: AuditLog) -> None:
         """Prepare.
 
         Raises:
@@ -47,8 +47,8 @@ class FlowSession:
             ClusterConnections(settings.clusters[each], client_id) for each in (name.source, name.target)
         )
         self._purpose = purpose
-        self.trail = AUDIT_LOGS.of(settings, name)
-        self.store = StateStore(self.target.settings, state_topic(name.source), transactional_id(name), self.trail)
+        self.audit_log = audit_log
+        self.store = StateStore(self.target.settings, state_topic(name.source), transactional_id(name), audit_log)
         self.selected: dict[str, str] = {}
         self.memory = FlowStateRecords()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.connect_offsets_topic import write_connect_offsets
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -43,12 +44,18 @@ class HandbackResult:
 
 
 async def hand_back(
-    settings: MirrorSettings, name: FlowName, mm2: Mm2Topics, *, quiet_s: float = 3.0, dry: bool = False
+    settings: MirrorSettings,
+    name: FlowName,
+    mm2: Mm2Topics,
+    *,
+    quiet_s: float = 3.0,
+    dry: bool = False,
+    audit_log: AuditLog = UNRECORDED,
 ) -> HandbackResult:
     """Write MM2's notes for every partition that the flow has copied. From then on `up` refuses the flow.
 
     May be given again until MM2 has begun to copy. ``quiet_s``: for so long nothing may happen on the target.
-    ``dry``: nothing is written.
+    ``dry``: nothing is written. ``audit_log`` keeps what is changed.
 
     Raises:
         NotReadyError: mirror-ray or MM2 still runs, or what the target holds is not what the state says.
@@ -56,7 +63,7 @@ async def hand_back(
         ClusterUnreachableError: A cluster, or a leader, does not answer.
         MirrorError: Something can't be read or written; give the command again.
     """
-    async with FlowSession(settings, name, "handback") as ground:
+    async with FlowSession(settings, name, "handback", audit_log) as ground:
         records = {each: record for each, record in ground.memory.partitions.items() if each.topic in ground.selected}
         if not records:
             raise ConfigError(f"flow {name} has copied nothing yet: MirrorMaker 2 can begin as it is")
@@ -158,4 +165,4 @@ async def _carry_out(ground: FlowSession, mm2: Mm2Topics, notes: list[SourceOffs
         if each.noted is not None or each.before is not None
     ]
     settings = ground.target.settings
-    await asyncio.to_thread(write_connect_offsets, settings, mm2.offsets_topic, records, ground.trail)
+    await asyncio.to_thread(write_connect_offsets, settings, mm2.offsets_topic, records, ground.audit_log)

@@ -11,6 +11,7 @@ from typing import Final
 from mirror_ray.config.internal_topics import offset_topics
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError
@@ -64,11 +65,12 @@ async def take_over(
     quiet_s: float = 3.0,
     dry: bool = False,
     force: bool = False,
+    audit_log: AuditLog = UNRECORDED,
 ) -> TakeoverResult:
     """Take over what MM2 has copied of a flow; what the flow's state accounts for already is left as it is.
 
     Each topic is taken over as a whole or not at all. ``quiet_s``: for so long nothing may happen on the target.
-    ``dry``: nothing is written. ``force``: see ``decide``.
+    ``dry``: nothing is written. ``force``: see ``decide``. ``audit_log`` keeps what is changed.
 
     Raises:
         NotReadyError: MM2 or mirror-ray still runs, or a transaction is open.
@@ -76,7 +78,7 @@ async def take_over(
         ClusterUnreachableError: A cluster, or a leader, does not answer.
         MirrorError: Something can't be read or written; nothing of the state was changed.
     """
-    async with FlowSession(settings, name, "takeover") as ground:
+    async with FlowSession(settings, name, "takeover", audit_log) as ground:
         before = await ground.first_look(mm2)
         began_s = time.monotonic()
         job = _Takeover(ground, mm2, _shared_topics(ground))
@@ -271,7 +273,7 @@ class _Takeover:
             raise MirrorError(f"topic {topic} can't be written: {error}; run this again") from error
 
     def _ensure(self, topic: str) -> None:
-        admin = ClusterEditor(self._ground.target.settings, "mirror-ray-takeover", self._ground.trail)
+        admin = ClusterEditor(self._ground.target.settings, "mirror-ray-takeover", self._ground.audit_log)
         try:
             for each in offset_topics(self._ground.flow):
                 if each.name == topic:

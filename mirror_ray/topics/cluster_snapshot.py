@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -119,7 +120,7 @@ async def survey_acls(settings: MirrorSettings, flow: FlowSettings, seen: Cluste
     Raises:
         MirrorError: DESCRIBE is not granted on a cluster, or it can't be reached.
     """
-    port = KafkaTopicPort(settings, flow)
+    port = KafkaTopicPort(settings, flow, UNRECORDED)
     source, target = await port.acls()
     if source is None or target is None:
         return NoAuthorizer(flow.name.source if source is None else flow.name.target)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.kafka.heartbeats import HeartbeatEmitter
 from mirror_ray.model.names import FlowName
 
@@ -59,8 +59,11 @@ class _Running:
 class HeartbeatService:
     """Emits into each target cluster from a thread of its own, so that one that hangs holds up no other."""
 
-    def __init__(self, settings: MirrorSettings, *, emitter: EmitterFactory = real_emitter) -> None:
+    def __init__(
+        self, settings: MirrorSettings, audit_logs: AuditLogs, *, emitter: EmitterFactory = real_emitter
+    ) -> None:
         """Begin to emit."""
+        self._audit_logs = audit_logs
         self._make_emitter = emitter
         self._flows: tuple[FlowSettings, ...] = ()
         self._running: list[tuple[_Emission, _Running]] = []
@@ -69,7 +72,7 @@ class HeartbeatService:
     def configure(self, settings: MirrorSettings) -> None:
         """Emit by these settings from now on; what they don't change goes on."""
         self._flows = settings.flows
-        wanted = _emissions(settings)
+        wanted = _emissions(settings, self._audit_logs)
         ended = [each for emission, each in self._running if emission not in wanted]
         self._running = [(emission, each) for emission, each in self._running if emission in wanted]
         _end(ended)
@@ -124,7 +127,7 @@ def _end(ended: Sequence[_Running]) -> None:
         each.thread.join(timeout=2.0)
 
 
-def _emissions(settings: MirrorSettings) -> list[_Emission]:
+def _emissions(settings: MirrorSettings, audit_logs: AuditLogs) -> list[_Emission]:
     """One emitter for the flows that have target, interval and replication factor in common."""
     groups: dict[tuple[str, float, int | None], list[FlowName]] = {}
     for flow in settings.flows:
@@ -133,6 +136,6 @@ def _emissions(settings: MirrorSettings) -> list[_Emission]:
             key = (flow.name.target, beats.emit_interval_s, beats.replication_factor)
             groups.setdefault(key, []).append(flow.name)
     return [
-        _Emission(settings.clusters[target], interval_s, factor, tuple(flows), AUDIT_LOGS.of(settings, flows[0]))
+        _Emission(settings.clusters[target], interval_s, factor, tuple(flows), audit_logs.of(settings, flows[0]))
         for (target, interval_s, factor), flows in groups.items()
     ]

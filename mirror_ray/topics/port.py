@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.acls import AclAdmin, describe_acls
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.group_coordinators import GroupCoordinators
 from mirror_ray.kafka.group_listing import list_groups
@@ -64,12 +64,12 @@ async def carried_source_groups(port: TopicPort, flow: FlowSettings, source: Ite
 class KafkaTopicPort:
     """The real ``TopicPort``."""
 
-    def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
-        """Nothing is sent yet."""
+    def __init__(self, settings: MirrorSettings, flow: FlowSettings, audit_log: AuditLog) -> None:
+        """Nothing is sent yet. ``audit_log`` keeps what is changed."""
         self._flow = flow.name
         self.source, self.target = settings.clusters[flow.name.source], settings.clusters[flow.name.target]
         self._client_id = f"{flow.name}|mirror-ray|topics"
-        self._trail = AUDIT_LOGS.of(settings, flow.name)
+        self._audit_log = audit_log
 
     async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
         """See ``TopicPort``."""
@@ -116,7 +116,7 @@ class KafkaTopicPort:
 
     async def _on_target(self, kind: type[_C], act: Callable[[_C], _T]) -> _T:
         def run() -> _T:
-            with closing(kind(self.target, self._client_id, self._trail)) as admin:
+            with closing(kind(self.target, self._client_id, self._audit_log)) as admin:
                 return act(admin)
 
         return await asyncio.to_thread(run)

@@ -8,7 +8,7 @@ from contextlib import closing
 
 from mirror_ray.config.flow_rules import config_filter
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import AclChanges
@@ -64,18 +64,17 @@ async def _acl_findings(
     return find_acl_drift(changes, remedies)
 
 
-async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies) -> list[str]:
+async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies, audit_log: AuditLog) -> list[str]:
     """Carry out remedies, and keep them in the audit log; why, of each that could not be.
 
     Raises:
         OSError, MirrorError: The target can't be reached: what was not done is found again by ``find``.
     """
-    port = KafkaTopicPort(settings, flow)
-    trail = AUDIT_LOGS.of(settings, flow.name)
+    port = KafkaTopicPort(settings, flow, audit_log)
     outcomes: dict[str, MirrorError | None] = {}
 
     def topics() -> dict[str, MirrorError | None]:
-        with closing(ClusterEditor(settings.clusters[flow.name.target], _CLIENT_ID, trail)) as admin:
+        with closing(ClusterEditor(settings.clusters[flow.name.target], _CLIENT_ID, audit_log)) as admin:
             return admin.create_topics(remedies.create) | admin.create_partitions(remedies.extend)
 
     outcomes |= await asyncio.to_thread(topics)

@@ -16,7 +16,6 @@ from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.operating import AuditSettings
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.audit_logs import AUDIT_LOGS, AuditLogs
 from mirror_ray.kafka.audit_topics import ensure_audit_log, read_audit
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.audit import AuditEntry, AuditQuery
@@ -27,6 +26,7 @@ from mirror_ray.model.topics import NewRemoteTopic
 from tests.support.carrying import commit_many
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import cluster_settings
+from tests.support.factories import audit_logs
 from tests.support.kafka import alter_topic, produce, sample_messages
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
@@ -117,8 +117,10 @@ async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
     settings = _settings(clusters, unique_topic, "none")
     since_ms = int(time.time() * 1000)
 
+    logs = audit_logs()
+
     def change() -> None:
-        editor = ClusterEditor(settings.clusters["B"], "test-audit", AUDIT_LOGS.of(settings, FLOW))
+        editor = ClusterEditor(settings.clusters["B"], "test-audit", logs.of(settings, FLOW))
         new = NewRemoteTopic(name=unique_topic, partitions=1, configs={"cleanup.policy": "delete"})
         assert editor.create_topics([new]) == {unique_topic: None}
         assert editor.create_topics([new]) == {unique_topic: None}
@@ -129,7 +131,7 @@ async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
         editor.delete_topic(unique_topic)
         editor.delete_topic(unique_topic)
         editor.close()
-        assert AUDIT_LOGS.flush(20.0)
+        assert logs.flush(20.0)
 
     await aside(change)
     found = await _kept(settings, since_ms, unique_topic)
@@ -174,7 +176,7 @@ def test_nothing_is_changed_that_cannot_be_kept_where_that_is_required(
     broken = made.model_copy(update={"clusters": {**made.clusters, "B": nowhere}})
     target, new = cluster_settings("B", clusters.b), NewRemoteTopic(name=unique_topic, partitions=1)
     required = broken.model_copy(update={"audit": AuditSettings(required=True)})
-    trails = AuditLogs()
+    trails = audit_logs()
     editor = ClusterEditor(target, "test-audit", trails.of(required, FLOW))
     with pytest.raises(MirrorError, match=r"audit\.required"):
         editor.create_topics([new])

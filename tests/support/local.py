@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Self, TypeVar
 
 from mirror_ray.config.settings import MirrorSettings
@@ -12,6 +13,7 @@ from mirror_ray.coordinator.flow_clusters import KafkaFlowClusters
 from mirror_ray.coordinator.ports import CoordinatorTiming, ReplicatorPort
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.groups.service import GroupSyncService
+from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.model.notice import Notice
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.observe.status import GapStatus, PartitionStatus
@@ -20,6 +22,7 @@ from mirror_ray.replication.engine import ReplicationEngine
 from mirror_ray.replication.service import ReplicatorService
 from mirror_ray.state.actor_names import replicator_name
 from mirror_ray.topics.port import KafkaTopicPort
+from tests.support.factories import audit_logs
 from tests.support.waiting import wait_until_async
 
 #: On a machine that is busy otherwise.
@@ -83,8 +86,8 @@ class Silence:
 class LocalCheckpoint(GroupSyncService):
     """The checkpoint actor in this process."""
 
-    def __init__(self, settings: MirrorSettings) -> None:
-        super().__init__()
+    def __init__(self, audit_logs: AuditLogs, settings: MirrorSettings) -> None:
+        super().__init__(audit_logs)
         self._wanted = settings
 
     async def report(self) -> CheckpointReport:
@@ -121,16 +124,18 @@ class LocalSystem:
 
     def __init__(self, settings: MirrorSettings, *, groups: bool = False) -> None:
         self.settings = settings
+        logs = self.audit_logs = audit_logs()
         self.coordinator = CoordinatorService(
             "local",
             Dependencies(
                 spawner=LocalSpawner(),
-                flow_port=KafkaFlowClusters,
-                topic_port=KafkaTopicPort,
+                flow_port=partial(KafkaFlowClusters, audit_logs=logs),
+                topic_port=lambda settings, flow: KafkaTopicPort(settings, flow, logs.of(settings, flow.name)),
                 heartbeat=lambda _settings: Silence(),
-                checkpoint=LocalCheckpoint if groups else lambda _settings: NoCheckpoint(),
+                checkpoint=partial(LocalCheckpoint, logs) if groups else lambda _settings: NoCheckpoint(),
                 gateway=lambda _settings: Silence(),
                 memory=Silence(),
+                audit_logs=logs,
                 node="here",
                 timing=CoordinatorTiming(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),
             ),

@@ -26,6 +26,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.flow_rules import config_filter, replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import start_all
 from mirror_ray.lab.devcluster.security import DevSecurity
@@ -50,7 +51,7 @@ class Rounds:
         settings = MirrorSettings(
             clusters={"A": cluster_settings("A", clusters.a), "B": cluster_settings("B", clusters.b)}, flows=(FLOW,)
         )
-        self._port = KafkaTopicPort(settings, FLOW)
+        self._port = KafkaTopicPort(settings, FLOW, UNRECORDED)
         self.remotes = {f"topic-{number:05}": f"A.topic-{number:05}" for number in range(topics)}
 
     async def configs(self) -> int:
@@ -109,7 +110,7 @@ class Rounds:
             for user, operation in (("ann", "READ"), ("bob", "ALL"), ("ann", "DESCRIBE_CONFIGS"))
         ]
         back = MirrorSettings(clusters={"A": self._port.target, "B": self._port.source}, flows=(FLOW,))
-        await KafkaTopicPort(back, FLOW).change_acls(AclChanges(create=tuple(given)))
+        await KafkaTopicPort(back, FLOW, UNRECORDED).change_acls(AclChanges(create=tuple(given)))
 
     async def _alter(self, requests: Mapping[str, Mapping[str, str | None]]) -> None:
         changes = {

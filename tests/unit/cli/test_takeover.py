@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2Topics]:
     refused = TakeoverDecision(source=TopicPartition("other", 0), remote="A.other", outcome="refused", remarks=("why",))
 
     async def take_over(
-        _: MirrorSettings, name: FlowName, mm2: Mm2Topics, *, quiet_s: float, dry: bool, force: bool
+        _: MirrorSettings, name: FlowName, mm2: Mm2Topics, *, quiet_s: float, dry: bool, force: bool, **_log: object
     ) -> TakeoverResult:
         assert quiet_s == 3.0
         given.append(mm2)
@@ -60,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2Topics]:
         return TakeoverResult(flow=name, rows=rows[: 1 if dry else 2], others=("elsewhere",), dry=dry)
 
     async def hand_back(
-        _: MirrorSettings, name: FlowName, mm2: Mm2Topics, *, quiet_s: float, dry: bool
+        _: MirrorSettings, name: FlowName, mm2: Mm2Topics, *, quiet_s: float, dry: bool, **_log: object
     ) -> HandbackResult:
         assert quiet_s == 3.0
         given.append(mm2)

@@ -14,6 +14,7 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSetti
 from mirror_ray.failover import bulk_translation
 from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow
 from mirror_ray.groups.bulk import TranslatedOffset
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import NoAnswerError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -36,7 +37,9 @@ def orders(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> lis
         place=Translation(offset=68, exact=False, reason="why"),
     )
 
-    async def carry_out(_settings: MirrorSettings, order: BulkOrder, _make: object) -> Sequence[BulkRow]:
+    async def carry_out(
+        _settings: MirrorSettings, order: BulkOrder, _make: object, _log: AuditLog
+    ) -> Sequence[BulkRow]:
         given.append(order)
         return [BulkRow(translated=row, outcome="committed" if order.commit else None)]
 
@@ -134,8 +137,8 @@ def test_what_was_refused_is_told_row_by_row(
     """With all that was committed beside it, and in the file, too."""
     carry_out = bulk_translation.carry_out
 
-    async def refused(settings: MirrorSettings, order: BulkOrder, make: Any) -> Sequence[BulkRow]:
-        (row,) = await carry_out(settings, order, make)
+    async def refused(settings: MirrorSettings, order: BulkOrder, make: Any, log: AuditLog) -> Sequence[BulkRow]:
+        (row,) = await carry_out(settings, order, make, log)
         name = "GROUP_AUTHORIZATION_FAILED"
         return [row, BulkRow(translated=row.translated, outcome=f"refused: {name}", refused=name)]
 

@@ -11,6 +11,8 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSett
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.ports import CoordinatorTiming
 from mirror_ray.coordinator.service import CoordinatorService
+from mirror_ray.kafka.audit_log import AuditLog
+from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.names import FlowName, FlowPartition
@@ -41,7 +43,7 @@ QUICK = CoordinatorTiming(
 
 
 @dataclass
-class FakeTrail:
+class FakeAuditLog:
     """Keeps what is done in a list."""
 
     kept: list[AuditEntry]
@@ -53,6 +55,17 @@ class FakeTrail:
 
     def end(self, entries: Iterable[AuditEntry]) -> None:
         self.kept += entries
+
+
+class FakeAuditLogs(AuditLogs):
+    """The same list for every flow."""
+
+    def __init__(self, kept: list[AuditEntry]) -> None:
+        super().__init__(AuditPrincipal(system="mirror", component="coordinator"))
+        self._kept = kept
+
+    def of(self, settings: MirrorSettings, flow: FlowName, *, operator: str | None = None) -> AuditLog:
+        return FakeAuditLog(self._kept, operator or "")
 
 
 @dataclass
@@ -93,8 +106,7 @@ class World:
                 node="here",
                 nodes=self.nodes,
                 timing=self.timing,
-                trail=lambda settings, flow, operator: FakeTrail(self.kept, operator),
-                audit_problems=dict,
+                audit_logs=FakeAuditLogs(self.kept),
             ),
         )
         self.coordinators.append(made)

@@ -11,6 +11,7 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.heartbeat_service import HeartbeatService
+from tests.support.factories import audit_logs
 from tests.unit.coordinator.fakes import flow, settings
 
 
@@ -46,7 +47,7 @@ def heartbeat(made: list[_Emitter]) -> Iterator[HeartbeatService]:
         made.append(_Emitter(target, flows, factor))
         return made[-1]
 
-    actor = HeartbeatService(settings(flow(), flow("A->C")), emitter=make)
+    actor = HeartbeatService(settings(flow(), flow("A->C")), audit_logs(), emitter=make)
     yield actor
     actor.stop()
 
