@@ -6,16 +6,17 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevListener, DevSecurity
 from mirror_ray.lab.devcluster.clusters import start_all
 from tests.support.class_archive import share_classes
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.kafka import create_topic
 
 # Ray reads it once, when a test module first imports it.
@@ -90,7 +91,7 @@ def unique_topic() -> str:
 def make_topic() -> TopicMaker:
     """Create topics of new names: ``make_topic(cluster, partitions=1, topic_config=None) -> name``."""
 
-    def make(cluster: DevCluster, partitions: int = 1, topic_config: Mapping[str, str] | None = None) -> str:
+    def make(cluster: KafkaCluster, partitions: int = 1, topic_config: Mapping[str, str] | None = None) -> str:
         name = f"topic-{uuid.uuid4().hex[:10]}"
         return create_topic(cluster.confluent_config(), name, partitions, topic_config=topic_config)
 
@@ -102,6 +103,34 @@ def third_cluster() -> Iterator[DevCluster]:
     """Cluster C, for topologies of three; shared like A and B."""
     with DevCluster("C", server_properties=KEEPS_ALL, jvm_options=QUICK_START) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured() -> Iterator[DevCluster]:
+    """A cluster with a listener of every kind, which grants alice only what ACLs say; topics are each test's own.
+
+    By `DevCluster.listener`: PLAIN, OAUTH, SCRAM (with TLS), TLS (mutual), and SESSIONS, as PLAIN with sessions of
+    three seconds (KIP-368). Its first listener is plain, and may do all.
+    """
+    listeners = {
+        "PLAIN": DevSecurity.plain(),
+        "SESSIONS": replace(DevSecurity.plain(), session_ms=3000),
+        "OAUTH": DevSecurity.oauth(),
+        "SCRAM": DevSecurity.scram_over_tls(),
+        "TLS": DevSecurity.mutual_tls(),
+    }
+    authorizer = DevSecurity(authorizer=True)
+    share_classes()
+    with DevCluster(
+        "secured", security=authorizer, listeners=listeners, server_properties=KEEPS_ALL, jvm_options=QUICK_START
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def guarded(secured: DevCluster) -> DevListener:
+    """Where alice may do what ACLs say, by SASL's PLAIN."""
+    return secured.listener("PLAIN")
 
 
 @pytest.fixture(scope="module")

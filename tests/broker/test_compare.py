@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from typer.testing import CliRunner, Result
 
 from mirror_ray.cli.app import app
-from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevListener
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import alter_topic, create_topic, delete_records, produce, sample_messages
 from tests.support.rights import grant
@@ -153,7 +153,7 @@ def test_what_is_asked_for_must_be_there(pair: str, compare: Compare) -> None:
     assert "does not copy other" in missing.stderr
 
 
-def test_missing_rights_are_said_in_their_cells(guarded: DevCluster, tmp_path: Path) -> None:
+def test_missing_rights_are_said_in_their_cells(guarded: DevListener, tmp_path: Path) -> None:
     """Sizes, configs, and a remote topic that may not even be described: the rest is compared."""
     for name in ("open", "A.open", "half", "A.half", "hidden", "A.hidden"):
         create_topic(guarded.confluent_config(), name, 1)

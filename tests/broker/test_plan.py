@@ -17,12 +17,12 @@ from mirror_ray.config.settings import (
     TopicSettings,
 )
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.devcluster import DevListener
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.state.schema import state_topic
 from mirror_ray.topics.planning import make_plan
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.kafka import create_topic, produce, sample_messages
 from tests.support.rights import grant
 
@@ -109,7 +109,7 @@ def test_a_bad_filter_names_the_flow(clusters: Clusters) -> None:
         make_plan(settings_of(clusters, flow("A->B", "(oops")))
 
 
-def as_alice(cluster: DevCluster, password: str | None = None) -> dict[str, ClusterSettings]:
+def as_alice(cluster: KafkaCluster, password: str | None = None) -> dict[str, ClusterSettings]:
     """The cluster as source and target, entered as alice."""
     sasl = SaslSettings(
         mechanism="PLAIN", username="alice", password=Secret(password or cluster.security.users["alice"])
@@ -120,7 +120,7 @@ def as_alice(cluster: DevCluster, password: str | None = None) -> dict[str, Clus
     }
 
 
-def test_missing_rights_are_named(guarded: DevCluster) -> None:
+def test_missing_rights_are_named(guarded: DevListener) -> None:
     """What the brokers don't grant on source topics, remote topics and the cluster is listed one by one."""
     create_topic(guarded.confluent_config(), "orders", 1)
     create_topic(guarded.confluent_config(), "A.orders", 1)
@@ -144,7 +144,7 @@ def test_missing_rights_are_named(guarded: DevCluster) -> None:
     assert "create topic A.new" in refused
 
 
-def test_refused_credentials_are_told_soon(guarded: DevCluster) -> None:
+def test_refused_credentials_are_told_soon(guarded: DevListener) -> None:
     """A wrong password is an unreachable cluster, named with what to check, before the connection timeout."""
     with pytest.raises(ClusterUnreachableError, match="cluster A refuses PLAIN for user alice") as caught:
         make_plan(MirrorSettings(clusters=as_alice(guarded, "wrong"), flows=(flow("A->B", ".*"),)))

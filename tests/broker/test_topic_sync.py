@@ -26,10 +26,10 @@ from typer.testing import CliRunner
 
 from mirror_ray.cli.app import app
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevListener
 from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.model.internal_topics import audit_log_topic
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, KafkaClusters, TopicMaker
 from tests.support.engine import cluster_settings
 from tests.support.kafka import alter_topic, create_topic, exists, produce, read_all, sample_messages
 from tests.support.local import LocalSystem, aside
@@ -64,7 +64,7 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def _settings(clusters: Clusters, topic: str, **topics: Any) -> MirrorSettings:
+def _settings(clusters: Clusters | KafkaClusters, topic: str, **topics: Any) -> MirrorSettings:
     chosen = TopicSettings(
         include=(topic,),
         refresh_interval_s=0.5,
@@ -77,7 +77,7 @@ def _settings(clusters: Clusters, topic: str, **topics: Any) -> MirrorSettings:
     return settings.model_copy(update={"clusters": both})
 
 
-def _configs(cluster: DevCluster, topic: str) -> dict[str, str]:
+def _configs(cluster: KafkaCluster, topic: str) -> dict[str, str]:
     """What is set on the topic itself."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient(dict(cluster.confluent_config()))
@@ -85,7 +85,7 @@ def _configs(cluster: DevCluster, topic: str) -> dict[str, str]:
     return {key: entry.value for key, entry in found.items() if entry.source == 1}
 
 
-async def _becomes(system: LocalSystem, cluster: DevCluster, topic: str, configs: dict[str, str]) -> None:
+async def _becomes(system: LocalSystem, cluster: KafkaCluster, topic: str, configs: dict[str, str]) -> None:
     found: dict[str, str] = {}
 
     async def done() -> bool:
@@ -99,7 +99,7 @@ async def _becomes(system: LocalSystem, cluster: DevCluster, topic: str, configs
         raise AssertionError(f"{error}; they are {found}") from None
 
 
-def _audited(cluster: DevCluster, subject: str) -> list[tuple[str | None, str | None]]:
+def _audited(cluster: KafkaCluster, subject: str) -> list[tuple[str | None, str | None]]:
     """From what to what its configs were altered."""
     config = cluster.confluent_config()
     log = audit_log_topic("A")
@@ -194,19 +194,19 @@ def _acl(
     return kind(resource, topic, pattern, "User:alice", "*", operation, permission)
 
 
-def _grant(cluster: DevCluster, *acls: AclBinding) -> None:
+def _grant(cluster: KafkaCluster, *acls: AclBinding) -> None:
     admin = AdminClient(dict(cluster.confluent_config()))
     for future in admin.create_acls(list(acls)).values():
         future.result(20)
 
 
-def _revoke(cluster: DevCluster, *acls: AclBindingFilter) -> None:
+def _revoke(cluster: KafkaCluster, *acls: AclBindingFilter) -> None:
     admin = AdminClient(dict(cluster.confluent_config()))
     for future in admin.delete_acls(list(acls)).values():
         assert future.result(20)
 
 
-def _reads(cluster: DevCluster, topic: str) -> bool:
+def _reads(cluster: KafkaCluster, topic: str) -> bool:
     """Whether alice may. Refused for another reason than her rights is an error."""
     try:
         read_all(cluster.confluent_config("alice"), topic)
@@ -217,14 +217,16 @@ def _reads(cluster: DevCluster, topic: str) -> bool:
     return True
 
 
-async def _let_in(system: LocalSystem, cluster: DevCluster, topic: str, *, yes: bool) -> None:
+async def _let_in(system: LocalSystem, cluster: KafkaCluster, topic: str, *, yes: bool) -> None:
     async def so() -> bool:
         return await aside(lambda: _reads(cluster, topic)) is yes
 
     await system.wait(so, f"alice {'reads' if yes else 'is kept out of'} {topic}")
 
 
-def _asked(clusters: Clusters, path: Path, command: str, topic: str, *options: str) -> tuple[int, dict[str, Any]]:
+def _asked(
+    clusters: Clusters | KafkaClusters, path: Path, command: str, topic: str, *options: str
+) -> tuple[int, dict[str, Any]]:
     """What a command says of a topic between two clusters with authorizers; ``options``: lines of its configuration."""
     lines = ["clusters = A, B", "A->B.enabled = true", f"A->B.topics = {topic}", *options]
     for alias, cluster in zip("AB", clusters, strict=True):
@@ -237,7 +239,7 @@ def _asked(clusters: Clusters, path: Path, command: str, topic: str, *options: s
     return result.exit_code, json.loads(result.stdout)
 
 
-def _compared(clusters: Clusters, path: Path, topic: str, *options: str) -> tuple[int, dict[str, str]]:
+def _compared(clusters: Clusters | KafkaClusters, path: Path, topic: str, *options: str) -> tuple[int, dict[str, str]]:
     """Verdicts of ``compare`` on the topic's ACLs, by operation; ``drift`` must find as many."""
     exit_code, found = _asked(clusters, path, "compare", topic, *options)
     (shown,) = found["topics"]
@@ -252,7 +254,7 @@ def _compared(clusters: Clusters, path: Path, topic: str, *options: str) -> tupl
 
 
 async def test_acls_follow(
-    guarded: DevCluster, guarded_target: DevCluster, make_topic: TopicMaker, tmp_path: Path
+    guarded: DevListener, guarded_target: DevCluster, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     """Who may read the source may read the remote topic, and not write it; by a prefix and back again on request.
 
@@ -260,7 +262,7 @@ async def test_acls_follow(
 
     Upstream: testAclFiltering, testAclTransformation, testSyncTopicACLsUseProvidedForwardingAdmin.
     """
-    clusters = Clusters(guarded, guarded_target)
+    clusters = KafkaClusters(guarded, guarded_target)
     topic = make_topic(guarded)
     remote = f"A.{topic}"
     await aside(lambda: produce(guarded.confluent_config(), topic, sample_messages(5)))
@@ -297,10 +299,10 @@ async def test_acls_follow(
 
 
 async def test_denials_and_requests_are_counted(
-    guarded: DevCluster, guarded_target: DevCluster, make_topic: TopicMaker, changes: Counter[str]
+    guarded: DevListener, guarded_target: DevCluster, make_topic: TopicMaker, changes: Counter[str]
 ) -> None:
     """A denial on the source keeps out on the target; once that stands, nothing more is asked for."""
-    clusters = Clusters(guarded, guarded_target)
+    clusters = KafkaClusters(guarded, guarded_target)
     topic = make_topic(guarded)
     remote = f"A.{topic}"
     await aside(lambda: produce(guarded.confluent_config(), topic, sample_messages(5)))
@@ -316,7 +318,7 @@ async def test_denials_and_requests_are_counted(
     _revoke(guarded, _acl("*", AclOperation.READ, kind=AclBindingFilter))
 
 
-def _listed(cluster: DevCluster) -> set[tuple[str, str]]:
+def _listed(cluster: KafkaCluster) -> set[tuple[str, str]]:
     """Names and operations of all ACLs of topics."""
     every: Any = None
     wanted = AclBindingFilter(
@@ -327,7 +329,7 @@ def _listed(cluster: DevCluster) -> set[tuple[str, str]]:
     return {(each.name, each.operation.name) for each in found}
 
 
-async def _gone(cluster: DevCluster, topic: str, operation: str) -> bool:
+async def _gone(cluster: KafkaCluster, topic: str, operation: str) -> bool:
     return (topic, operation) not in await aside(lambda: _listed(cluster))
 
 

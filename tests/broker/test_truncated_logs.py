@@ -15,7 +15,7 @@ from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.lab.devcluster.clusters import start_all
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.state.schema import state_topic
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
 from tests.support.kafka import (
     Message,
@@ -54,7 +54,7 @@ def settings(clusters: Clusters, topic: str, policy: str) -> MirrorSettings:
     return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics, trouble={"policy": policy})
 
 
-def fill(cluster: DevCluster, topic: str, first: int, last: int) -> None:
+def fill(cluster: KafkaCluster, topic: str, first: int, last: int) -> None:
     """Write numbered records in batches of ten or less."""
     for start in range(first, last, 10):
         produce(cluster.confluent_config(), topic, sample_messages(min(10, last - start), first=start))

@@ -14,7 +14,7 @@ from mirror_ray.config.settings import FetchSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition as ModelPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Engine, Replicated
 from tests.support.kafka import Message, assert_equal_copies, create_topic, produce, read_all, sample_messages
 
@@ -158,7 +158,7 @@ async def test_source_elects_a_leader_that_lacks_what_was_copied(clusters: Clust
 
 
 def fill(
-    cluster: DevCluster, topic: str, count: int, age_days: int = 0, first: int = 0, *, compressed: bool = True
+    cluster: KafkaCluster, topic: str, count: int, age_days: int = 0, first: int = 0, *, compressed: bool = True
 ) -> None:
     """Write ``count`` numbered records, spread over the partitions, in many small batches."""
     then = int(time.time() * 1000) - age_days * 86_400_000

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +28,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.operating import AlertSettings
 from mirror_ray.config.secrets import Secret
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity
+from mirror_ray.lab.devcluster import DevCluster, DevListener
 from mirror_ray.lab.traffic import Traffic, TrafficReader
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.problems import Problem, ProblemKind
 from tests.support.browser import Page, browser
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, Reachable, TopicMaker
 from tests.support.engine import cluster_settings
 from tests.support.kafka import produce, sample_messages
 from tests.support.monitoring import ALERTS, DASHBOARDS, RECORDED, alert_name, panels
@@ -44,14 +44,6 @@ from tests.support.waiting import wait_until_async
 
 _WITHIN_S = 15.0
 _TOKEN = "let-me-in-for-once"
-
-
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[DevCluster]:
-    """A source where alice may do what ACLs allow."""
-    security = DevSecurity.plain(authorizer=True)
-    with DevCluster("G", security=security, jvm_options=QUICK_START) as cluster:
-        yield cluster
 
 
 @dataclass
@@ -106,7 +98,7 @@ class Scene:
 async def scene(
     clusters: Clusters,
     fragile: DevCluster,
-    guarded: DevCluster,
+    guarded: DevListener,
     make_topic: TopicMaker,
     system: str,
     tmp_path: Path,
@@ -115,7 +107,7 @@ async def scene(
     topic, forbidden = make_topic(clusters.a, 2), make_topic(guarded, 1)
     grant(guarded, forbidden, AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
     produce(guarded.confluent_config(), forbidden, sample_messages(10))
-    there = {"A": clusters.a, "B": clusters.b, "F": fragile, "G": guarded}
+    there: dict[str, Reachable] = {"A": clusters.a, "B": clusters.b, "F": fragile, "G": guarded}
     settings = settings_of(there, "A->F", "G->B", topics=f"{topic}|{forbidden}", replicators=2, gateway=True)
     alice = settings.clusters | {"G": cluster_settings("G", guarded, "alice")}
     alerts = AlertSettings(lag_growing_s=3.0)
@@ -146,7 +138,7 @@ async def _gateway(mirror: Mirror) -> str | None:
 
 
 async def test_each_fault_is_seen_everywhere_in_the_same_words(
-    scene: Scene, fragile: DevCluster, guarded: DevCluster
+    scene: Scene, fragile: DevCluster, guarded: DevListener
 ) -> None:
     """A right taken away, a replicator killed, lag growing, a target down; and every panel and rule has its series.
 
@@ -261,7 +253,7 @@ def _as_asked(expression: str) -> str:
     return expression.replace("$__rate_interval", "30s")
 
 
-def _withdraw(cluster: DevCluster, topic: str) -> None:
+def _withdraw(cluster: KafkaCluster, topic: str) -> None:
     which = AclBindingFilter(
         ResourceType.TOPIC,
         topic,

@@ -9,7 +9,7 @@ import pytest
 
 from mirror_ray.config.settings import PolicySettings
 from mirror_ray.lab.devcluster import DevCluster
-from tests.support.clusters import Clusters
+from tests.support.clusters import Clusters, KafkaCluster
 from tests.support.kafka import assert_equal_copies, create_topic, produce, read_all, sample_messages
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
 
@@ -30,7 +30,7 @@ def mark() -> str:
     return f"t{uuid.uuid4().hex[:8]}"
 
 
-def fill(cluster: DevCluster, topic: str, first: int = 0) -> None:
+def fill(cluster: KafkaCluster, topic: str, first: int = 0) -> None:
     """A topic of two partitions with 300 records."""
     create_topic(cluster.confluent_config(), topic, 2)
     produce(cluster.confluent_config(), topic, sample_messages(300, partitions=2, first=first), codec="zstd")

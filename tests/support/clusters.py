@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mirror_ray.lab.devcluster import Broker, DevCluster
+from mirror_ray.lab.devcluster import Broker, DevCluster, DevListener
+
+#: A cluster with one listener, or one listener of a cluster: clients need not know which.
+KafkaCluster = DevCluster | DevListener
 
 
 class Reachable(Protocol):
@@ -37,9 +40,18 @@ class Clusters(NamedTuple):
     b: DevCluster
 
 
+class KafkaClusters(NamedTuple):
+    """Two clusters, or listeners of clusters, as `Clusters`."""
+
+    a: KafkaCluster
+    b: KafkaCluster
+
+
 class TopicMaker(Protocol):
     """Creates a topic of a new name and returns the name."""
 
-    def __call__(self, cluster: DevCluster, partitions: int = 1, topic_config: Mapping[str, str] | None = None) -> str:
+    def __call__(
+        self, cluster: KafkaCluster, partitions: int = 1, topic_config: Mapping[str, str] | None = None
+    ) -> str:
         """Topic config as for kafka-topics; the topic has leaders when this returns."""
         ...

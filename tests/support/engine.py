@@ -27,7 +27,7 @@ from mirror_ray.config.transform_settings import TransformSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.leader_requests import LATEST
-from mirror_ray.lab.devcluster import Broker, DevCluster
+from mirror_ray.lab.devcluster import Broker
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.fault import FaultKind, PartitionFault
 from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS
@@ -36,6 +36,7 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.replication.engine import ReplicationEngine
 from mirror_ray.state.schema import GrantRecord, encode, grant_key, state_topic
+from tests.support.clusters import KafkaCluster
 from tests.support.kafka import Message, append, create_topic, exists
 
 FLOW = FlowName("A", "B")
@@ -55,8 +56,8 @@ class Replicated:
 
     def __init__(
         self,
-        source: DevCluster,
-        target: DevCluster,
+        source: KafkaCluster,
+        target: KafkaCluster,
         *,
         prefix: str = "A.",
         source_user: str | None = None,
@@ -325,12 +326,12 @@ class Engine:
         self.core._flows.clear()
 
 
-def ensure_compacted(cluster: DevCluster, topic: str) -> None:
+def ensure_compacted(cluster: KafkaCluster, topic: str) -> None:
     """Create a compacted topic where it is missing, as a coordinator does."""
     ensure_topic(cluster, topic, "compact")
 
 
-def ensure_topic(cluster: DevCluster, topic: str, cleanup_policy: str) -> None:
+def ensure_topic(cluster: KafkaCluster, topic: str, cleanup_policy: str) -> None:
     """Create an internal topic where it is missing."""
     if not exists(cluster.confluent_config(), topic):
         create_topic(
@@ -342,7 +343,7 @@ def ensure_topic(cluster: DevCluster, topic: str, cleanup_policy: str) -> None:
 
 
 def cluster_settings(
-    alias: str, cluster: DevCluster, user: str | None = None, security: SecuritySettings | None = None
+    alias: str, cluster: KafkaCluster, user: str | None = None, security: SecuritySettings | None = None
 ) -> ClusterSettings:
     """How to get into a cluster; with SASL PLAIN where it asks for that, as ``user`` or as its administrator."""
     if security is None and cluster.security.mechanism == "PLAIN":
@@ -355,7 +356,7 @@ def cluster_settings(
     return ClusterSettings(alias=alias, bootstrap_servers=servers, security=security or SecuritySettings())
 
 
-async def set_quota(cluster: DevCluster, kind: str, value: float | None) -> None:
+async def set_quota(cluster: KafkaCluster, kind: str, value: float | None) -> None:
     """Set, or remove, a quota for every client without a user (KIP-546)."""
     connected = ClusterConnections(cluster_settings("quota", cluster), "quota")
     module: Any = load_entity_module("alter_client_quotas", 1, EntityType.request)

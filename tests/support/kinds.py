@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from mirror_ray.lab.devcluster import DevCluster
-from tests.support.clusters import WithFiles
+from tests.support.clusters import KafkaCluster, WithFiles
 from tests.support.engine import logged_batches
 from tests.support.kafka import (
     CODECS,
@@ -57,7 +56,7 @@ KINDS: Mapping[str, tuple[int, Mapping[str, str]]] = {
 }
 
 
-def create_every_kind(cluster: DevCluster, mark: str) -> list[str]:
+def create_every_kind(cluster: KafkaCluster, mark: str) -> list[str]:
     """Create the topics, empty; returns their names."""
     config = cluster.confluent_config()
     return [
@@ -66,7 +65,7 @@ def create_every_kind(cluster: DevCluster, mark: str) -> list[str]:
     ]
 
 
-def fill_every_kind(cluster: DevCluster, mark: str, first: int = 0) -> None:
+def fill_every_kind(cluster: KafkaCluster, mark: str, first: int = 0) -> None:
     """Write a few hundred records to each of them but ``nothing``, numbered from ``first`` on."""
     config = cluster.confluent_config()
     for codec in CODECS:

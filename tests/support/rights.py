@@ -11,10 +11,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from mirror_ray.lab.devcluster import DevCluster
+from tests.support.clusters import KafkaCluster
 
 
-def grant(cluster: DevCluster, topic: str, *operations: AclOperation) -> None:
+def grant(cluster: KafkaCluster, topic: str, *operations: AclOperation) -> None:
     """Grant alice operations on a topic."""
     admin = AdminClient(dict(cluster.confluent_config()))
     bindings = [

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.difference import Kind
 from mirror_ray.verification.job import CompareJob
@@ -16,6 +15,7 @@ from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.record_hashes import Field
 from mirror_ray.verification.report import VerifyReport
 from mirror_ray.verification.run import MakeLooker, Verification, verify_flow
+from tests.support.clusters import KafkaCluster
 from tests.support.engine import FLOW
 from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all
 
@@ -45,7 +45,7 @@ def _flipped(value: bytes | None) -> bytes:
     return value[:-1] + bytes([value[-1] ^ 1])
 
 
-def plant(cluster: DevCluster, remote: str, fault: Callable[[list[Record], int], object], at: int) -> str:
+def plant(cluster: KafkaCluster, remote: str, fault: Callable[[list[Record], int], object], at: int) -> str:
     """A copy of partition 0 of a remote topic with a fault in it, in a new topic."""
     config = cluster.confluent_config()
     records = read_all(config, remote)[0]
@@ -56,7 +56,7 @@ def plant(cluster: DevCluster, remote: str, fault: Callable[[list[Record], int],
     return planted
 
 
-async def with_copy(verifying: Verification, job: CompareJob, planted: str, target: DevCluster) -> CompareJob:
+async def with_copy(verifying: Verification, job: CompareJob, planted: str, target: KafkaCluster) -> CompareJob:
     """The same job, with the planted topic for the copy."""
     end = end_offsets(target.confluent_config(), planted)[0]
     metadata = await verifying.target.refresh([planted])

@@ -28,7 +28,7 @@ def test_scram_over_tls_speaks_kafkas_words(tmp_path: Path) -> None:
 
 def test_a_plain_server_knows_every_user() -> None:
     """PLAIN keeps its users in the server's JAAS line."""
-    properties = DevSecurity.plain().server_properties(None)
+    properties = DevSecurity.plain().listener_properties("CLIENT", None)
     assert 'user_alice="alice-secret"' in properties["listener.name.client.plain.sasl.jaas.config"]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mirror_ray.lab.devcluster.broker import QUICK_START, Broker
-    from mirror_ray.lab.devcluster.cluster import DevCluster
+    from mirror_ray.lab.devcluster.cluster import DevCluster, DevListener
     from mirror_ray.lab.devcluster.clusters import run_clusters, stop_clusters
     from mirror_ray.lab.devcluster.security import DevSecurity
 
@@ -15,6 +15,7 @@ __all__ = [
     "QUICK_START",
     "Broker",
     "DevCluster",
+    "DevListener",
     "DevSecurity",
     "run_clusters",
     "stop_clusters",
@@ -22,7 +23,7 @@ __all__ = [
 
 _HOMES = {
     "broker": ("QUICK_START", "Broker"),
-    "cluster": ("DevCluster",),
+    "cluster": ("DevCluster", "DevListener"),
     "clusters": ("run_clusters", "stop_clusters"),
     "security": ("DevSecurity",),
 }

@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +19,39 @@ from mirror_ray.lab.devcluster.certificates import CertificateAuthority, StoreTy
 from mirror_ray.lab.devcluster.ports import free_port
 from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.writing import writing
+
+#: The listener of every cluster, by which the brokers come to each other too; and the one behind a proxy.
+_CLIENT, _FAR = "CLIENT", "FAR"
+
+
+@dataclass(frozen=True)
+class DevListener:
+    """One listener of a cluster, as its clients see it: of the same use to them as a cluster that has no other."""
+
+    cluster: DevCluster
+    #: ``bootstrap.servers``.
+    bootstrap: str
+    security: DevSecurity
+    authority: CertificateAuthority | None
+
+    @property
+    def cluster_id(self) -> str:
+        """Of the cluster."""
+        return self.cluster.cluster_id
+
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """By node id."""
+        return self.cluster.brokers
+
+    def client_properties(self, user: str = "admin", store_type: StoreType = "PEM") -> dict[str, str]:
+        """As `DevCluster.client_properties`."""
+        return self.security.client_properties(self.authority if self.security.uses_tls else None, user, store_type)
+
+    def confluent_config(self, user: str = "admin") -> dict[str, str | int | float | bool]:
+        """As `DevCluster.confluent_config`."""
+        authority = self.authority if self.security.uses_tls else None
+        return {"bootstrap.servers": self.bootstrap, **self.security.confluent_config(authority, user)}
 
 
 class DevCluster:
@@ -36,6 +70,7 @@ class DevCluster:
         ports: The brokers' ports, where they must be these.
         heap: Each broker's ``-Xmx``.
         jvm_options: More options for each broker's virtual machine.
+        listeners: Further listeners by name, each with what its clients must show; `listener` gives one.
         far: For each broker a second listener's port, and the one that it tells clients to come to instead: that of a
             proxy before it.
     """
@@ -51,6 +86,7 @@ class DevCluster:
         ports: Sequence[int] | None = None,
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
+        listeners: Mapping[str, DevSecurity] | None = None,
         far: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.name = name
@@ -62,13 +98,17 @@ class DevCluster:
         self.dir = data_dir.absolute()
         with writing(self.dir):
             self.dir.mkdir(parents=True, exist_ok=True)
-        self._authority = CertificateAuthority(self.dir / "tls") if self.security.uses_tls else None
+        self._securities = {_CLIENT: self.security, **(listeners or {})}
+        uses_tls = any(security.uses_tls for security in self._securities.values())
+        self._authority = CertificateAuthority(self.dir / "tls") if uses_tls else None
         self.cluster_id, client_ports, controller_ports = self._identity(brokers, ports)
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controller_ports, start=1))
         common = {**_common_properties(brokers), "controller.quorum.voters": voters}
-        common |= self.security.server_properties(self._authority)
-        if far:
-            common["listener.security.protocol.map"] += f",FAR:{self.security.protocol}"
+        common |= self._security_properties(far=bool(far))
+        self._ports = {
+            _CLIENT: client_ports,
+            **{name: [free_port() for _ in range(brokers)] for name in listeners or {}},
+        }
         self.brokers = tuple(
             Broker(
                 node_id=node,
@@ -76,7 +116,7 @@ class DevCluster:
                 directory=self.dir / f"broker-{node}",
                 properties={
                     **common,
-                    **_listeners(node, client_port, controller_port, far[node - 1 : node]),
+                    **_listeners(node, controller_port, self._ports, far[node - 1 : node]),
                     **(server_properties or {}),
                 },
                 heap=heap,
@@ -94,6 +134,11 @@ class DevCluster:
         """The broker whose ``node.id`` this is, as metadata names leaders."""
         return self.brokers[node_id - 1]
 
+    def listener(self, name: str) -> DevListener:
+        """The listener of that name, as its clients see it."""
+        bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._ports[name])
+        return DevListener(self, bootstrap, self._securities[name], self._authority)
+
     def log_bytes(self, topic: str) -> int:
         """Size of the topic's log, all partitions and replicas together, as it is in the brokers' files."""
         logs = (log for each in self.brokers for log in each.directory.glob(f"data/{topic}-*/*.log"))
@@ -107,7 +152,7 @@ class DevCluster:
         """
         ensure_jars()
         atexit.register(self._kill)
-        credentials = self.security.scram_credentials()
+        credentials = [each for security in self._securities.values() for each in security.scram_credentials()]
         try:
             _side_by_side(lambda broker: broker.format(self.cluster_id, credentials), self.brokers)
             for broker in self.brokers:
@@ -145,11 +190,31 @@ class DevCluster:
 
     def client_properties(self, user: str = "admin", store_type: StoreType = "PEM") -> dict[str, str]:
         """What a client of this cluster needs besides ``bootstrap.servers``, with the keys of Kafka's Java clients."""
-        return self.security.client_properties(self._authority, user, store_type)
+        return self.listener(_CLIENT).client_properties(user, store_type)
 
     def confluent_config(self, user: str = "admin") -> dict[str, str | int | float | bool]:
         """What a confluent-kafka client of this cluster needs, ``bootstrap.servers`` included."""
-        return {"bootstrap.servers": self.bootstrap, **self.security.confluent_config(self._authority, user)}
+        return self.listener(_CLIENT).confluent_config(user)
+
+    def _security_properties(self, *, far: bool) -> dict[str, str]:
+        """What all brokers have in common of protocols, mechanisms and rights."""
+        protocols: dict[str, str] = {name: security.protocol for name, security in self._securities.items()}
+        protocols |= {"CONTROLLER": "PLAINTEXT"} | ({_FAR: self.security.protocol} if far else {})
+        properties = {"listener.security.protocol.map": ",".join(map(":".join, protocols.items()))}
+        if self.security.mechanism is not None:
+            properties["sasl.mechanism.inter.broker.protocol"] = self.security.mechanism
+        for name, security in self._securities.items():
+            properties |= security.listener_properties(name, self._authority)
+        if far:
+            properties |= self.security.listener_properties(_FAR, self._authority)
+        if self.security.authorizer:
+            # ANONYMOUS is a controller to another; and every client where the protocol is PLAINTEXT.
+            principals = {"ANONYMOUS"}.union(*(security.super_principals() for security in self._securities.values()))
+            properties |= {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": ";".join(f"User:{principal}" for principal in sorted(principals)),
+            }
+        return properties
 
     def _identity(self, brokers: int, ports: Sequence[int] | None) -> tuple[str, list[int], list[int]]:
         """Cluster id, client ports and controller ports: those of last time where there was one."""
@@ -171,12 +236,14 @@ class DevCluster:
             broker.kill()
 
 
-def _listeners(node_id: int, port: int, controller_port: int, far: Sequence[tuple[int, int]]) -> dict[str, str]:
-    listening = [f"CLIENT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}"]
-    advertised = [f"CLIENT://127.0.0.1:{port}"]
-    for own, told in far:
-        listening.append(f"FAR://127.0.0.1:{own}")
-        advertised.append(f"FAR://127.0.0.1:{told}")
+def _listeners(
+    node_id: int, controller_port: int, ports: Mapping[str, Sequence[int]], far: Sequence[tuple[int, int]]
+) -> dict[str, str]:
+    advertised = [f"{name}://127.0.0.1:{of_brokers[node_id - 1]}" for name, of_brokers in ports.items()]
+    listening = [*advertised, f"CONTROLLER://127.0.0.1:{controller_port}"]
+    for own_port, advertised_port in far:
+        listening.append(f"{_FAR}://127.0.0.1:{own_port}")
+        advertised.append(f"{_FAR}://127.0.0.1:{advertised_port}")
     return {"node.id": str(node_id), "listeners": ",".join(listening), "advertised.listeners": ",".join(advertised)}
 
 
@@ -187,7 +254,7 @@ def _common_properties(brokers: int) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "CLIENT",
+        "inter.broker.listener.name": _CLIENT,
         "auto.create.topics.enable": "false",
         "default.replication.factor": factor,
         "offsets.topic.num.partitions": "5",

@@ -37,6 +37,8 @@ class DevSecurity:
     #: Turn the StandardAuthorizer on; ``super_users`` may do all, others what ACLs allow.
     authorizer: bool = False
     super_users: tuple[str, ...] = ("admin",)
+    #: Sessions end after so long (KIP-368); None is never.
+    session_ms: int | None = None
 
     @classmethod
     def scram_over_tls(cls, *, authorizer: bool = False) -> Self:
@@ -63,32 +65,30 @@ class DevSecurity:
         """Whether connections are encrypted."""
         return self.protocol in {"SSL", "SASL_SSL"}
 
-    def server_properties(self, authority: CertificateAuthority | None) -> dict[str, str]:
-        """The brokers' part. ``authority`` is needed where TLS is used."""
-        properties = {"listener.security.protocol.map": f"CLIENT:{self.protocol},CONTROLLER:PLAINTEXT"}
+    def listener_properties(self, listener: str, authority: CertificateAuthority | None) -> dict[str, str]:
+        """What a broker's listener of that name asks of its clients. ``authority`` is needed where TLS is used."""
+        prefix = f"listener.name.{listener.lower()}."
+        properties: dict[str, str] = {}
         if self.mechanism is not None:
-            name = f"listener.name.client.{self.mechanism.lower()}.sasl.jaas.config"
             properties |= {
-                "sasl.enabled.mechanisms": self.mechanism,
-                "sasl.mechanism.inter.broker.protocol": self.mechanism,
-                name: self._jaas(BROKER_USER, server=True),
+                f"{prefix}sasl.enabled.mechanisms": self.mechanism,
+                f"{prefix}{self.mechanism.lower()}.sasl.jaas.config": self._jaas(BROKER_USER, server=True),
             }
-        if authority is not None:
+        if self.session_ms is not None and self.mechanism is not None:
+            properties[f"{prefix}{self.mechanism.lower()}.connections.max.reauth.ms"] = str(self.session_ms)
+        if authority is not None and self.uses_tls:
             properties |= {
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": str(authority.keystore(BROKER_USER, "PEM")),
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.location": str(authority.truststore("PEM")),
-                "ssl.client.auth": "required" if self.client_auth else "none",
-            }
-        if self.authorizer:
-            # ANONYMOUS is a controller to another; and every client where the protocol is PLAINTEXT.
-            principals = ["ANONYMOUS", *(self._principal(user) for user in (BROKER_USER, *self.super_users))]
-            properties |= {
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": ";".join(f"User:{principal}" for principal in principals),
+                f"{prefix}ssl.keystore.type": "PEM",
+                f"{prefix}ssl.keystore.location": str(authority.keystore(BROKER_USER, "PEM")),
+                f"{prefix}ssl.truststore.type": "PEM",
+                f"{prefix}ssl.truststore.location": str(authority.truststore("PEM")),
+                f"{prefix}ssl.client.auth": "required" if self.client_auth else "none",
             }
         return properties
+
+    def super_principals(self) -> list[str]:
+        """The principals that this listener's clients are who may do all, the brokers' own among them."""
+        return [self._principal(user) for user in (BROKER_USER, *self.super_users)]
 
     def scram_credentials(self) -> list[str]:
         """The users in the form of ``kafka-storage format --add-scram``; none where the mechanism is another."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySe
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
 from mirror_ray.kafka.security import ClientSecurity
-from mirror_ray.lab.devcluster import DevCluster, DevSecurity
+from mirror_ray.lab.devcluster import DevCluster, DevListener
 from mirror_ray.lab.devcluster.certificates import CertificateAuthority, StoreType
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import TopicPartition
@@ -30,36 +29,31 @@ from tests.support.token_endpoint import token_endpoint
 STORE_TYPES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")
 
 
-@pytest.fixture(scope="module")
-def scram_cluster() -> Iterator[DevCluster]:
+@pytest.fixture
+def scram_cluster(secured: DevCluster) -> DevListener:
     """SASL_SSL with SCRAM-SHA-512."""
-    with DevCluster("scram", security=DevSecurity.scram_over_tls()) as cluster:
-        yield cluster
+    return secured.listener("SCRAM")
 
 
-@pytest.fixture(scope="module")
-def tls_cluster() -> Iterator[DevCluster]:
+@pytest.fixture
+def tls_cluster(secured: DevCluster) -> DevListener:
     """SSL with client certificates."""
-    with DevCluster("tls", security=DevSecurity.mutual_tls()) as cluster:
-        yield cluster
+    return secured.listener("TLS")
 
 
-@pytest.fixture(scope="module")
-def plain_cluster() -> Iterator[DevCluster]:
+@pytest.fixture
+def plain_cluster(secured: DevCluster) -> DevListener:
     """SASL_PLAINTEXT with PLAIN, and sessions of three seconds (KIP-368)."""
-    properties = {"connections.max.reauth.ms": "3000"}
-    with DevCluster("plain", security=DevSecurity.plain(), server_properties=properties) as cluster:
-        yield cluster
+    return secured.listener("SESSIONS")
 
 
-@pytest.fixture(scope="module")
-def oauth_cluster() -> Iterator[DevCluster]:
+@pytest.fixture
+def oauth_cluster(secured: DevCluster) -> DevListener:
     """SASL_PLAINTEXT with OAUTHBEARER and unsecured tokens."""
-    with DevCluster("oauth", security=DevSecurity.oauth()) as cluster:
-        yield cluster
+    return secured.listener("OAUTH")
 
 
-def _ssl(cluster: DevCluster, store_type: StoreType = "PEM") -> SslSettings:
+def _ssl(cluster: DevListener, store_type: StoreType = "PEM") -> SslSettings:
     properties = cluster.client_properties(store_type=store_type)
     keys = ("truststore.location", "truststore.password", "keystore.location", "keystore.password", "key.password")
     found: dict[str, Any] = {key.replace(".", "_"): properties.get(f"ssl.{key}") for key in keys}
@@ -70,7 +64,7 @@ def _scram(password: str) -> SaslSettings:
     return SaslSettings(mechanism="SCRAM-SHA-512", username="admin", password=Secret(password))
 
 
-def _settings(cluster: DevCluster, security: SecuritySettings) -> ClusterSettings:
+def _settings(cluster: DevListener, security: SecuritySettings) -> ClusterSettings:
     return ClusterSettings(alias="A", bootstrap_servers=(cluster.bootstrap,), security=security)
 
 
@@ -93,7 +87,7 @@ def _cluster_id_by_librdkafka(settings: ClusterSettings) -> str:
 
 
 @pytest.mark.parametrize("store_type", STORE_TYPES)
-async def test_scram_over_tls_lets_us_in_with_any_store(scram_cluster: DevCluster, store_type: StoreType) -> None:
+async def test_scram_over_tls_lets_us_in_with_any_store(scram_cluster: DevListener, store_type: StoreType) -> None:
     """SCRAM-SHA-512 over TLS works from PEM, JKS and PKCS12 truststores, raw and by librdkafka."""
     security = SecuritySettings(protocol="SASL_SSL", ssl=_ssl(scram_cluster, store_type), sasl=_scram("admin-secret"))
     settings = _settings(scram_cluster, security)
@@ -101,7 +95,7 @@ async def test_scram_over_tls_lets_us_in_with_any_store(scram_cluster: DevCluste
     assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == scram_cluster.cluster_id
 
 
-async def test_wrong_password_is_told_without_it(scram_cluster: DevCluster) -> None:
+async def test_wrong_password_is_told_without_it(scram_cluster: DevListener) -> None:
     """A refusal names the cluster, the mechanism and the user, and never the password."""
     security = SecuritySettings(protocol="SASL_SSL", ssl=_ssl(scram_cluster), sasl=_scram("not-this-one"))
     with pytest.raises(ClusterUnreachableError) as refused:
@@ -110,7 +104,7 @@ async def test_wrong_password_is_told_without_it(scram_cluster: DevCluster) -> N
     assert "not-this-one" not in str(refused.value) + repr(refused.value)
 
 
-async def test_unknown_mechanism_names_what_the_broker_offers(scram_cluster: DevCluster) -> None:
+async def test_unknown_mechanism_names_what_the_broker_offers(scram_cluster: DevListener) -> None:
     """A mechanism that is not enabled there is told together with the ones that are."""
     sasl = SaslSettings(mechanism="PLAIN", username="admin", password=Secret("admin-secret"))
     security = SecuritySettings(protocol="SASL_SSL", ssl=_ssl(scram_cluster), sasl=sasl)
@@ -118,7 +112,7 @@ async def test_unknown_mechanism_names_what_the_broker_offers(scram_cluster: Dev
         await _cluster_id(_settings(scram_cluster, security))
 
 
-async def test_foreign_authority_is_not_trusted(scram_cluster: DevCluster, tmp_path: Path) -> None:
+async def test_foreign_authority_is_not_trusted(scram_cluster: DevListener, tmp_path: Path) -> None:
     """A broker whose certificate another authority signed is not spoken to."""
     foreign = SslSettings(truststore_location=str(CertificateAuthority(tmp_path / "tls").truststore("PEM")))
     security = SecuritySettings(protocol="SASL_SSL", ssl=foreign, sasl=_scram("admin-secret"))
@@ -126,34 +120,34 @@ async def test_foreign_authority_is_not_trusted(scram_cluster: DevCluster, tmp_p
         await _cluster_id(_settings(scram_cluster, security))
 
 
-async def test_plaintext_to_a_tls_port_is_an_error_in_time(scram_cluster: DevCluster) -> None:
+async def test_plaintext_to_a_tls_port_is_an_error_in_time(scram_cluster: DevListener) -> None:
     """A client without TLS at a TLS listener fails with a reason instead of waiting."""
     with pytest.raises(ClusterUnreachableError, match=r"check A\.bootstrap\.servers, the network and security"):
         await _cluster_id(_settings(scram_cluster, SecuritySettings()))
 
 
-async def test_tls_to_a_plaintext_port_is_told(plain_cluster: DevCluster) -> None:
+async def test_tls_to_a_plaintext_port_is_told(plain_cluster: DevListener) -> None:
     """A client with TLS at a listener without it is told to look at the protocol."""
     with pytest.raises(ClusterUnreachableError, match=r"no broker answers|check A\.security\.protocol"):
         await _cluster_id(_settings(plain_cluster, SecuritySettings(protocol="SSL")))
 
 
 @pytest.mark.parametrize("store_type", STORE_TYPES)
-async def test_client_certificate_lets_us_in_from_any_store(tls_cluster: DevCluster, store_type: StoreType) -> None:
+async def test_client_certificate_lets_us_in_from_any_store(tls_cluster: DevListener, store_type: StoreType) -> None:
     """Mutual TLS works from PEM, JKS and PKCS12 key stores, raw and by librdkafka."""
     settings = _settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=_ssl(tls_cluster, store_type)))
     assert await _cluster_id(settings) == tls_cluster.cluster_id
     assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == tls_cluster.cluster_id
 
 
-async def test_missing_client_certificate_is_told(tls_cluster: DevCluster) -> None:
+async def test_missing_client_certificate_is_told(tls_cluster: DevListener) -> None:
     """A broker that wants a certificate and gets none refuses, and the key store is named."""
     trust_only = SslSettings(truststore_location=_ssl(tls_cluster).truststore_location)
     with pytest.raises(ClusterUnreachableError, match=r"does not accept our certificate.*A\.ssl\.keystore"):
         await _cluster_id(_settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=trust_only)))
 
 
-async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevCluster) -> None:
+async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevListener) -> None:
     """Requests keep being answered past the session's end, on one connection (KIP-368), pipelined ones included."""
     sasl = SaslSettings(mechanism="PLAIN", username="admin", password=Secret("admin-secret"))
     cluster = ClusterConnections(
@@ -173,7 +167,7 @@ async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevClu
     await cluster.close()
 
 
-async def test_copying_goes_on_while_sessions_are_renewed(plain_cluster: DevCluster, make_topic: TopicMaker) -> None:
+async def test_copying_goes_on_while_sessions_are_renewed(plain_cluster: DevListener, make_topic: TopicMaker) -> None:
     """Requests that a re-authentication keeps waiting are neither lost nor doubled, and wait for a moment only."""
     topic, config, copied = make_topic(plain_cluster), plain_cluster.confluent_config(), 0
     async with Replicated(plain_cluster, plain_cluster) as flow:
@@ -189,7 +183,7 @@ async def test_copying_goes_on_while_sessions_are_renewed(plain_cluster: DevClus
     assert_equal_copies(config, config, topic, remote)
 
 
-async def test_unsecured_tokens_let_us_in(oauth_cluster: DevCluster) -> None:
+async def test_unsecured_tokens_let_us_in(oauth_cluster: DevListener) -> None:
     """OAUTHBEARER with Kafka's development tokens works, raw and by librdkafka."""
     sasl = SaslSettings(mechanism="OAUTHBEARER", unsecured_subject="admin")
     settings = _settings(oauth_cluster, SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))
@@ -198,7 +192,7 @@ async def test_unsecured_tokens_let_us_in(oauth_cluster: DevCluster) -> None:
 
 
 async def test_a_client_secret_is_replaced_while_records_flow(
-    oauth_cluster: DevCluster, make_topic: TopicMaker, tmp_path: Path
+    oauth_cluster: DevListener, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     """The next token is asked for by the new one, raw and by librdkafka; no connection ends with the old one."""
     (tmp_path / "secret").write_text("first-secret")
@@ -228,7 +222,7 @@ async def test_a_client_secret_is_replaced_while_records_flow(
     assert_equal_copies(config, config, topic, remote)
 
 
-async def test_draining_over_tls_never_stands_still(tls_cluster: DevCluster) -> None:
+async def test_draining_over_tls_never_stands_still(tls_cluster: DevListener) -> None:
     """Whatever went before it: small requests and ones that fill the socket, many at once, answers."""
     cluster = ClusterConnections(
         _settings(tls_cluster, SecuritySettings(protocol="SSL", ssl=_ssl(tls_cluster))), "test"

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Engine, Replicated
 from tests.support.kafka import (
     Message,
@@ -295,7 +295,7 @@ async def test_at_least_once_passes_over_nothing_for_what_others_wrote(
     assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
 
 
-def delete_records(cluster: DevCluster, topic: str, before: int) -> None:
+def delete_records(cluster: KafkaCluster, topic: str, before: int) -> None:
     """Remove the records of the topic's first partition below an offset."""
     admin = AdminClient(dict(cluster.confluent_config()))
     for future in admin.delete_records([ClientTopicPartition(topic, 0, before)]).values():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
-import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
     AclBindingFilter,
@@ -17,10 +15,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from mirror_ray.config.settings import StatisticsSettings
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity
+from mirror_ray.lab.devcluster import DevListener
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.state.schema import state_topic
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Engine, Replicated
 from tests.support.kafka import (
     Message,
@@ -105,15 +103,7 @@ async def test_foreign_producer(flow: Replicated, make_topic: TopicMaker) -> Non
     await engine.stop()
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[DevCluster]:
-    """A cluster where ``alice`` may do what ACLs allow."""
-    security = DevSecurity.plain(authorizer=True)
-    with DevCluster("guarded", security=security, jvm_options=QUICK_START) as cluster:
-        yield cluster
-
-
-async def test_right_withdrawn_on_the_source_and_given_back(guarded: DevCluster, clusters: Clusters) -> None:
+async def test_right_withdrawn_on_the_source_and_given_back(guarded: DevListener, clusters: Clusters) -> None:
     """A topic that may not be read any more stops alone, and goes on when it may be read again."""
     async with Replicated(guarded, clusters.b, source_user="alice") as flow:
         topic, other = _topics(flow, guarded)
@@ -122,7 +112,7 @@ async def test_right_withdrawn_on_the_source_and_given_back(guarded: DevCluster,
         await _withdraw_and_give_back(flow, guarded, topic, other, AclOperation.READ)
 
 
-async def test_right_withdrawn_on_the_target_and_given_back(guarded: DevCluster, clusters: Clusters) -> None:
+async def test_right_withdrawn_on_the_target_and_given_back(guarded: DevListener, clusters: Clusters) -> None:
     """A remote topic that may not be written any more stops alone, and goes on when it may be again."""
     async with Replicated(clusters.a, guarded, target_user="alice") as flow:
         topic, other = _topics(flow, clusters.a)
@@ -130,7 +120,7 @@ async def test_right_withdrawn_on_the_target_and_given_back(guarded: DevCluster,
         await _withdraw_and_give_back(flow, guarded, topic, other, AclOperation.WRITE, f"A.{topic}")
 
 
-async def test_statistics_that_may_not_be_written(guarded: DevCluster, clusters: Clusters) -> None:
+async def test_statistics_that_may_not_be_written(guarded: DevListener, clusters: Clusters) -> None:
     """It is told once, with the next step, and nothing waits for it."""
     async with Replicated(clusters.a, guarded, target_user="alice") as flow:
         topic, other = _topics(flow, clusters.a)
@@ -150,7 +140,7 @@ async def test_statistics_that_may_not_be_written(guarded: DevCluster, clusters:
 
 
 async def _withdraw_and_give_back(
-    flow: Replicated, cluster: DevCluster, topic: str, other: str, right: AclOperation, guarded_topic: str = ""
+    flow: Replicated, cluster: KafkaCluster, topic: str, other: str, right: AclOperation, guarded_topic: str = ""
 ) -> None:
     source, guarded_topic = flow.source.confluent_config(), guarded_topic or topic
     engine = await flow.engine()
@@ -178,7 +168,7 @@ async def _goes_on(flow: Replicated, engine: Engine, partition: TopicPartition, 
     assert time.monotonic() - begun < 5
 
 
-def _topics(flow: Replicated, source: DevCluster) -> tuple[str, str]:
+def _topics(flow: Replicated, source: KafkaCluster) -> tuple[str, str]:
     names = [f"topic-{time.time_ns() % 10**9}-{n}" for n in range(2)]
     for name in names:
         create_topic(source.confluent_config(), name)
@@ -186,7 +176,7 @@ def _topics(flow: Replicated, source: DevCluster) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def _allow(cluster: DevCluster, topic: str, right: AclOperation) -> None:
+def _allow(cluster: KafkaCluster, topic: str, right: AclOperation) -> None:
     for operation in {right, AclOperation.DESCRIBE}:
         acl = AclBinding(
             ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:alice", "*", operation,
@@ -196,7 +186,7 @@ def _allow(cluster: DevCluster, topic: str, right: AclOperation) -> None:
         admin.create_acls([acl])[acl].result(20)
 
 
-def _allow_copies(cluster: DevCluster, *topics: str) -> None:
+def _allow_copies(cluster: KafkaCluster, *topics: str) -> None:
     """What copies of these topics need on the target."""
     for topic in topics:
         _allow(cluster, f"A.{topic}", AclOperation.READ)
@@ -204,7 +194,7 @@ def _allow_copies(cluster: DevCluster, *topics: str) -> None:
     _allow(cluster, state_topic("A"), AclOperation.READ)
 
 
-def _withdraw(cluster: DevCluster, topic: str, right: AclOperation) -> None:
+def _withdraw(cluster: KafkaCluster, topic: str, right: AclOperation) -> None:
     which = AclBindingFilter(
         ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:alice", "*", right, AclPermissionType.ANY
     )

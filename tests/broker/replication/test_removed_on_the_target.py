@@ -13,7 +13,7 @@ import pytest
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Engine, Replicated
 from tests.support.kafka import Message, Record, delete_records, produce, read_all, sample_messages
 from tests.support.logs import cut_log
@@ -36,7 +36,7 @@ def forgetful() -> Iterator[DevCluster]:
         yield cluster
 
 
-def held(cluster: DevCluster, topic: str) -> list[Record]:
+def held(cluster: KafkaCluster, topic: str) -> list[Record]:
     """Every record of partition 0."""
     return read_all(cluster.confluent_config(), topic)[0]
 

@@ -9,10 +9,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import StatisticsSettings
-from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.records.statistics import PartitionStatistics, decode_statistics
-from tests.support.clusters import TopicMaker
+from tests.support.clusters import KafkaCluster, TopicMaker
 from tests.support.engine import Engine, Replicated, ensure_topic, logged_batches
 from tests.support.kafka import (
     CODECS,
@@ -29,7 +28,7 @@ OFTEN = StatisticsSettings(emit_interval_s=0.2)
 PARTITIONS = 2
 
 
-def told_of(target: DevCluster, *topics: str) -> list[PartitionStatistics]:
+def told_of(target: KafkaCluster, *topics: str) -> list[PartitionStatistics]:
     """All records of the topics' partitions, in order, their keys compared."""
     records = [record for records in read_all(target.confluent_config(), TOPIC).values() for record in records]
     told = [(record.key, decode_statistics(record.value)) for record in records]
