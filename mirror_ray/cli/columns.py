@@ -2,79 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from mirror_ray.cli.output import Columns, Row, count, duration, size
 from mirror_ray.cli.printable import one_line
-from mirror_ray.observe.status import PartitionStatus, ReplicatorStatus, SystemStatus, offsets
+from mirror_ray.observe.figures import Figure, Format, figures_of
+from mirror_ray.observe.status import (
+    FlowStatus,
+    PartitionStatus,
+    ReplicatorStatus,
+    SystemStatus,
+    TopicStatus,
+    offsets,
+)
 
-#: Fields of `lag -o json` and `replicators -o json`: tools outside the project read them.
-_LAG_FIELDS = (
-    "flow",
-    "topic",
-    "partition",
-    "source_end",
-    "position",
-    "lag_records",
-    "lag_bytes",
-    "lag_seconds",
-)
-_REPLICATOR_FIELDS = ("id", "node", "pid", "partitions", "records_per_s", "bytes_per_s", "cpu", "memory")
 
-FLOWS: Columns = (
-    ("FLOW", lambda row: row["flow"]),
-    ("STATE", lambda row: row["state"]),
-    ("TOPICS", lambda row: count(row["topics"])),
-    ("COPYING", lambda row: f"{row['copying']}/{row['partitions']}"),
-    ("LAG", lambda row: count(row["lag_records"])),
-    ("BEHIND", lambda row: duration(row["lag_seconds"])),
-    ("RECORDS/S", lambda row: count(row["records_per_s"])),
-    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
-    ("HEARTBEAT", lambda row: duration(row["heartbeat_age_s"])),
-)
-#: Behind those of a flow, where there is room.
-TRAFFIC: Columns = (("COMPRESSED", lambda row: ratio(row["compression"])),)
-REPLICATORS: Columns = (
-    ("REPLICATOR", lambda row: row["id"]),
-    ("STATE", lambda row: row["state"]),
-    ("NODE", lambda row: row["node"]),
-    ("PID", lambda row: str(row["pid"])),
-    ("PARTITIONS", lambda row: count(row["partitions"])),
-    ("RECORDS/S", lambda row: count(row["records_per_s"])),
-    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
-    ("CPU", lambda row: f"{row['cpu']:.0%}"),
-    ("MEMORY", lambda row: size(row["memory"])),
-)
-LAG: Columns = (
-    ("FLOW", lambda row: row["flow"]),
-    ("TOPIC", lambda row: row["topic"]),
-    ("PARTITION", lambda row: str(row["partition"])),
-    ("STATE", lambda row: row["state"]),
-    ("SOURCE END", lambda row: offset(row["source_end"])),
-    ("POSITION", lambda row: offset(row["position"])),
-    ("LAG", lambda row: count(row["lag_records"])),
-    ("BYTES", lambda row: size(row["lag_bytes"])),
-    ("BEHIND", lambda row: duration(row["lag_seconds"])),
-    ("HELD BACK", lambda row: count(row["held_back_records"])),
-)
-TOPICS: Columns = (
-    ("FLOW", lambda row: row["flow"]),
-    ("TOPIC", lambda row: row["topic"]),
-    ("REMOTE TOPIC", lambda row: row["remote_topic"]),
-    ("STATE", lambda row: row["state"]),
-    ("COPYING", lambda row: f"{row['copying']}/{row['partitions']}"),
-    ("LAG", lambda row: count(row["lag_records"])),
-    ("BEHIND", lambda row: duration(row["lag_seconds"])),
-    ("RECORDS/S", lambda row: count(row["records_per_s"])),
-    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
-    ("COMPRESSED", lambda row: ratio(row["compression"])),
-    ("RECORDS", lambda row: count(row["records"])),
-    ("BYTES", lambda row: size(row["bytes"])),
-    ("REASON", lambda row: row["reason"] or ""),
-)
+def columns_of(status: type[Any], names: Iterable[str]) -> Columns:
+    """The columns of a table that shows those fields of a status class."""
+    figures = figures_of(status)
+    return tuple((figures[name].title.upper(), _cell(name, figures[name])) for name in names)
+
+
+def _cell(name: str, shown: Figure) -> Callable[[Row], str]:
+    if shown.format == "pair":
+        return lambda row: f"{row[name]}/{row[shown.second]}"
+    written = _WRITTEN[shown.format]
+    return lambda row: written(row[name])
+
+
 EVENTS: Columns = (
     ("TIME", lambda row: _clock(row["time_ms"])),
     ("LEVEL", lambda row: row["level"]),
@@ -95,14 +53,9 @@ GAPS: Columns = (
 )
 
 
-def lag_fields(partitions: Iterable[PartitionStatus]) -> list[dict[str, Any]]:
-    """Rows of `lag -o json`."""
-    return [{field: getattr(each, field) for field in _LAG_FIELDS} for each in partitions]
-
-
-def replicator_fields(replicators: Iterable[ReplicatorStatus]) -> list[dict[str, Any]]:
-    """Rows of `replicators -o json`."""
-    return [{field: getattr(each, field) for field in _REPLICATOR_FIELDS} for each in replicators]
+def json_rows(values: Iterable[PartitionStatus | ReplicatorStatus]) -> list[dict[str, Any]]:
+    """The rows of `lag -o json` and `replicators -o json`."""
+    return [{key: getattr(value, key) for key in value.JSON_KEYS} for value in values]
 
 
 def rows(values: Iterable[Any]) -> list[Row]:
@@ -150,3 +103,24 @@ def date(time_ms: int) -> str:
 
 def _clock(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%H:%M:%S")
+
+
+#: How the values of each format are written.
+_WRITTEN: Final[dict[Format, Callable[[Any], str]]] = {
+    "text": lambda value: value or "",
+    "state": str,
+    "number": str,
+    "offset": offset,
+    "count": count,
+    "bytes": size,
+    "seconds": duration,
+    "ratio": ratio,
+    "share": lambda value: f"{value:.0%}",
+    "money": price,
+}
+
+LIVE_FLOWS: Final = columns_of(FlowStatus, FlowStatus.LIVE_COLUMNS)
+FLOWS: Final = columns_of(FlowStatus, FlowStatus.CLI_COLUMNS)
+REPLICATORS: Final = columns_of(ReplicatorStatus, ReplicatorStatus.CLI_COLUMNS)
+LAG: Final = columns_of(PartitionStatus, PartitionStatus.CLI_COLUMNS)
+TOPICS: Final = columns_of(TopicStatus, TopicStatus.CLI_COLUMNS)

@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
-from mirror_ray.cli.columns import FLOWS, replicators_text, rows, status_lines
+from mirror_ray.cli.columns import LIVE_FLOWS, replicators_text, rows, status_lines
 from mirror_ray.cli.output import Columns, count, duration, size, table, text
 from mirror_ray.cli.progress import Eta
 from mirror_ray.observe.status import Event, FlowStatus, SystemStatus
@@ -19,7 +19,7 @@ _LINE_EVERY_S = 2.0
 
 _EVENTS_SHOWN = 5
 
-_FLOWS_WITH_ETA: Columns = (*FLOWS, ("CAUGHT UP IN", lambda row: row["eta"]))
+_FLOWS_WITH_ETA: Columns = (*LIVE_FLOWS, ("CAUGHT UP IN", lambda row: row["eta"]))
 
 
 class LiveView:

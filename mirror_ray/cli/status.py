@@ -63,7 +63,7 @@ def lag(
 
     def show(system: Mirror) -> None:
         last[:] = [each for each in system.partitions(flow) if topic in (None, each.topic)]
-        emit(columns.lag_fields(last), output, lambda: out().print(table(columns.rows(last), columns.LAG)))
+        emit(columns.json_rows(last), output, lambda: out().print(table(columns.rows(last), columns.LAG)))
 
     _look(name, address, show, watch=watch)
     _check_bound(last, above)
@@ -108,7 +108,7 @@ def replicators(
     def show(system: Mirror) -> None:
         found = system.replicators
         emit(
-            columns.replicator_fields(found),
+            columns.json_rows(found),
             output,
             lambda: out().print(table(columns.rows(found), columns.REPLICATORS)),
         )
@@ -151,7 +151,7 @@ def print_status(status: SystemStatus) -> None:
         console.print(f"page and metrics: {status.gateway}", soft_wrap=True)
     console.print()
     flows = columns.rows(status.flows)
-    console.print(table(flows, columns.priced((*columns.FLOWS, *columns.TRAFFIC), flows, status.currency)))
+    console.print(table(flows, columns.priced(columns.FLOWS, flows, status.currency)))
     for flow in status.flows:
         if flow.why:
             console.print(f"{flow.flow}: {flow.why}", style="dim", soft_wrap=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mirror_ray.observe.figures import figure, gauge
+
 #: synced: the group stands on the target where it stands on the source.
 #: active: it has members on the target.
 #: behind: it follows; a moment ago its offset on the source was not copied yet. Usual while records flow.
@@ -55,16 +57,25 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowGroups:
-    """How one flow's rounds go."""
+    """How the group sync of one flow proceeds."""
 
-    groups: int
-    #: Group and partition pairs that have no exact place yet, and that are not known to stand there on the target.
-    untranslated: int
-    unsynced: int
+    groups: int = field(metadata=figure(metric=gauge("groups", "Consumer groups that are carried over.")))
+    #: Pairs of group and partition without an exact target offset that the group has not committed on the target yet.
+    untranslated: int = field(
+        metadata=figure(
+            metric=gauge("group_offsets_untranslated", "Offsets of groups that have no exact place on the target yet.")
+        )
+    )
+    unsynced: int = field(
+        metadata=figure(metric=gauge("group_offsets_unsynced", "Offsets of groups that stand elsewhere on the target."))
+    )
     round_s: float | None
     problem: str | None
-    #: Since the last round that succeeded, or since the first was to begin; None: groups are not carried over.
-    age_s: float | None = None
+    #: Since the last round that succeeded, or since the first was to begin; None: groups are not synced.
+    age_s: float | None = field(
+        default=None,
+        metadata=figure(metric=gauge("checkpoint_age_seconds", "Since consumer groups were last carried over.")),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirror_ray.observe.metrics import CATALOGUE, Metric
+from mirror_ray.observe.figures import Metric
+from mirror_ray.observe.metrics import CATALOGUE
 
 _HEAD = """# Metrics
 

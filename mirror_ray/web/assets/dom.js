@@ -1,5 +1,7 @@
 // Elements from words. Names of topics and groups are other people's: they only ever become text, never markup.
 
+import { bytes, cost, count, offset, ratio, seconds } from "./format.js";
+
 /** @param {string} tag @param {Record<string, any>} [attributes] @param {...(Node|string|null)} children */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -41,6 +43,26 @@ export function state(word) {
 /** @param {string} title @param {...Node} children */
 export function card(title, ...children) {
   return h("section", { class: "card" }, h("h2", {}, title), ...children);
+}
+
+/** How the values of each format are written. */
+const WRITTEN = {
+  text: (value) => value ?? "", state: (value) => state(value), number: (value) => String(value), offset, count, bytes, seconds, ratio,
+  share: (value) => `${Math.round(value * 100)} %`, money: cost, pair: (value, second) => `${count(value)} / ${count(second)}`,
+};
+const CLASSES = { flow: "flow", topic: "name", remote_topic: "name", id: "name", reason: "why", cost_per_hour: "num cost" };
+
+/**
+ * The columns of a table as mirror_ray/observe/status.py declares them.
+ * @param {{field: string, title: string, format: string, second: string, wide: boolean}[]} declared One of the TABLES.
+ * @param {Record<string, (row: any) => Node|string>} [cells] Other cells, by their fields.
+ */
+export function columns(declared, cells = {}) {
+  return declared.map(({ field, title, format, second, wide }) => ({
+    head: title,
+    class: `${CLASSES[field] ?? (["text", "state"].includes(format) ? "" : "num")}${wide ? " wide" : ""}`.trim(),
+    cell: cells[field] ?? ((row) => WRITTEN[format](row[field], row[second])),
+  }));
 }
 
 /**

@@ -2,18 +2,19 @@
 
 import { get } from "./api.js";
 import { chart } from "./chart.js";
-import { card, h, state, table } from "./dom.js";
-import { bytes, cost, count, offset, ratio, seconds } from "./format.js";
+import { card, columns, h, state, table } from "./dom.js";
+import { TABLES } from "./figures.js";
+import { bytes, count, offset, seconds } from "./format.js";
 
 const PAGE = 100;
 
 /** A search field, a choice of flow, and rows by the hundred. */
-function list(title, columns, key, fits, order, nothing) {
+function list(title, heads, key, fits, order, nothing) {
   const search = h("input", { type: "search", id: "find", placeholder: "part of a name" });
   const trouble = h("input", { type: "checkbox", id: "trouble" });
   const shown = h("span", { class: "quiet" });
   const more = h("button", { type: "button", onclick: () => { most += PAGE; draw(); } }, "show more");
-  const rows = table(columns, key, nothing);
+  const rows = table(heads, key, nothing);
   let [values, most] = [[], PAGE];
 
   function draw() {
@@ -44,18 +45,7 @@ function button(row, actions, scope) {
 export function topics(actions) {
   const where = (row) => `#/topic/${encodeURIComponent(row.flow)}/${encodeURIComponent(row.topic)}`;
   const rows = list("Topics, furthest behind first", [
-    { head: "Topic", class: "name", cell: (row) => h("a", { href: where(row) }, row.topic) },
-    { head: "Flow", class: "flow", cell: (row) => row.flow },
-    { head: "On the target", class: "name wide", cell: (row) => row.remote_topic },
-    { head: "State", cell: (row) => state(row.state) },
-    { head: "Lag", class: "num", cell: (row) => count(row.lag_records) },
-    { head: "Behind", class: "num", cell: (row) => seconds(row.lag_seconds) },
-    { head: "Lag bytes", class: "num wide", cell: (row) => bytes(row.lag_bytes) },
-    { head: "Bytes/s", class: "num wide", cell: (row) => bytes(row.bytes_per_s) },
-    { head: "Compressed", class: "num wide", cell: (row) => ratio(row.compression) },
-    { head: "Cost/h", class: "num wide cost", cell: (row) => cost(row.cost_per_hour) },
-    { head: "Partitions", class: "num wide", cell: (row) => `${row.copying} / ${row.partitions}` },
-    { head: "Why", class: "why wide", cell: (row) => row.reason ?? "" },
+    ...columns(TABLES.topics, { topic: (row) => h("a", { href: where(row) }, row.topic) }),
     { head: "", class: "act", cell: (row) => button(row, actions, { flow: row.flow, topic: row.topic }) },
   ], (row) => `${row.flow} ${row.topic}`, (row) => `${row.topic} ${row.remote_topic} ${row.flow}`, byLag, "No topic fits.");
   return { element: rows.element, ask: async () => rows.show(await get("/api/v1/topics")), every_s: 2 };
@@ -63,16 +53,7 @@ export function topics(actions) {
 
 export function topic(actions, flow, name) {
   const rows = table([
-    { head: "Partition", class: "num", cell: (row) => String(row.partition) },
-    { head: "State", cell: (row) => state(row.state) },
-    { head: "Lag", class: "num", cell: (row) => count(row.lag_records) },
-    { head: "Behind", class: "num", cell: (row) => seconds(row.lag_seconds) },
-    { head: "Position", class: "num", cell: (row) => offset(row.position) },
-    { head: "Source's end", class: "num", cell: (row) => offset(row.source_end) },
-    { head: "Target's end", class: "num wide", cell: (row) => offset(row.target_end) },
-    { head: "Held back", class: "num wide", cell: (row) => count(row.held_back_records) },
-    { head: "Replicator", class: "wide", cell: (row) => row.replicator ?? "–" },
-    { head: "Why", class: "why", cell: (row) => row.reason ?? "" },
+    ...columns(TABLES.partitions, { replicator: (row) => row.replicator ?? "–" }),
     { head: "", class: "act", cell: (row) => button(row, actions, { flow: row.flow, topic: row.topic, partition: row.partition }) },
   ], (row) => String(row.partition), "This flow does not copy the topic.");
   const title = h("p", { class: "quiet" });

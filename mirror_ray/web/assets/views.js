@@ -1,7 +1,8 @@
 // The views that the stream alone feeds: overview, replicators, events.
 
-import { card, h, state, table } from "./dom.js";
-import { bytes, cost, count, ratio, seconds, time } from "./format.js";
+import { card, columns, h, state, table } from "./dom.js";
+import { TABLES } from "./figures.js";
+import { time } from "./format.js";
 import { topology } from "./topology.js";
 
 /** @param {any} actions What can be done: pause, resume, scale. */
@@ -9,17 +10,7 @@ export function overview(actions) {
   const problems = h("div");
   const map = h("div", { class: "map" });
   const flows = table([
-    { head: "Flow", class: "flow", cell: (row) => row.flow },
-    { head: "State", cell: (row) => state(row.state) },
-    { head: "Lag", class: "num", cell: (row) => count(row.lag_records) },
-    { head: "Behind", class: "num", cell: (row) => seconds(row.lag_seconds) },
-    { head: "Lag bytes", class: "num wide", cell: (row) => bytes(row.lag_bytes) },
-    { head: "Records/s", class: "num", cell: (row) => count(row.records_per_s) },
-    { head: "Bytes/s", class: "num wide", cell: (row) => bytes(row.bytes_per_s) },
-    { head: "Compressed", class: "num wide", cell: (row) => ratio(row.compression) },
-    { head: "Cost/h", class: "num wide cost", cell: (row) => cost(row.cost_per_hour) },
-    { head: "Partitions", class: "num wide", cell: (row) => `${count(row.copying)} / ${count(row.partitions)}` },
-    { head: "Heartbeat", class: "num wide", cell: (row) => seconds(row.heartbeat_age_s) },
+    ...columns(TABLES.flows),
     { head: "", class: "act", cell: (row) => pauseButton(row, actions) },
   ], (row) => row.flow, "No flows.");
   const backfills = table([
@@ -65,18 +56,7 @@ export function replicators(actions) {
   const wanted = h("input", { type: "number", min: "1", max: "1000", id: "wanted", size: "4" });
   const now = h("span", { class: "quiet" });
   const set = h("button", { type: "button", onclick: () => actions.scale({ replicators: Number(wanted.value) }) }, "scale");
-  const rows = table([
-    { head: "Replicator", class: "name", cell: (row) => row.id },
-    { head: "State", cell: (row) => state(row.state) },
-    { head: "Node", class: "wide", cell: (row) => row.node },
-    { head: "Pid", class: "num wide", cell: (row) => String(row.pid) },
-    { head: "Partitions", class: "num", cell: (row) => count(row.partitions) },
-    { head: "Records/s", class: "num", cell: (row) => count(row.records_per_s) },
-    { head: "Bytes/s", class: "num wide", cell: (row) => bytes(row.bytes_per_s) },
-    { head: "Core", class: "num", cell: (row) => `${Math.round(row.cpu * 100)} %` },
-    { head: "Memory", class: "num", cell: (row) => bytes(row.memory) },
-    { head: "Buffered", class: "num wide", cell: (row) => bytes(row.buffered_bytes) },
-  ], (row) => row.id, "No replicators.");
+  const rows = table(columns(TABLES.replicators), (row) => row.id, "No replicators.");
   const load = h("p", { class: "quiet" });
   const element = h("div", { class: "contents" }, card("Replicators",
     h("div", { class: "controls" }, now, h("label", { for: "wanted" }, "Wanted"), wanted, set), load, rows.element));
