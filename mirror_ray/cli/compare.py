@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mirror_ray.topics.acl_comparison import AclFacts, AclPair
     from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer
     from mirror_ray.topics.comparison import FlowComparison
-    from mirror_ray.verification.log_ends import Ask
-    from mirror_ray.verification.uncompared import BatchHeaders, ComparisonEnd
+    from mirror_ray.verification.cluster_queries import PartitionQuery
+    from mirror_ray.verification.report import BatchHeaders, Halt
 
 
 def compare(
@@ -91,7 +91,7 @@ def compare_flow(
     flow: FlowSettings,
     topics: Collection[str],
     reasons: Mapping[str, str],
-    running: Ask,
+    running: PartitionQuery,
     refused: Collection[str] = (),
 ) -> FlowComparison:
     """Both sides of a flow's topics, or of these alone.
@@ -101,7 +101,7 @@ def compare_flow(
         flow: Which one.
         topics: Source topics; empty: all.
         reasons: What a running system says of topics that it does not copy.
-        running: Asks it for its partitions.
+        running: PartitionQuerys it for its partitions.
         refused: Topics that it refuses to copy.
 
     Raises:
@@ -112,7 +112,7 @@ def compare_flow(
     from mirror_ray.topics.acl_comparison import AclFacts, compare_acls, compare_other_acls
     from mirror_ray.topics.cluster_snapshot import survey, survey_acls
     from mirror_ray.topics.comparison import FlowComparison, compare_topic, with_headers
-    from mirror_ray.verification.uncompared import ComparisonEnd
+    from mirror_ray.verification.report import Halt
 
     seen = asyncio.run(survey(settings, flow, topics, reasons))
     facts: AclFacts | NoAuthorizer | MirrorError
@@ -131,7 +131,7 @@ def compare_flow(
         }
         others = () if topics else compare_other_acls(facts, set(seen.remotes.values()), synced=synced)
     notes = [f"names before are not known: {seen.memory_problem}"] if seen.memory_problem is not None else []
-    stopped = {topic: ComparisonEnd("stopped", reasons.get(topic, "the flow refuses to copy it")) for topic in refused}
+    stopped = {topic: Halt("stopped", reasons.get(topic, "the flow refuses to copy it")) for topic in refused}
     headers = _headers(settings, flow, seen, running, stopped)
     every = [each for some in headers.values() for each in some]
     notes += _not_known(every)
@@ -157,8 +157,8 @@ def _headers(
     settings: MirrorSettings,
     flow: FlowSettings,
     seen: ClusterSnapshot,
-    running: Ask,
-    stopped: Mapping[str, ComparisonEnd],
+    running: PartitionQuery,
+    stopped: Mapping[str, Halt],
 ) -> dict[str, list[BatchHeaders]]:
     """By topic, of those that have a remote topic; none where the flow has not begun: what is there is not its own."""
     from mirror_ray.verification.batch_headers import read_headers, unread_headers

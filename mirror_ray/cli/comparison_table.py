@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mirror_ray.model.acls import Acl
     from mirror_ray.topics.acl_comparison import AclPair
     from mirror_ray.topics.comparison import Aspect, ComparedTopic, FlowComparison, SideFacts, TopicComparison
-    from mirror_ray.verification.uncompared import BatchHeaders
+    from mirror_ray.verification.report import BatchHeaders
 
 _STYLES = {"equal": "green", "differs": "red", "unknown": "yellow", "extra": "yellow"}
 _VERDICTS = {
@@ -281,7 +281,7 @@ def _copied(headers: BatchHeaders | None) -> dict[str, Any] | None:
         "not_ours": headers.account.not_ours,
         "halted": halt.state if halt is not None else None,
         "halted_reason": halt.reason if halt is not None else None,
-        "first": str(headers.findings[0]) if headers.findings else None,
+        "first": str(headers.differences[0]) if headers.differences else None,
     }
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.mirror import Mirror
     from mirror_ray.observe.status import PartitionStatus
-    from mirror_ray.verification.log_ends import Ask
+    from mirror_ray.verification.cluster_queries import PartitionQuery
     from mirror_ray.verification.planner import VerifyRequest
     from mirror_ray.verification.report import PartitionVerdict, VerifyReport
-    from mirror_ray.verification.run import MakeLooker, VerifyProgress
+    from mirror_ray.verification.run import MakeFirstPass, VerifyProgress
 
 _TOPICS: Columns = (
     ("TOPIC", lambda row: row["topic"]),
@@ -83,8 +83,8 @@ def verify(
     name_of_flow = parse_flow(flow)
     with find_system(config, name, address, name_of_flow) as (settings, mirror), foreground.interruptible():
         settings.flow(name_of_flow)
-        with _looker(settings, name_of_flow, mirror, name, address) if by_spark else nullcontext() as make_looker:
-            report = _report(settings, name_of_flow, wanted, mirror, make_looker)
+        with _looker(settings, name_of_flow, mirror, name, address) if by_spark else nullcontext() as make_first_pass:
+            report = _report(settings, name_of_flow, wanted, mirror, make_first_pass)
     emit(report.plain(), output, lambda: _print(report))
     for each in report.partitions:
         if each.checked.gave_up:
@@ -96,7 +96,7 @@ def verify(
 @contextmanager
 def _looker(
     settings: MirrorSettings, flow: FlowName, mirror: Mirror | None, name: str, address: str | None
-) -> Iterator[MakeLooker]:
+) -> Iterator[MakeFirstPass]:
     """Who takes the first look by Spark, in the system's Ray or in one of its own."""
     from mirror_ray.spark.session import spark_session
     from mirror_ray.spark.verification import SparkFirstPass
@@ -115,18 +115,20 @@ def _report(
     flow: FlowName,
     wanted: VerifyRequest,
     mirror: Mirror | None,
-    make_looker: MakeLooker | None,
+    make_first_pass: MakeFirstPass | None,
 ) -> VerifyReport:
-    from mirror_ray.verification.run import VerifyProgress, verify_family
+    from mirror_ray.verification.run import VerifyProgress, verify_with_routes
 
     running = asking(mirror, flow)
     with _telling(VerifyProgress()) as progress:
         return asyncio.run(
-            verify_family(settings, flow, wanted, running=running, make_looker=make_looker, progress=progress)
+            verify_with_routes(
+                settings, flow, wanted, running=running, make_first_pass=make_first_pass, progress=progress
+            )
         )
 
 
-def asking(mirror: Mirror | None, flow: FlowName) -> Ask:
+def asking(mirror: Mirror | None, flow: FlowName) -> PartitionQuery:
     """Asks the running system how far it is; without its answer the state on the target says so, of a second ago."""
 
     async def ask() -> Sequence[PartitionStatus]:

@@ -21,9 +21,9 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.spark.kafka import read_ranges
-from mirror_ray.verification.compared_ranges import ComparedRange, gathered, stretches
 from mirror_ray.verification.job import CompareJob, FirstPass, FirstPassResult
 from mirror_ray.verification.partition_log import PartitionLog
+from mirror_ray.verification.ranges import ComparedRange, gather_spans, merge_spans
 
 #: Offsets that a task reads, and tasks at most.
 _TASK_OFFSETS = 250_000
@@ -220,7 +220,7 @@ class SparkFirstPass:
 
     def _records(self, side: _Side, spans: Mapping[TopicPartition, list[tuple[int, int]]]) -> DataFrame:
         """Of a partition a Spark table has one stretch: where there are more, more tables are put together."""
-        wanted = {place: gathered(stretches(every), _MOST_STRETCHES) for place, every in spans.items()}
+        wanted = {place: gather_spans(merge_spans(every), _MOST_STRETCHES) for place, every in spans.items()}
         tables: list[DataFrame] = []
         for number in range(max(1, *map(len, wanted.values()))):
             part = {place: every[number] for place, every in wanted.items() if number < len(every)}

@@ -18,7 +18,7 @@ from mirror_ray.model.topics import ConfigSource, ConfigValue
 from mirror_ray.topics.acl_comparison import AclPair
 from mirror_ray.topics.config_sync import config_changes, may_differ
 from mirror_ray.topics.remote_topics import Configs
-from mirror_ray.verification.uncompared import BatchHeaders
+from mirror_ray.verification.report import BatchHeaders
 
 #: What of a topic a cluster may not tell us.
 Aspect = Literal["topic", "configs", "offsets", "size"]

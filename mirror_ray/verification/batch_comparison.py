@@ -17,7 +17,7 @@ from operator import attrgetter
 from mirror_ray.records.batch import CODEC_MASK, HEADER_BYTES, TIMESTAMP_TYPE_BIT, RecordBatch
 from mirror_ray.records.codecs import decompress
 from mirror_ray.records.decode import DecodedRecord, records_of
-from mirror_ray.verification.compared_ranges import ComparedRange
+from mirror_ray.verification.ranges import ComparedRange
 
 #: What is read of a log: a batch whose checksum fits, or records.
 ReadPiece = RecordBatch | list[DecodedRecord]
@@ -25,7 +25,7 @@ ReadPiece = RecordBatch | list[DecodedRecord]
 _OFFSET = attrgetter("offset")
 
 
-def same_records(mine: RecordBatch, theirs: RecordBatch, *, timestamps: bool) -> bool:
+def have_same_records(mine: RecordBatch, theirs: RecordBatch, *, timestamps: bool) -> bool:
     """Whether two batches of magic 2 hold the same records for sure, at the same distances from their base offsets.
 
     Both checksums must have been checked. Offsets, producers, transactions and leader epochs may differ; timestamps
@@ -102,12 +102,12 @@ class LogPieces:
         self._opened, self._at = [], 0
 
     @property
-    def is_torn(self) -> bool:
+    def start_was_removed(self) -> bool:
         """Whether the beginning of the range at hand is gone."""
         return self.spans[self._number][0] < self._removed_before
 
     @property
-    def is_open(self) -> bool:
+    def has_decoded(self) -> bool:
         """Whether opened records are left."""
         return self._at < len(self._opened)
 
@@ -130,7 +130,7 @@ class LogPieces:
         base = batch.base_offset
         return max(self._start - base, 0), min(self._end - base, batch.last_offset_delta + 1)
 
-    def pass_over(self, batch: RecordBatch) -> None:
+    def skip(self, batch: RecordBatch) -> None:
         """The batch at the head was compared, as far as it lies in the range at hand."""
         self._start = min(batch.next_offset, self._end)
 
@@ -144,7 +144,7 @@ class LogPieces:
             piece = self.head()
             if piece is None:
                 return 0
-            self._open(piece)
+            self._decode(piece)
         return len(self._opened) - self._at
 
     def take(self, count: int) -> list[DecodedRecord]:
@@ -152,7 +152,7 @@ class LogPieces:
         self._at += count
         return self._opened[self._at - count : self._at]
 
-    def _open(self, piece: ReadPiece) -> None:
+    def _decode(self, piece: ReadPiece) -> None:
         records = self._records_of(piece) if isinstance(piece, RecordBatch) else piece
         first, behind = (bisect_left(records, offset, key=_OFFSET) for offset in (self._start, self._end))
         self._opened, self._at = records[first:behind], 0
@@ -213,7 +213,7 @@ class RangeComparison:
             CorruptBatchError: A batch does not parse.
         """
         while not self.done:
-            equal = False if self.source.is_torn or self.target.is_torn else self._is_equal()
+            equal = False if self.source.start_was_removed or self.target.start_was_removed else self._is_equal()
             if equal is None:
                 return
             self.found.append(self._records if equal else None)
@@ -230,7 +230,7 @@ class RangeComparison:
         source, target = self.source, self.target
         while True:
             if self._by_bytes:
-                self._pass_same_batches()
+                self._skip_same_batches()
             # A batch is opened only where the other side's is known, too: they may be the same.
             counts = (0, 0) if source.wants or target.wants else (source.ready(), target.ready())
             if source.wants or target.wants:
@@ -242,10 +242,10 @@ class RangeComparison:
                 return False
             self._records += count
 
-    def _pass_same_batches(self) -> None:
+    def _skip_same_batches(self) -> None:
         """Go on, without opening anything, to where batches are not known to hold the same."""
         source, target = self.source, self.target
-        while not (source.is_open or target.is_open):
+        while not (source.has_decoded or target.has_decoded):
             mine, theirs = source.head(), target.head()
             if not (isinstance(mine, RecordBatch) and isinstance(theirs, RecordBatch)):
                 return
@@ -254,11 +254,11 @@ class RangeComparison:
             # Which records are missing from a batch that was compacted its header does not tell.
             if deltas != target.deltas(theirs) or (mine.is_compacted and not whole):
                 return
-            if not same_records(mine, theirs, timestamps=self._timestamps):
+            if not have_same_records(mine, theirs, timestamps=self._timestamps):
                 return
             self._records += mine.count if whole else end - first
-            source.pass_over(mine)
-            target.pass_over(theirs)
+            source.skip(mine)
+            target.skip(theirs)
 
     def _are_same(self, mine: list[DecodedRecord], theirs: list[DecodedRecord]) -> bool:
         if [tail for _, _, tail in mine] != [tail for _, _, tail in theirs]:

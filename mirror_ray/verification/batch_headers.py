@@ -8,15 +8,16 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.state.schema import FlowStateRecords
-from mirror_ray.verification.log_ends import Ask
+from mirror_ray.verification.cluster_queries import PartitionQuery
 from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.report import BatchHeaders, UncomparedAccount
 from mirror_ray.verification.run import verification
-from mirror_ray.verification.uncompared import BatchHeaders, UncomparedAccount, halted
-from mirror_ray.verification.uncompared_records import UncomparedRecords, whose_is_not_known
+from mirror_ray.verification.uncompared import halt_of
+from mirror_ray.verification.uncompared_records import UncomparedRecords, unattributed_reason
 
 
 async def read_headers(
-    settings: MirrorSettings, flow: FlowName, topics: Sequence[str], running: Ask
+    settings: MirrorSettings, flow: FlowName, topics: Sequence[str], running: PartitionQuery
 ) -> dict[TopicPartition, BatchHeaders]:
     """What the remote topics of a flow hold beside what its map accounts for, by source partition.
 
@@ -29,14 +30,16 @@ async def read_headers(
         async with verification(settings, flow) as verifying:
             remainder = UncomparedRecords(verifying.logs)
             found: dict[TopicPartition, BatchHeaders] = {}
-            for job in await verifying.planner.plan(VerifyRequest(topics=tuple(topics), headers_alone=True), running):
+            for job in await verifying.planner.plan(VerifyRequest(topics=tuple(topics), headers_only=True), running):
                 findings, account = await remainder.outside(job)
                 found[job.source] = BatchHeaders(
                     source=job.source,
-                    findings=findings,
+                    differences=findings,
                     account=account,
                     halt=job.halt,
-                    reason=job.reason or whose_is_not_known(account) or (job.unlike if account.in_flight else None),
+                    reason=job.reason
+                    or unattributed_reason(account)
+                    or (job.irreproducible if account.in_flight else None),
                     counted=job.reason is None or account != UncomparedAccount(),
                 )
             return found
@@ -47,16 +50,16 @@ async def read_headers(
 
 
 async def unread_headers(
-    partitions: Iterable[TopicPartition], flow: FlowName, memory: FlowStateRecords, running: Ask, why: str
+    partitions: Iterable[TopicPartition], flow: FlowName, state: FlowStateRecords, running: PartitionQuery, why: str
 ) -> dict[TopicPartition, BatchHeaders]:
     """What is known of source partitions where nothing can be read: whether they go on."""
     told = {TopicPartition(line.topic, line.partition): line for line in await running() if line.flow == str(flow)}
     return {
         each: BatchHeaders(
             source=each,
-            findings=(),
+            differences=(),
             account=UncomparedAccount(),
-            halt=halted(memory, each, told.get(each)),
+            halt=halt_of(state, each, told.get(each)),
             reason=why,
             counted=False,
         )

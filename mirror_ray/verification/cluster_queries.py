@@ -1,9 +1,12 @@
-"""What planning asks of the clusters: where logs begin and end, and the configs that decide how topics are compared."""
+"""What planning asks of the clusters: where logs begin and end, and the configs that decide how topics are compared.
+
+How far a flow had come when a command began: the target's log ends first, then what was acknowledged.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,16 +15,17 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import TopicPartition
-from mirror_ray.verification.range_bounds import LogLimits
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.verification.range_bounds import LogBounds
 
 #: So often, and so long apart, a leader is asked that does not answer: elections take seconds.
-_ASKED, _AGAIN_S = 12, 0.5
+_ASKED, _RETRY_INTERVAL_S = 12, 0.5
 #: Of a partition that was not there when it was asked for.
-NOT_THERE = OffsetAnswer(-1, UNKNOWN_TOPIC_OR_PARTITION)
+UNKNOWN_PARTITION = OffsetAnswer(-1, UNKNOWN_TOPIC_OR_PARTITION)
 
 
-class LogEnds(NamedTuple):
+class ClusterLogs(NamedTuple):
     """One side's logs; see ``LogLimits``."""
 
     starts: Mapping[TopicPartition, OffsetAnswer]
@@ -32,12 +36,12 @@ class LogEnds(NamedTuple):
         """Why one of them could not be asked; 0: it answered."""
         return next((each[partition].error_code for each in self if each[partition].error_code), 0)
 
-    def bounds(self, partition: TopicPartition) -> LogLimits:
+    def bounds(self, partition: TopicPartition) -> LogBounds:
         """Where one of them begins and ends."""
-        return LogLimits(*(each[partition].offset for each in self))
+        return LogBounds(*(each[partition].offset for each in self))
 
 
-async def ask_offsets(
+async def query_offsets(
     cluster: ClusterConnections, wanted: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, OffsetAnswer]:
     """Where logs end, begin, or come to a time; leaders that do not answer are asked again for some seconds.
@@ -50,12 +54,14 @@ async def ask_offsets(
         failed = {each: wanted[each] for each, answer in answers.items() if answer.error_code}
         if not failed:
             break
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_RETRY_INTERVAL_S)
         answers |= await cluster.list_offsets(failed, "read_uncommitted")
     return answers
 
 
-async def ask_logs(cluster: ClusterConnections, partitions: Iterable[TopicPartition], *, committed: bool) -> LogEnds:
+async def query_logs(
+    cluster: ClusterConnections, partitions: Iterable[TopicPartition], *, committed: bool
+) -> ClusterLogs:
     """Ask the leaders; partitions that the cluster does not know are left out.
 
     ``committed``: what is compared of a log ends where its last open transaction begins, else where the log does.
@@ -70,7 +76,7 @@ async def ask_logs(cluster: ClusterConnections, partitions: Iterable[TopicPartit
         cluster.list_offsets(latest, "read_uncommitted"),
         *([cluster.list_offsets(latest, "read_committed")] if committed else []),
     )
-    return LogEnds(starts, ends, stable[0] if stable else ends)
+    return ClusterLogs(starts, ends, stable[0] if stable else ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,9 @@ class ComparePolicy:
     append_time: bool
 
 
-async def ask_policies(cluster: ClusterConnections, topics: Collection[str]) -> dict[str, ComparePolicy | MirrorError]:
+async def query_policies(
+    cluster: ClusterConnections, topics: Collection[str]
+) -> dict[str, ComparePolicy | MirrorError]:
     """Of each topic that is there; or why its configs can't be read."""
     admin = ClusterAdmin(cluster.settings, "mirror-ray-verify")
     try:
@@ -97,3 +105,45 @@ async def ask_policies(cluster: ClusterConnections, topics: Collection[str]) -> 
         )
         for name, configs in found.items()
     }
+
+
+#: Asks the running system for the partitions of its flows; nothing where there is none, or where it does not answer.
+PartitionQuery = Callable[[], Awaitable[Sequence[PartitionStatus]]]
+
+#: So long a running partition may take to have acknowledged what the target held when the command began: a report is
+#: up to a second old.
+_TIMEOUT_S = 5.0
+_RETRY_INTERVAL_S = 0.2
+
+
+async def acknowledged_partitions(
+    ask: PartitionQuery, flow: FlowName, ends: Mapping[TopicPartition, int], shared: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, PartitionStatus], bool]:
+    """What the running system says of the flow's partitions, once it has come to ``ends``; or after a few seconds.
+
+    Args:
+        ask: See there.
+        flow: Which one.
+        ends: Where the remote partitions ended when the command began, by source partition.
+        shared: Source partitions whose remote partitions others write, too: their ends need not be the flow's.
+
+    Returns:
+        By source partition; and whether it had to be waited for.
+    """
+    until_s = asyncio.get_running_loop().time() + _TIMEOUT_S
+    waited = False
+    while True:
+        lines = {TopicPartition(line.topic, line.partition): line for line in await ask() if line.flow == str(flow)}
+        behind = any(
+            source not in shared and line.state in ("copying", "establishing") and line.target_end < ends.get(source, 0)
+            for source, line in lines.items()
+        )
+        if not behind or asyncio.get_running_loop().time() > until_s:
+            return lines, waited
+        waited = True
+        await asyncio.sleep(_RETRY_INTERVAL_S)
+
+
+async def no_system() -> Sequence[PartitionStatus]:
+    """An ``Ask`` where no system runs."""
+    return ()

@@ -8,18 +8,18 @@ from typing import Protocol, TypeVar
 
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.verification.batch_comparison import LogPieces, RangeComparison, ReadPiece, records_in
-from mirror_ray.verification.compacted_keys import LastRecords, differing_keys
-from mirror_ray.verification.compared_ranges import stretches
+from mirror_ray.verification.compacted import LastRecords, differing_keys
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
+from mirror_ray.verification.ranges import merge_spans
 
 _T = TypeVar("_T")
 
 #: Partitions that are read at once.
-AT_ONCE = 4
+MAX_CONCURRENT_PARTITIONS = 4
 
 
-class Taking(Protocol):
+class RecordSink(Protocol):
     """Takes records as they are read."""
 
     def take(self, records: Sequence[DecodedRecord], /) -> None:
@@ -37,14 +37,14 @@ class InProcessFirstPass:
     ) -> None:
         self._logs = logs
         self._told = told
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_PARTITIONS)
 
     async def look(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
         """See ``Looker``."""
         return await asyncio.gather(*(self._look(job) for job in jobs))
 
     async def _look(self, job: CompareJob) -> FirstPassResult:
-        async with self._room:
+        async with self._semaphore:
             return await (self._look_at_keys(job) if job.compacted else self._look_at_ranges(job))
 
     async def _look_at_ranges(self, job: CompareJob) -> FirstPassResult:
@@ -93,8 +93,8 @@ async def _feed(side: LogPieces, pieces: AsyncIterator[Sequence[ReadPiece]]) -> 
 async def read_both(
     logs: tuple[PartitionLog, PartitionLog],
     job: CompareJob,
-    source: Taking,
-    target: Taking,
+    source: RecordSink,
+    target: RecordSink,
     told: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Read all that the flow copied of a job from both sides; what is removed meanwhile is passed over."""
@@ -107,7 +107,7 @@ async def read_both(
 async def read_spans(
     log: PartitionLog,
     spans: Iterable[tuple[int, int]],
-    to: Taking,
+    to: RecordSink,
     removed: Callable[[int], None] = lambda _: None,
     told: Callable[[int], None] = lambda _: None,
 ) -> None:
@@ -126,7 +126,7 @@ async def _stretches_of(
     read: Callable[[int, int], AsyncIterator[_T]], spans: Iterable[tuple[int, int]], removed: Callable[[int], None]
 ) -> AsyncIterator[_T]:
     """What ``read`` gives of ascending spans, without what is removed meanwhile: that is said."""
-    for first, end in stretches(spans):
+    for first, end in merge_spans(spans):
         start = first
         while start < end:
             try:

@@ -6,17 +6,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from mirror_ray.verification.compacted_records import in_order
-from mirror_ray.verification.compared_ranges import PositionPair
-from mirror_ray.verification.comparison import Comparison
-from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.record_hashes import NOTHING, HashedRecord, RecordHash
+from mirror_ray.verification.compacted import compare_in_order
+from mirror_ray.verification.difference import NULL_HASH, Difference, HashedRecord, RecordHash
+from mirror_ray.verification.ranges import PositionPair
+from mirror_ray.verification.record_comparison import RecordComparison
 
 #: Of a record that was changed on the way so many fields are as they were.
 _ALIKE_FIELDS = 3
 
 
-def unexpected(
+def in_flight_differences(
     ours: Sequence[HashedRecord], following: Sequence[HashedRecord], copied: PositionPair
 ) -> list[Difference]:
     """What differs between ours and the source's next records; what is not copied yet is no difference.
@@ -28,19 +27,19 @@ def unexpected(
     """
     expected = _expected(ours, following)
     ends = expected[-1].offset + 1 if expected else copied.source, ours[-1].offset + 1 if ours else copied.target
-    comparison = Comparison(*ends)
+    comparison = RecordComparison(*ends)
     for feed, records in ((comparison.feed_source, expected), (comparison.feed_target, ours)):
         if records:
             feed(records)
         feed(None)
     comparison.step()
-    return comparison.findings()
+    return comparison.differences()
 
 
 def _expected(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> Sequence[HashedRecord]:
     """As much of the source as is copied: up to the last record that is, and those that were changed behind it."""
     end, at = _copied(ours, following)
-    while at < len(ours) and end < len(following) and _is_changed(ours[at].print, following[end].print):
+    while at < len(ours) and end < len(following) and _is_changed(ours[at].hash, following[end].hash):
         end, at = end + 1, at + 1
     return following[:end]
 
@@ -49,10 +48,10 @@ def _copied(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> 
     """Behind the last record of the source that is found on the target, each behind the one before: on both sides."""
     places: dict[RecordHash, list[int]] = defaultdict(list)
     for place, record in enumerate(following):
-        places[record.print].append(place)
+        places[record.hash].append(place)
     end = behind = 0
     for at, record in enumerate(ours):
-        there = places.get(record.print, [])
+        there = places.get(record.hash, [])
         # The first of equal ones: of further ones it is not known that they are copied.
         next_one = bisect_left(there, end)
         if next_one < len(there):
@@ -64,7 +63,7 @@ def _is_changed(mine: RecordHash, theirs: RecordHash) -> bool:
     return len(mine) - len(mine.differs_in(theirs)) >= _ALIKE_FIELDS
 
 
-def unexpected_of_cleaned(
+def compacted_in_flight_differences(
     ours: Sequence[HashedRecord],
     following: Sequence[HashedRecord],
     copied: PositionPair,
@@ -81,27 +80,27 @@ def unexpected_of_cleaned(
         newer: Hashes of the keys of records that either side holds behind these.
     """
     end, at = _copied(ours, following)
-    spared = {record.print.key for record in following[end:]} | set(newer)
+    spared = {record.hash.key for record in following[end:]} | set(newer)
     if ours:
         # So many more may have been copied, and cleaned on the target.
         first = ours[at - 1].offset + 1 if at else copied.target
         end += ours[-1].offset + 1 - first - len(ours[at:])
     behind = following[end].offset if end < len(following) else source_end
-    strangers = _strangers(ours, {record.print.key for record in following} | spared)
-    known = [record for record in ours if record not in strangers]
+    foreign = _foreign_records(ours, {record.hash.key for record in following} | spared)
+    known = [record for record in ours if record not in foreign]
     ends = PositionPair(behind, ours[-1].offset + 1 if ours else copied.target)
-    found = in_order(following[:end], known, copied, ends, spared)
-    alone = [Difference("extra", copied.source, record.offset) for record in strangers]
-    return sorted([*alone, *(each for each, _ in found.findings)], key=lambda each: each.target_offset)
+    found = compare_in_order(following[:end], known, copied, ends, spared)
+    alone = [Difference("extra", copied.source, record.offset) for record in foreign]
+    return sorted([*alone, *(each for each, _ in found.differences)], key=lambda each: each.target_offset)
 
 
-def _strangers(ours: Sequence[HashedRecord], keys: Collection[bytes]) -> set[HashedRecord]:
+def _foreign_records(ours: Sequence[HashedRecord], keys: Collection[bytes]) -> set[HashedRecord]:
     """Records that no cleaner can have taken from the source: nothing newer of their key is there, or was deleted."""
     found: set[HashedRecord] = set()
-    deleted: set[bytes] = {NOTHING}
+    deleted: set[bytes] = {NULL_HASH}
     for record in reversed(ours):
-        if record.print.value == NOTHING:
-            deleted.add(record.print.key)
-        if record.print.key not in deleted and record.print.key not in keys:
+        if record.hash.value == NULL_HASH:
+            deleted.add(record.hash.key)
+        if record.hash.key not in deleted and record.hash.key not in keys:
             found.add(record)
     return found

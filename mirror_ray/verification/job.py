@@ -8,9 +8,9 @@ from typing import Protocol
 
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.state.schema import SkippedRange
-from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair
-from mirror_ray.verification.report import CheckedRecords, PartitionVerdict
-from mirror_ray.verification.uncompared import ComparisonEnd, ProducerOwners, Span, UncomparedAccount
+from mirror_ray.verification.producers import ProducerOwners
+from mirror_ray.verification.ranges import ComparedRange, PositionPair, Span
+from mirror_ray.verification.report import CheckedRecords, Halt, PartitionVerdict, UncomparedAccount
 
 _NONE = PositionPair(-1, -1)
 
@@ -39,25 +39,25 @@ class CompareJob:
     chosen: tuple[int, ...] = ()
     #: Of a compacted partition: of so many of the keys.
     key_fraction: float = 1.0
-    gaps: tuple[SkippedRange, ...] = ()
+    skipped_ranges: tuple[SkippedRange, ...] = ()
     notes: tuple[str, ...] = ()
     #: What is not on the target by a recorded gap, and is not compared.
     left_out: str | None = None
     #: Why the source's records do not tell what their copies are.
-    unlike: str | None = None
+    irreproducible: str | None = None
     #: Why it can't be compared.
     reason: str | None = None
     #: Target offsets that are not compared, and that the map does not account for: read to see who wrote them.
-    beside: tuple[Span, ...] = ()
-    writers: ProducerOwners = field(default_factory=ProducerOwners)
+    uncompared: tuple[Span, ...] = ()
+    owners: ProducerOwners = field(default_factory=ProducerOwners)
     #: The pair up to which it was acknowledged that all was copied when this began.
-    copied: PositionPair = _NONE
+    acknowledged: PositionPair = _NONE
     #: Target offset before which nothing is the flow's: copying began there.
-    origin: int = 0
+    copy_start: int = 0
     #: Where the source ends for the flow.
     source_end: int = -1
     account: UncomparedAccount = field(default_factory=UncomparedAccount)
-    halt: ComparisonEnd | None = None
+    halt: Halt | None = None
 
     @property
     def chosen_ranges(self) -> list[ComparedRange]:

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 
 from mirror_ray.model.fault import LEFT_OUT_KINDS, TOPIC_KINDS, FaultKind
 from mirror_ray.state.schema import SkippedRange
-from mirror_ray.verification.compared_ranges import PositionPair
 from mirror_ray.verification.difference import Difference, Kind
+from mirror_ray.verification.ranges import PositionPair
 
 #: Answered by resync, they had the target emptied. ``target_truncated`` may have, but may have gone on, too.
 _EMPTIED: frozenset[FaultKind] = frozenset({"source_truncated", "target_foreign", "copy_lost"})
@@ -36,7 +36,7 @@ _OF_KEYS: frozenset[Kind] = frozenset({"missing", "changed", "extra"})
 
 
 @dataclass(slots=True)
-class _Account:
+class _Allowance:
     """A gap, and how many findings it may still account for."""
 
     gap: SkippedRange
@@ -51,7 +51,7 @@ class KnownDifferences:
     def __init__(self, gaps: Iterable[SkippedRange], end: PositionPair, *, compacted: bool = False) -> None:
         """``end``: of what is compared. A finding's place may be there, and then it is none of a gap behind it."""
         self._compacted = compacted
-        self._accounts = [_account(_up_to(gap, end)) for gap in in_force(gaps)]
+        self._accounts = [_allowance(_up_to(gap, end)) for gap in ranges_in_force(gaps)]
 
     def gap(self, finding: Difference) -> str | None:
         """The text of the gap that accounts for it; None: none does."""
@@ -63,7 +63,7 @@ class KnownDifferences:
             found.place = finding.source_offset
         return f"{found.gap.kind}, answered by {found.gap.policy}: {found.gap.text}"
 
-    def _holds(self, account: _Account, finding: Difference) -> bool:
+    def _holds(self, account: _Allowance, finding: Difference) -> bool:
         gap, kind = account.gap, finding.kind
         source, target = finding.source_offset, finding.target_offset
         match gap.kind:
@@ -81,12 +81,12 @@ class KnownDifferences:
         return False
 
 
-def with_gaps(findings: Iterable[Difference], known: KnownDifferences) -> list[Difference]:
+def with_explanations(findings: Iterable[Difference], known: KnownDifferences) -> list[Difference]:
     """The findings, in order, those that a recorded gap accounts for with its text."""
     return [replace(each, gap=known.gap(each)) for each in findings]
 
 
-def in_force(gaps: Iterable[SkippedRange]) -> list[SkippedRange]:
+def ranges_in_force(gaps: Iterable[SkippedRange]) -> list[SkippedRange]:
     """The gaps that are of what is there now, in the order in which they came about.
 
     Where the copy was begun anew those before it are over. Where a log lost its end, its offsets are others' since:
@@ -111,14 +111,14 @@ def _had_it_emptied(gap: SkippedRange) -> bool:
     return gap.policy == "resync" and gap.kind in _EMPTIED and not (gap.kind == "copy_lost" and gap.target_to >= 0)
 
 
-def large_gaps(gaps: Iterable[SkippedRange], least: int) -> list[PositionPair]:
+def large_skipped_ranges(gaps: Iterable[SkippedRange], least: int) -> list[PositionPair]:
     """Positions at or behind which both sides go on alike, of gaps of at least so many offsets; -1 where none is known.
 
     Refused records that lie side by side are one gap.
     """
     found: list[PositionPair] = []
     refused: list[SkippedRange] = []
-    for gap in in_force(gaps):
+    for gap in ranges_in_force(gaps):
         if gap.kind in LEFT_OUT_KINDS:
             refused.append(gap)
         elif gap.kind == "source_truncated" and gap.source_to - gap.source_from >= least:
@@ -138,10 +138,10 @@ def _runs(gaps: Sequence[SkippedRange]) -> list[tuple[int, int]]:
     return runs
 
 
-def _account(gap: SkippedRange) -> _Account:
+def _allowance(gap: SkippedRange) -> _Allowance:
     on_target = gap.kind in ("target_foreign", "target_truncated")
     length = gap.target_to - gap.target_from if on_target else gap.source_to - gap.source_from
-    return _Account(gap, length)
+    return _Allowance(gap, length)
 
 
 def _up_to(gap: SkippedRange, end: PositionPair) -> SkippedRange:

@@ -1,30 +1,34 @@
-"""Reads pieces of partitions, whatever their leaders do meanwhile."""
+"""Reads pieces of partitions, whatever their leaders do meanwhile.
+
+Reads batches of a log as they lie there: whoever wrote them, committed or not.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE, error_info, protocol_error
 from mirror_ray.kafka.fetch import FetchedPartition, FetchParameters
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel
-from mirror_ray.kafka.partition_reader import batches_before, fetch_at
+from mirror_ray.kafka.partition_reader import batches_before, fetch_at, read_between
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.batch import RecordBatch, iter_batches, verify
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.records.read_committed import CommittedOnly
+from mirror_ray.verification.ranges import Span
 
 _FETCH_BYTES = 4 << 20
 #: A partition whose leader can't be reached for so long fails the whole.
-_PATIENCE_S = 30.0
-_AGAIN_S = 0.2
+_TIMEOUT_S = 30.0
+_RETRY_INTERVAL_S = 0.2
 #: After so many answers without records the log's end is asked for: a new leader may not show all at once.
 _EMPTY_ANSWERS = 25
 #: After so many, what the leader does not show is given up.
-_MOST_EMPTY_ANSWERS = 1500
+_MAX_EMPTY_ANSWERS = 1500
 _EMPTY_S = 0.02
 
 
@@ -64,12 +68,12 @@ class PartitionLog:
     async def _offset(self, which: int) -> int:
         isolation: IsolationLevel = "read_committed" if self.read_committed else "read_uncommitted"
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 while True:
                     answer = (await self.cluster.list_offsets({self.partition: which}, isolation))[self.partition]
                     if not answer.error_code:
                         return answer.offset
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(_RETRY_INTERVAL_S)
         except TimeoutError:
             alias = self.cluster.settings.alias
             raise ClusterUnreachableError(f"cluster {alias}: the leader of {self.partition} does not answer") from None
@@ -124,7 +128,7 @@ class PartitionLog:
         shown = fetched.last_stable_offset if self.read_committed else fetched.high_watermark
         if shown >= end or (ends := await self.end()) <= shown:
             return True
-        if empty >= _MOST_EMPTY_ANSWERS:
+        if empty >= _MAX_EMPTY_ANSWERS:
             raise ClusterUnreachableError(
                 f"cluster {self.cluster.settings.alias}: {self.partition} shows its records up to {shown} and ends at"
                 f" {ends}: run this again when its replicas are in sync"
@@ -132,7 +136,7 @@ class PartitionLog:
         return False
 
     async def _fetch(self, offset: int) -> FetchedPartition:
-        until_s = asyncio.get_running_loop().time() + _PATIENCE_S
+        until_s = asyncio.get_running_loop().time() + _TIMEOUT_S
         while True:
             try:
                 return await self._fetch_once(offset)
@@ -147,7 +151,7 @@ class PartitionLog:
                     raise ClusterUnreachableError(
                         f"cluster {alias}: {self.partition} can't be read: {error}"
                     ) from error
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_INTERVAL_S)
             await self.cluster.refresh([self.partition.topic])
 
     async def _fetch_once(self, offset: int) -> FetchedPartition:
@@ -170,3 +174,46 @@ class PartitionLog:
         if fetched.error_code:
             raise protocol_error(fetched.error_code, f"read {self.partition} from {offset}")
         return fetched
+
+
+#: A leader that shows nothing for so long fails the whole.
+_TIMEOUT_S = 30.0
+_RETRY_INTERVAL_S = 0.2
+
+
+async def read_batches(log: PartitionLog, spans: Iterable[Span]) -> AsyncIterator[RecordBatch]:
+    """Batches with records at offsets in ``spans``, in order; what is removed meanwhile is passed over.
+
+    Raises:
+        ClusterUnreachableError: The leader does not answer, or does not show what its log holds.
+        CorruptBatchError: A batch does not fit its checksum.
+    """
+    clock = asyncio.get_running_loop().time
+    for first, end in spans:
+        at, heard_s = first, clock()
+        while at < end:
+            try:
+                async for batches in _read(log, at, end):
+                    heard_s = clock()
+                    for batch in batches:
+                        at = max(at, batch.next_offset)
+                        if batch.count and not batch.is_control and batch.next_offset > first:
+                            yield batch
+                at = end
+            except (OSError, TimeoutError, KafkaProtocolError) as error:
+                if clock() - heard_s > _TIMEOUT_S:
+                    alias = log.cluster.settings.alias
+                    raise ClusterUnreachableError(f"cluster {alias}: {log.partition} can't be read: {error}") from error
+                await asyncio.sleep(_RETRY_INTERVAL_S)
+                await log.cluster.refresh([log.partition.topic])
+                at = max(at, await log.start())
+
+
+async def _read(log: PartitionLog, first: int, end: int) -> AsyncIterator[list[RecordBatch]]:
+    reading = aiter(read_between(log.cluster, log.partition, log.topic_id, first, end, purpose=log.purpose))
+    while True:
+        try:
+            batches, _ = await asyncio.wait_for(anext(reading), _TIMEOUT_S)
+        except StopAsyncIteration:
+            return
+        yield batches

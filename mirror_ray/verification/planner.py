@@ -1,4 +1,4 @@
-"""What is compared of each partition: asked of the map, the state, the logs and the topics' configs when it begins."""
+"""Plans what is compared of each partition, by what the offset map, the state and both logs say when it begins."""
 
 from __future__ import annotations
 
@@ -9,88 +9,91 @@ from dataclasses import dataclass, replace
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_info
+from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.leader_requests import LATEST, OffsetAnswer
-from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.offsets.map_store import PartitionOffsetMap
 from mirror_ray.offsets.map_tailer import OffsetMapTailer
-from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
 from mirror_ray.transforms.loading import TransformChains
-from mirror_ray.verification import transformed_ranges
 from mirror_ray.verification.cluster_queries import (
-    NOT_THERE,
+    UNKNOWN_PARTITION,
+    ClusterLogs,
     ComparePolicy,
-    LogEnds,
-    ask_logs,
-    ask_offsets,
-    ask_policies,
+    PartitionQuery,
+    acknowledged_partitions,
+    no_system,
+    query_logs,
+    query_offsets,
+    query_policies,
 )
-from mirror_ray.verification.compared_ranges import RANGE_OFFSETS, PositionPair, cut, cut_shared, range_offsets, sampled
+from mirror_ray.verification.copy_state import FlowCopyState
 from mirror_ray.verification.job import CompareJob
-from mirror_ray.verification.log_ends import Ask, acknowledged, no_system
-from mirror_ray.verification.range_bounds import LogLimits, RangeStart, UnknownBounds, between, until_of, within
-from mirror_ray.verification.range_starts import begin_of
-from mirror_ray.verification.uncompared import UncomparedAccount, halted
-from mirror_ray.verification.uncompared_counts import UncomparedCounts, with_outside
-from mirror_ray.verification.writers import PartitionWriters
+from mirror_ray.verification.range_bounds import (
+    LogBounds,
+    RangeStart,
+    UnknownStart,
+    clipped,
+    range_end,
+    transformed_starts,
+    why_not_comparable,
+    with_bounds,
+)
+from mirror_ray.verification.range_starts import find_range_start
+from mirror_ray.verification.ranges import RANGE_OFFSETS, PositionPair, cut, cut_shared, range_offsets, sample_ranges
+from mirror_ray.verification.report import UncomparedAccount
+from mirror_ray.verification.uncompared import with_uncompared
 
 #: Where no time was asked for.
 _NO_TIME = OffsetAnswer(0, 0)
-#: Troubles in which a running system's pair is of another topic than the one that is there.
-_OTHER_TOPIC = frozenset({"source_recreated", "target_recreated", "target_missing"})
-#: Partitions whose places are looked for at once.
-_AT_ONCE = 4
-#: So often, and so long apart, logs are asked again that seem to have lost their ends: a new leader knows of all that
-#: was committed a moment later, and transactions end.
-_ASKED, _AGAIN_S = 10, 0.2
+#: Partitions whose bounds are translated at once.
+_CONCURRENCY = 4
+#: Logs that seem to have lost their ends are asked again: a new leader knows a moment later of all that was committed,
+#: and transactions end.
+_ATTEMPTS, _RETRY_INTERVAL_S = 10, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyRequest:
-    """What somebody asks for."""
+    """What is to be verified."""
 
     #: Source topics; empty: all that the flow copies.
     topics: tuple[str, ...] = ()
-    #: Of the ranges, or of a compacted partition's keys.
+    #: Fraction of the ranges, or of a compacted partition's keys.
     sample: float = 1.0
     #: Records from that time on, in ms since the epoch.
     since_ms: int | None = None
-    #: Least source offsets of a range.
+    #: Least number of source offsets in a range.
     range_offsets: int = RANGE_OFFSETS
-    #: Whether no record is compared: it is looked at alone who wrote what the map does not account for.
-    headers_alone: bool = False
+    #: Compare no record; only find out who wrote what the offset map does not account for.
+    headers_only: bool = False
 
 
 class VerifyPlanner:
-    """Plans for one flow. ``own_map`` is followed by somebody else, and was read to its end."""
+    """Plans for one flow. ``offset_map`` is followed by its owner, and was read to its end."""
 
     def __init__(
         self,
         flow: FlowSettings,
         source: ClusterConnections,
         target: ClusterConnections,
-        own_map: OffsetMapTailer,
+        offset_map: OffsetMapTailer,
         chains: TransformChains,
     ) -> None:
         self._flow = flow
         self._chains = chains
         self._rules = replication_rules(flow)
         self._source, self._target = source, target
-        self._map = own_map
-        self._memory = FlowStateRecords()
+        self._translator = offset_map.translator
+        self._copy = FlowCopyState(flow, target, offset_map.book)
         self._since: Mapping[TopicPartition, OffsetAnswer] = {}
         self._ends: Mapping[TopicPartition, OffsetAnswer] = {}
-        self._writing = PartitionWriters(flow, target, own_map.book)
 
-    async def plan(self, wanted: VerifyRequest, running: Ask = no_system) -> list[CompareJob]:
-        """One job for each partition, by topic and number; what can't be compared says why.
+    async def plan(self, request: VerifyRequest, running: PartitionQuery = no_system) -> list[CompareJob]:
+        """Make one job for each partition, by topic and number; a job that can't be compared says why.
 
         Args:
-            wanted: What is asked for.
+            request: What is to be verified.
             running: Asks the running system, where there is one.
 
         Raises:
@@ -98,65 +101,60 @@ class VerifyPlanner:
             ClusterUnreachableError: A cluster does not answer.
             MirrorError: The state topic can't be read.
         """
-        sources = await self._sources(wanted)
+        sources = await self._sources(request)
         remotes = {each: TopicPartition(self._rules.remote_topic(each.topic), each.partition) for each in sources}
         await self._target.refresh({each.topic for each in remotes.values()})
-        told = await self._acknowledged(remotes, running)
+        statuses = await self._acknowledged(remotes, running)
         policies = await asyncio.gather(
-            ask_policies(self._source, {each.topic for each in sources}),
-            ask_policies(self._target, {each.topic for each in remotes.values()}),
+            query_policies(self._source, {each.topic for each in sources}),
+            query_policies(self._target, {each.topic for each in remotes.values()}),
         )
-        await self._writing.read(self._memory)
+        await self._copy.read_other_flows()
         jobs = [
-            replace(self._job(each, remotes[each], policies), halt=halted(self._memory, each, told.get(each)))
+            replace(self._job(each, remotes[each], policies), halt=self._copy.halt(each, statuses.get(each)))
             for each in sources
         ]
-        reached = {job.source: self._reached(job, told.get(job.source)) for job in jobs}
-        # Later than that: up to there, both logs are as long.
-        logs = await self._all_logs(jobs, reached)
-        if wanted.since_ms is not None and sources:
-            self._since = await ask_offsets(self._source, dict.fromkeys(sources, wanted.since_ms))
-        room = asyncio.Semaphore(_AT_ONCE)
+        reached = {job.source: self._copy.position(job, statuses.get(job.source)) for job in jobs}
+        # Asked for after the positions: up to there, both logs are as long.
+        logs = await self._query_logs(jobs, reached)
+        if request.since_ms is not None and sources:
+            self._since = await query_offsets(self._source, dict.fromkeys(sources, request.since_ms))
+        semaphore = asyncio.Semaphore(_CONCURRENCY)
 
-        async def bounded(job: CompareJob) -> CompareJob:
+        async def complete(job: CompareJob) -> CompareJob:
             if job.reason is not None:
-                return self._not_asked(job, reached[job.source], logs[0])
-            async with room:
-                return await self._bounded(job, reached[job.source], logs, wanted)
+                return self._with_lag(job, reached[job.source], logs[0])
+            async with semaphore:
+                return await self._completed(job, reached[job.source], logs, request)
 
-        return await asyncio.gather(*(bounded(job) for job in jobs))
+        return await asyncio.gather(*(complete(job) for job in jobs))
 
-    async def begin_at(self, job: CompareJob, source: int, target: int) -> PositionPair | None:
-        """The first exact pair at or behind both positions, or the job's end; None: none is known."""
-        found = await self._begin_of(job, (source, target), job.reached)
-        return None if isinstance(found, UnknownBounds) else within(found.pair, job.end)
+    async def find_pair(self, job: CompareJob, source: int, target: int) -> PositionPair | None:
+        """Find the first exact pair at or behind both positions, or the job's end; None: none is known."""
+        found = await self._range_start(job, (source, target), job.reached)
+        return None if isinstance(found, UnknownStart) else clipped(found.pair, job.end)
 
     async def _acknowledged(
-        self, remotes: Mapping[TopicPartition, TopicPartition], running: Ask
+        self, remotes: Mapping[TopicPartition, TopicPartition], running: PartitionQuery
     ) -> Mapping[TopicPartition, PartitionStatus]:
-        """What the running system says, of what the target held when this began; the state is of no later time."""
+        """What the running system says of all that the target held when this began; the state is read no earlier."""
         there = [each for each in remotes.values() if self._target.metadata.partition(each) is not None]
-        self._ends = await ask_offsets(self._target, dict.fromkeys(there, LATEST))
-        self._memory = await self._read_memory()
-        shared = {each for each, record in self._memory.partitions.items() if record.shared}
+        self._ends = await query_offsets(self._target, dict.fromkeys(there, LATEST))
+        await self._copy.read()
         ends = {each: self._ends[remote].offset for each, remote in remotes.items() if remote in self._ends}
-        told, waited = await acknowledged(running, self._flow.name, ends, shared)
+        statuses, waited = await acknowledged_partitions(running, self._flow.name, ends, self._copy.shared_partitions)
         if waited:
-            self._memory = await self._read_memory()
-        return told
+            await self._copy.read()
+        return statuses
 
-    @property
-    def _committed(self) -> bool:
-        return self._flow.fetch.isolation_level == "read_committed"
-
-    async def _sources(self, wanted: VerifyRequest) -> list[TopicPartition]:
+    async def _sources(self, request: VerifyRequest) -> list[TopicPartition]:
         found = (await self._source.refresh(None)).topics
         copied = {name for name in found if self._rules.should_replicate_topic(name)}
-        for topic in wanted.topics:
+        for topic in request.topics:
             if topic not in copied:
                 why = "does not copy it" if topic in found else "finds no such topic on its source"
                 raise ConfigError(f"topic {topic!r}: the flow {self._flow.name} {why}; `mirror-ray topics` lists them")
-        chosen = set(wanted.topics) or copied
+        chosen = set(request.topics) or copied
         if not chosen:
             raise ConfigError(
                 f"flow {self._flow.name}: none of the topics that can be seen on cluster {self._flow.name.source} is "
@@ -165,32 +163,18 @@ class VerifyPlanner:
             )
         return sorted(TopicPartition(topic, number) for topic in chosen for number in found[topic].partitions)
 
-    async def _read_memory(self) -> FlowStateRecords:
-        name = self._flow.name
-        memory = await self._read_state(name.route)
-        if name.route:
-            # What pauses a flow pauses its routes.
-            memory.paused |= (await self._read_state("")).paused
-        return memory
-
-    async def _read_state(self, route: str) -> FlowStateRecords:
-        topic = state_topic(self._flow.name.source, route=route)
-        found = (await self._target.refresh([topic])).topics[topic]
-        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            return FlowStateRecords()
-        return decode(await asyncio.to_thread(read_state, self._target.settings, topic))
-
-    async def _all_logs(
+    async def _query_logs(
         self, jobs: Sequence[CompareJob], reached: Mapping[TopicPartition, PositionPair | None]
-    ) -> tuple[LogEnds, LogEnds]:
-        for _ in range(_ASKED):
+    ) -> tuple[ClusterLogs, ClusterLogs]:
+        committed = self._flow.fetch.isolation_level == "read_committed"
+        for _ in range(_ATTEMPTS):
             logs = await asyncio.gather(
-                ask_logs(self._source, [job.source for job in jobs], committed=self._committed),
-                ask_logs(self._target, [job.target for job in jobs], committed=True),
+                query_logs(self._source, [job.source for job in jobs], committed=committed),
+                query_logs(self._target, [job.target for job in jobs], committed=True),
             )
             if not any(_seems_short(job, reached[job.source], logs) for job in jobs if job.reason is None):
                 break
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_INTERVAL_S)
         return logs
 
     def _job(
@@ -199,11 +183,9 @@ class VerifyPlanner:
         target: TopicPartition,
         policies: Sequence[Mapping[str, ComparePolicy | MirrorError]],
     ) -> CompareJob:
-        alias = self._target.settings.alias
-        gaps = tuple(gap for (each, _), gap in sorted(self._memory.gaps.items()) if each == source)
-        job = CompareJob(source=source, target=target, gaps=gaps)
+        job = CompareJob(source=source, target=target, skipped_ranges=self._copy.skipped_ranges(source))
         if self._target.metadata.partition(target) is None:
-            return replace(job, reason=f"{target} is missing on cluster {alias}")
+            return replace(job, reason=f"{target} is missing on cluster {self._target.settings.alias}")
         job = replace(
             job,
             source_topic_id=self._source.metadata.topics[source.topic].topic_id,
@@ -214,53 +196,59 @@ class VerifyPlanner:
             refused = theirs if isinstance(mine, ComparePolicy) else mine
             return replace(job, reason=f"the topic's configs can't be read: {refused or 'it was deleted'}")
         notes = ("the remote topic has LogAppendTime: timestamps were not compared",) if theirs.append_time else ()
-        job = replace(
-            job,
-            compacted=mine.compacted or theirs.compacted,
-            timestamps=not theirs.append_time,
-            notes=notes,
+        return self._with_transforms(
+            replace(
+                job,
+                compacted=mine.compacted or theirs.compacted,
+                timestamps=not theirs.append_time,
+                notes=(*notes, *self._copy.notes(job)),
+            )
         )
-        return self._transformed(replace(job, notes=(*notes, *self._writing.notes(self._record(job)))))
 
-    def _transformed(self, job: CompareJob) -> CompareJob:
-        """With what its transforms mean for comparing."""
+    def _with_transforms(self, job: CompareJob) -> CompareJob:
+        """Add what the topic's transforms mean for the comparison."""
         chain = self._chains.chain(job.source.topic)
-        unlike = transformed_ranges.why_not(chain, self._record(job), compacted=job.compacted)
-        if chain is None or unlike is not None:
-            return replace(job, unlike=unlike)
+        why_not = why_not_comparable(chain, self._copy.record(job), compacted=job.compacted)
+        if chain is None or why_not is not None:
+            return replace(job, irreproducible=why_not)
         note = f"the source's records were compared as they come out of {chain.identity}"
         return replace(job, transformed=True, notes=(*job.notes, note))
 
-    async def _bounded(
-        self, job: CompareJob, reached: PositionPair | None, logs: tuple[LogEnds, LogEnds], wanted: VerifyRequest
+    async def _completed(
+        self,
+        job: CompareJob,
+        reached: PositionPair | None,
+        logs: tuple[ClusterLogs, ClusterLogs],
+        request: VerifyRequest,
     ) -> CompareJob:
+        """Add what is compared of the job, and what is not."""
         since = self._since.get(job.source, _NO_TIME)
-        end = self._ends.get(job.target, NOT_THERE)
+        end = self._ends.get(job.target, UNKNOWN_PARTITION)
         failed = end.error_code or logs[0].error(job.source) or logs[1].error(job.target) or since.error_code
         if failed:
             return replace(job, reason=f"a leader does not answer: {error_info(failed).name}")
-        mine, theirs = logs[0].bounds(job.source), logs[1].bounds(job.target)
-        if wanted.headers_alone:
-            found = self._known(job, reached, mine, theirs)
-        elif job.unlike is not None:
-            found = replace(job, reason=job.unlike)
+        source, target = logs[0].bounds(job.source), logs[1].bounds(job.target)
+        job = replace(job, owners=self._copy.owners(job))
+        if request.headers_only:
+            found = self._with_ownership(job, reached, source, target)
+        elif job.irreproducible is not None:
+            found = replace(job, reason=job.irreproducible)
         else:
-            found = await self._compared(job, reached, (mine, theirs), wanted)
-        seen = UncomparedCounts(
+            found = await self._with_ranges(job, reached, (source, target), request)
+        return with_uncompared(
+            found,
             reached=reached,
-            source=mine,
-            target=theirs,
+            source=source,
+            target=target,
             target_end=end.offset,
-            record=self._record(job),
-            writers=self._writing.writers(job, self._record(job)),
-            mapped=self._writing.mapped(job, self._page(job), shared=self._is_shared(job)),
-            since=wanted.since_ms is not None,
-            headers_alone=wanted.headers_alone,
+            record=self._copy.record(job),
+            mapped=self._copy.mapped_spans(job),
+            since=request.since_ms is not None,
+            headers_only=request.headers_only,
         )
-        return with_outside(found, seen)
 
-    def _not_asked(self, job: CompareJob, reached: PositionPair | None, source: LogEnds) -> CompareJob:
-        """One of which no more is known than how much of its source is not copied."""
+    def _with_lag(self, job: CompareJob, reached: PositionPair | None, source: ClusterLogs) -> CompareJob:
+        """Add how much of its source is not copied; no more is known of a job that can't be compared."""
         if source.error(job.source):
             return job
         start, _, stable = source.bounds(job.source)
@@ -268,107 +256,60 @@ class VerifyPlanner:
             job, account=UncomparedAccount(not_copied=max(0, stable - (reached.source if reached else start)))
         )
 
-    def _known(self, job: CompareJob, reached: PositionPair | None, mine: LogLimits, theirs: LogLimits) -> CompareJob:
-        """For headers alone: whose records a remote partition holds is not known where none of it was acknowledged."""
-        if reached is not None or theirs.start == theirs.end or self._holds_nothing(job, mine, theirs):
-            return job
-        return replace(job, reason=f"{job.target} holds records, and {self._why_nothing(job)}")
-
-    async def _compared(
-        self, job: CompareJob, reached: PositionPair | None, bounds: tuple[LogLimits, LogLimits], wanted: VerifyRequest
+    def _with_ownership(
+        self, job: CompareJob, reached: PositionPair | None, source: LogBounds, target: LogBounds
     ) -> CompareJob:
-        mine, theirs = bounds
-        since = self._since.get(job.source, _NO_TIME)
+        """For headers alone: where nothing was acknowledged, it is unknown whose records a remote partition holds."""
+        if reached is not None or target.start == target.end or self._copy.has_nothing_to_compare(job, source, target):
+            return job
+        return replace(job, reason=f"{job.target} holds records, and {self._copy.why_unknown(job)}")
+
+    async def _with_ranges(
+        self, job: CompareJob, reached: PositionPair | None, logs: tuple[LogBounds, LogBounds], request: VerifyRequest
+    ) -> CompareJob:
+        source, target = logs
         if reached is None:
-            return job if self._holds_nothing(job, mine, theirs) else replace(job, reason=self._why_nothing(job))
-        page = self._page(job)
-        until = until_of(reached, mine, theirs, page.places if page is not None else ())
-        if isinstance(until, str):
-            return replace(job, reason=until)
-        if until.lost and self._is_shared(job):
-            return replace(job, reason=until.short)
-        first = max(mine.start, until.reached.source if since.offset < 0 else since.offset)
-        starts, note = transformed_ranges.starts_of(self._record(job), (first, theirs.start))
-        begin = await self._begin_of(job, starts, until.reached)
+            if self._copy.has_nothing_to_compare(job, source, target):
+                return job
+            return replace(job, reason=self._copy.why_unknown(job))
+        offset_map = self._copy.offset_map(job)
+        end = range_end(reached, source, target, offset_map.places if offset_map is not None else ())
+        if isinstance(end, str):
+            return replace(job, reason=end)
+        if end.lost and self._copy.is_shared(job):
+            return replace(job, reason=end.short)
+        since = self._since.get(job.source, _NO_TIME)
+        first = max(source.start, end.reached.source if since.offset < 0 else since.offset)
+        starts, note = transformed_starts(self._copy.record(job), (first, target.start))
+        start = await self._range_start(job, starts, end.reached)
         job = replace(job, notes=(*job.notes, note)) if note else job
-        found = between(job, begin, until, starts[0])
-        return found if found.reason is not None or found.begin == found.end else self._with_ranges(found, wanted)
+        found = with_bounds(job, start, end, starts[0])
+        return found if found.reason is not None or found.begin == found.end else self._cut(found, request)
 
-    async def _begin_of(
+    async def _range_start(
         self, job: CompareJob, starts: tuple[int, int], reached: PositionPair
-    ) -> RangeStart | UnknownBounds:
-        page, record = self._page(job), self._record(job)
-        return await begin_of(self._map.translator, job.source, page, record, starts=starts, reached=reached)
+    ) -> RangeStart | UnknownStart:
+        offset_map, record = self._copy.offset_map(job), self._copy.record(job)
+        return await find_range_start(self._translator, job.source, offset_map, record, starts=starts, reached=reached)
 
-    def _holds_nothing(self, job: CompareJob, mine: LogLimits, theirs: LogLimits) -> bool:
-        """Whether a partition of which it is not known how far the copy has come has nothing to compare."""
-        record = self._record(job)
-        if mine.start < mine.stable:
-            return False
-        if record is not None:
-            return record.source_offset <= mine.stable
-        return not self._is_known(job) and theirs.start == theirs.end
-
-    def _with_ranges(self, job: CompareJob, wanted: VerifyRequest) -> CompareJob:
-        page = self._page(job)
-        size = range_offsets(job.begin, job.end, wanted.range_offsets)
+    def _cut(self, job: CompareJob, request: VerifyRequest) -> CompareJob:
+        offset_map = self._copy.offset_map(job)
+        size = range_offsets(job.begin, job.end, request.range_offsets)
         if job.compacted:
             size = max(1, job.end.source)
-        segments = list(page.places) if page is not None else []
-        ranges = (cut_shared if self._is_shared(job) else cut)(segments, job.begin, job.end, size)
+        segments = list(offset_map.places) if offset_map is not None else []
+        ranges = (cut_shared if self._copy.is_shared(job) else cut)(segments, job.begin, job.end, size)
         if isinstance(ranges, str):
             return replace(job, reason=ranges)
-        fraction = 1.0 if job.compacted else wanted.sample
+        fraction = 1.0 if job.compacted else request.sample
         return replace(
             job,
             ranges=tuple(ranges),
-            chosen=tuple(sampled(len(ranges), fraction, str(job.source))),
-            key_fraction=wanted.sample if job.compacted else 1.0,
+            chosen=tuple(sample_ranges(len(ranges), fraction, str(job.source))),
+            key_fraction=request.sample if job.compacted else 1.0,
         )
 
-    def _reached(self, job: CompareJob, running: PartitionStatus | None) -> PositionPair | None:
-        """How far the copy has come, by whoever knows it best; None: nowhere yet, as far as is known."""
-        page, record = self._page(job), self._record(job)
-        head = None if page is None else PositionPair(page.places.head.source, page.places.head.target)
-        if self._is_shared(job):
-            # Behind the head it is not known which records of the target are ours.
-            return head
-        if running is not None and running.position >= 0 and running.trouble not in _OTHER_TOPIC:
-            return PositionPair(running.position, running.target_end)
-        told = None if record is None else PositionPair(record.source_offset, record.target_offset)
-        return max((each for each in (head, told) if each is not None), default=None)
 
-    def _is_shared(self, job: CompareJob) -> bool:
-        record = self._record(job)
-        return record is not None and record.shared
-
-    def _page(self, job: CompareJob) -> PartitionOffsetMap | None:
-        """What the map says of these very topics."""
-        page = self._map.book.find(job.source)
-        if page is None or not len(page.places):
-            return None
-        ids = (page.source_topic_id, page.target_topic_id)
-        return page if ids == (job.source_topic_id, job.target_topic_id) else None
-
-    def _record(self, job: CompareJob) -> PartitionRecord | None:
-        """What the state says of these very topics."""
-        record = self._memory.partitions.get(job.source)
-        if record is None or record.target_topic != job.target.topic:
-            return None
-        ids = (record.source_topic_id, record.target_topic_id)
-        return record if ids == (job.source_topic_id, job.target_topic_id) else None
-
-    def _why_nothing(self, job: CompareJob) -> str:
-        if self._record(job) is not None:
-            return "which offsets belong together is not known: the segments topic on the target tells nothing of it"
-        if self._is_known(job):
-            return "a topic was created anew, and nothing of that was copied yet"
-        return "nothing was copied of it yet"
-
-    def _is_known(self, job: CompareJob) -> bool:
-        return job.source in self._memory.partitions or self._map.book.find(job.source) is not None
-
-
-def _seems_short(job: CompareJob, reached: PositionPair | None, logs: tuple[LogEnds, LogEnds]) -> bool:
+def _seems_short(job: CompareJob, reached: PositionPair | None, logs: tuple[ClusterLogs, ClusterLogs]) -> bool:
     stable = logs[0].stable[job.source].offset, logs[1].stable[job.target].offset
     return reached is not None and (stable[0] < reached.source or stable[1] < reached.target)

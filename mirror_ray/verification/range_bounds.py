@@ -1,4 +1,8 @@
-"""What of a partition is compared: from its beginning up to as much of the copy as both logs still show. Pure."""
+"""What of a partition is compared: from its beginning up to as much of the copy as both logs still hold.
+
+Where transforms changed the records, the source's records go through the same transforms again, and what comes out is
+compared.
+"""
 
 from __future__ import annotations
 
@@ -7,54 +11,56 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mirror_ray.model.segment import Segment
-from mirror_ray.verification.compared_ranges import PositionPair
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.verification.job import CompareJob
+from mirror_ray.verification.ranges import PositionPair
 
-#: Troubles of which an answer by ``skip`` leaves all that had been copied out of the new remote topic.
+#: Faults whose resolution by ``skip`` leaves all that had been copied out of the new remote topic.
 _REMOTE_ANEW = frozenset({"target_recreated", "target_missing"})
 
 
-class LogLimits(NamedTuple):
+class LogBounds(NamedTuple):
     """Where one log begins and ends."""
 
     start: int
     #: The high watermark.
     end: int
-    #: Where it ends for consumers: an open transaction holds back what is behind.
+    #: The last stable offset: an open transaction holds back what is behind.
     stable: int
 
 
 class RangeStart(NamedTuple):
-    """Where to begin, and what is worth saying about it."""
+    """Where comparing begins, and what the report says about it."""
 
     pair: PositionPair
     note: str | None = None
-    #: Source offsets, the end not included, that were asked for, and were never copied to this very remote topic.
+    #: Source offsets that were asked for and were never copied to exactly this remote topic; the end is not included.
     not_copied: tuple[int, int] | None = None
 
 
-class UnknownBounds(NamedTuple):
-    """Why there is no place to begin at."""
+class UnknownStart(NamedTuple):
+    """Why no positions are known from which on comparing could begin."""
 
     why: str
 
 
 class RangeEnd(NamedTuple):
-    """The end of what is compared."""
+    """Where comparing ends."""
 
     pair: PositionPair
     #: How far the copy has come, without what an open transaction holds back on the target.
     reached: PositionPair
-    #: Why that is less than what was copied; None: it is all of it.
+    #: Why that is less than what was copied; None: it is everything.
     short: str | None = None
-    #: Whether a log does not show any more what was copied.
+    #: Whether a log no longer holds what was copied.
     lost: bool = False
 
 
-def until_of(
-    reached: PositionPair, source: LogLimits, target: LogLimits, segments: Iterable[Segment]
+def range_end(
+    reached: PositionPair, source: LogBounds, target: LogBounds, segments: Iterable[Segment]
 ) -> RangeEnd | str:
-    """Up to where comparing can go of a copy that has come as far as ``reached``, by the map's ``segments``.
+    """Find how far a copy that has come as far as ``reached`` can be compared, by the offset map's ``segments``.
 
     Returns:
         The end, or why nothing can be compared.
@@ -83,7 +89,7 @@ def until_of(
 
 
 def last_pair(segments: Iterable[Segment], target: int) -> PositionPair | None:
-    """The last pair of a map that is not behind a target offset; None: it knows none."""
+    """The last pair of an offset map that is not behind a target offset; None: it knows none."""
     found = None
     for segment in segments:
         if segment.target > target or (found is not None and segment.target == target):
@@ -93,25 +99,25 @@ def last_pair(segments: Iterable[Segment], target: int) -> PositionPair | None:
     return found
 
 
-def between(job: CompareJob, begin: RangeStart | UnknownBounds, until: RangeEnd, first: int) -> CompareJob:
-    """The job with where it begins and ends, and what is to be said of that.
+def with_bounds(job: CompareJob, begin: RangeStart | UnknownStart, until: RangeEnd, first: int) -> CompareJob:
+    """Add to a job where it begins and ends, and what the report says about that.
 
-    Nothing is left to compare where both are the same, without a reason: no copied record is on both sides.
+    Where both are the same and no reason is given, nothing is left to compare: no copied record is on both sides.
 
     Args:
         job: The partition.
         begin: Where comparing can begin.
         until: Where it ends.
-        first: The source offset from which on it was wanted.
+        first: The first source offset that was asked for.
     """
     notes = (*job.notes, until.short) if until.short else job.notes
-    if isinstance(begin, UnknownBounds):
+    if isinstance(begin, UnknownStart):
         return replace(job, reason=begin.why, notes=notes)
-    pair, end = within(begin.pair, until.pair), until.pair
+    pair, end = clipped(begin.pair, until.pair), until.pair
     job = _with_begin(replace(job, begin=pair, end=end, reached=until.reached, notes=notes), begin)
     if pair.source < end.source:
         return job
-    # Nothing of the source is left to compare with: what the target holds or lacks would pass for equal.
+    # The source has nothing left to compare with: whatever the target holds or lacks would pass for equal.
     if until.short or pair != end:
         why = f"target offsets {pair.target} to {end.target} have no place on the source"
         return replace(job, reason=until.short or why)
@@ -121,19 +127,55 @@ def between(job: CompareJob, begin: RangeStart | UnknownBounds, until: RangeEnd,
     return job
 
 
-def within(pair: PositionPair, end: PositionPair) -> PositionPair:
-    """A pair, or as much of it as lies before an end."""
+def clipped(pair: PositionPair, end: PositionPair) -> PositionPair:
+    """The pair, each position at most that of the end."""
     return PositionPair(min(pair.source, end.source), min(pair.target, end.target))
 
 
 def _with_begin(job: CompareJob, begin: RangeStart) -> CompareJob:
-    """With what is to be said of a beginning: what was never copied is noted, or is accounted for by a gap."""
+    """Add what the report says about a beginning: what was never copied is noted, or explained by a skipped range."""
     job = replace(job, notes=(*job.notes, begin.note)) if begin.note else job
     if begin.not_copied is None:
         return job
     first, end = begin.not_copied
-    gap = next((gap for gap in reversed(job.gaps) if gap.kind in _REMOTE_ANEW and gap.policy == "skip"), None)
-    if gap is None:
+    skipped = next(
+        (each for each in reversed(job.skipped_ranges) if each.kind in _REMOTE_ANEW and each.policy == "skip"), None
+    )
+    if skipped is None:
         return replace(job, notes=(*job.notes, f"source offsets {first} to {end} were not copied: copying began there"))
-    known = f"known: {gap.kind}, answered by {gap.policy}: {gap.text}"
+    known = f"known: {skipped.kind}, answered by {skipped.policy}: {skipped.text}"
     return replace(job, left_out=f"source offsets {first} to {end} are not on the target ({known})")
+
+
+def why_not_comparable(chain: TransformChain | None, record: PartitionRecord | None, *, compacted: bool) -> str | None:
+    """Say why transforms keep a partition from being compared; None: they do not.
+
+    Args:
+        chain: The transforms that the configuration has for its topic.
+        record: What the state says of the partition.
+        compacted: Whether the topic is compacted on either side.
+    """
+    identity = "" if chain is None else chain.identity
+    if record is None:
+        return (
+            None if chain is None else "by which transforms it was copied is not known: the state tells nothing of it"
+        )
+    if record.transforms != identity:
+        return (
+            f"it is copied by the transforms {record.transforms or 'none'}, and the configuration has "
+            f"{identity or 'none'}: compare it with the configuration that it is copied by"
+        )
+    if chain is not None and not chain.pure:
+        return "its transforms are not pure: what they made of the source's records they do not tell again"
+    if chain is not None and compacted:
+        return "it is compacted, and its transforms may have kept records that the source has not any more"
+    return None
+
+
+def transformed_starts(record: PartitionRecord | None, starts: tuple[int, int]) -> tuple[tuple[int, int], str | None]:
+    """Where comparing may begin, at or behind ``starts`` on both sides, and a note on what is left out."""
+    if record is None or record.transforms_source_offset is None or record.transforms_target_offset is None:
+        return starts, None
+    source, target = record.transforms_source_offset, record.transforms_target_offset
+    note = f"source offsets {starts[0]} to {source} were not compared: they were copied by other transforms"
+    return (max(starts[0], source), max(starts[1], target)), note if starts[0] < source else None

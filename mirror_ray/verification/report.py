@@ -1,14 +1,14 @@
-"""What verification says of a partition, a topic and a flow. Pure."""
+"""What verification says of a partition, a topic and a flow."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.uncompared import ComparisonEnd, UncomparedAccount
 
 #: ``explained``: all that differs is accounted for by recorded gaps. ``stopped``, ``paused``: nothing else differs, and
 #: the partition does not go on.
@@ -17,6 +17,54 @@ _WORST: tuple[Outcome, ...] = ("differs", "not_checked", "stopped", "paused", "e
 
 #: Differences of a partition that are listed one by one.
 _LISTED = 20
+
+
+class Halt(NamedTuple):
+    """A partition that is not copied at the moment, and why."""
+
+    state: Literal["stopped", "paused"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncomparedAccount:
+    """Numbers of one partition, of what is not among the records that were compared."""
+
+    #: Source offsets behind the end of the copy.
+    not_copied: int = 0
+    #: Records of ours on the target behind what was acknowledged when it began.
+    in_flight: int = 0
+    #: Source offsets before the start of the copy, and target offsets that were there before it began.
+    before_copy: int = 0
+    before_copy_target: int = 0
+    #: Target offsets of records that the source has removed since, and source offsets that the target has.
+    removed_on_source: int = 0
+    removed_on_target: int = 0
+    #: Of a compacted partition: records that only one side still has.
+    cleaned_on_source: int = 0
+    cleaned_on_target: int = 0
+    #: Records of producers that are not ours: where the flow writes alone, and where others may.
+    foreign: int = 0
+    not_ours: int = 0
+    #: Records of producers that may be those of a flow whose state could not be read.
+    unattributed: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for each number that is not 0 and that no other note tells."""
+        said = (
+            (self.not_copied, "source offsets are not copied yet"),
+            (self.in_flight, "records were written and not acknowledged yet when it began: they are the source's next"),
+            (self.before_copy_target, "target offsets are from before copying began, and were not compared"),
+            (self.removed_on_source, "target offsets were not compared: the source has removed their records"),
+            (self.removed_on_target, "source offsets were not compared: the target has removed their records"),
+            (self.cleaned_on_source, "records are on the target alone: the source's cleaner has removed them"),
+            (self.cleaned_on_target, "records are on the source alone: the target's cleaner has removed them"),
+            (self.foreign, "records on the target are by producers that are not this flow's"),
+            (self.not_ours, "records on the target are by producers that no flow's state knows: not ours"),
+            (self.unattributed, "records on the target are by producers that are not known: a flow's state is unread"),
+        )
+        return tuple(f"{number:,} {what}" for number, what in said if number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +83,7 @@ class CheckedRecords:
     #: Records of a compacted partition that are on one side alone, cleaned on the source and on the target.
     cleaned_on_source: int = 0
     cleaned_on_target: int = 0
-    findings: Sequence[Difference] = ()
+    differences: Sequence[Difference] = ()
     #: Whether there was so much that the rest was not looked at.
     gave_up: bool = False
     notes: tuple[str, ...] = ()
@@ -60,23 +108,23 @@ class PartitionVerdict:
     checked: CheckedRecords = field(default_factory=CheckedRecords)
     account: UncomparedAccount = field(default_factory=UncomparedAccount)
     #: That it does not go on; None: it does, or nothing of that is known.
-    halt: ComparisonEnd | None = None
+    halt: Halt | None = None
 
     @property
     def outcome(self) -> Outcome:
         """How it stands."""
-        if any(each.gap is None for each in self.checked.findings):
+        if any(each.gap is None for each in self.checked.differences):
             return "differs"
         if self.checked.reason is not None or self.checked.gave_up:
             return "not_checked"
         if self.halt is not None:
             return self.halt.state
-        return "explained" if self.checked.findings or self.left_out else "equal"
+        return "explained" if self.checked.differences or self.left_out else "equal"
 
     @property
     def first(self) -> Difference | None:
         """The first difference; one that no gap accounts for, where there is any."""
-        findings = self.checked.findings
+        findings = self.checked.differences
         return next((each for each in findings if each.gap is None), next(iter(findings), None))
 
     @property
@@ -97,7 +145,7 @@ class PartitionVerdict:
     def plain(self) -> dict[str, Any]:
         """For JSON and YAML."""
         checked = self.checked
-        counts = Counter(each.kind for each in checked.findings if each.gap is None)
+        counts = Counter(each.kind for each in checked.differences if each.gap is None)
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -117,15 +165,44 @@ class PartitionVerdict:
             "superseded": checked.superseded,
             "differences": dict(sorted(counts.items())),
             "left_out": self.left_out,
-            "explained": sum(each.gap is not None for each in checked.findings),
+            "explained": sum(each.gap is not None for each in checked.differences),
             "more_differences": checked.gave_up,
             "first_difference": _plain(self.first) if self.first else None,
-            "listed": [_plain(each) for each in checked.findings[:_LISTED]],
+            "listed": [_plain(each) for each in checked.differences[:_LISTED]],
             "notes": list(self.notes),
             "halted": self.halt.state if self.halt is not None else None,
             "halted_reason": self.halt.reason if self.halt is not None else None,
             **asdict(self.account),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHeaders:
+    """One partition of the source. ``findings``: records of its remote partition that are not the flow's."""
+
+    source: TopicPartition
+    differences: Sequence[Difference]
+    account: UncomparedAccount
+    halt: Halt | None
+    #: Why it is not known whose records the remote partition holds; None: it is.
+    reason: str | None = None
+    #: Whether ``account`` says anything.
+    counted: bool = True
+
+    @property
+    def drift(self) -> tuple[str, ...]:
+        """What is not as it should be."""
+        found = [finding for finding in self.differences if finding.gap is None]
+        number = self.source.partition
+        said = []
+        if found:
+            many = max(len(found), self.account.foreign)
+            surplus = all(each.kind in ("extra", "doubled") for each in found)
+            what = "too many on the target" if surplus else "are not what the source has next"
+            said.append(f"partition {number}: {many:,} records {what}; the first: {found[0]}")
+        if self.halt is not None:
+            said.append(f"partition {number} is {self.halt.state}: {self.halt.reason}")
+        return tuple(said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

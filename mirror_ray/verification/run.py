@@ -18,9 +18,9 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.map_tailer import OffsetMapTailer
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.transforms.chain import TransformChain
-from mirror_ray.verification.first_pass import AT_ONCE, InProcessFirstPass
+from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
+from mirror_ray.verification.first_pass import MAX_CONCURRENT_PARTITIONS, InProcessFirstPass
 from mirror_ray.verification.job import CompareJob, FirstPass
-from mirror_ray.verification.log_ends import Ask, no_system
 from mirror_ray.verification.partition_log import PartitionLog
 from mirror_ray.verification.planner import VerifyPlanner, VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict, VerifyReport
@@ -30,7 +30,7 @@ from mirror_ray.verification.uncompared_records import UncomparedRecords
 _log = logging.getLogger(__name__)
 
 #: A segments topic that can't be read within it.
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class VerifyProgress:
 
 
 #: Makes who takes the first look, from where a job's logs are, and who can always do it.
-MakeLooker = Callable[[Callable[[CompareJob], tuple[PartitionLog, PartitionLog]], FirstPass], FirstPass]
+MakeFirstPass = Callable[[Callable[[CompareJob], tuple[PartitionLog, PartitionLog]], FirstPass], FirstPass]
 
 
 class Verification:
@@ -72,7 +72,7 @@ class Verification:
 
     def logs(self, job: CompareJob) -> tuple[PartitionLog, PartitionLog]:
         """Both sides of a job. So many connections to a broker as partitions are read at once."""
-        purpose = f"verify {hash(job.source) % AT_ONCE}"
+        purpose = f"verify {hash(job.source) % MAX_CONCURRENT_PARTITIONS}"
         committed = self._flow.fetch.isolation_level == "read_committed"
         chain = self._chains.chain(job.source.topic)
         copied = None if chain is None else partial(_kept, chain, job.source)
@@ -81,7 +81,9 @@ class Verification:
             PartitionLog(self.target, job.target, job.target_topic_id, True, purpose),
         )
 
-    async def verify(self, jobs: Sequence[CompareJob], make_looker: MakeLooker | None = None) -> list[PartitionVerdict]:
+    async def verify(
+        self, jobs: Sequence[CompareJob], make_first_pass: MakeFirstPass | None = None
+    ) -> list[PartitionVerdict]:
         """Compare what was planned; by default this process does it.
 
         Raises:
@@ -92,8 +94,8 @@ class Verification:
         self.progress.partitions = len(ready)
         self.progress.offsets = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
         plain = InProcessFirstPass(self.logs, self._told)
-        looks = iter(await (make_looker(self.logs, plain) if make_looker else plain).look(ready))
-        judge, remainder = SecondPass(self.logs, self.planner.begin_at), UncomparedRecords(self.logs)
+        looks = iter(await (make_first_pass(self.logs, plain) if make_first_pass else plain).look(ready))
+        judge, remainder = SecondPass(self.logs, self.planner.find_pair), UncomparedRecords(self.logs)
         verdicts: list[PartitionVerdict] = []
         for job in jobs:
             checked = job.unchecked
@@ -143,11 +145,11 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
             route=flow.route,
         )
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await own_map.ready.wait()
         except TimeoutError:
             raise ClusterUnreachableError(
-                f"cluster {flow.target}: the segments topic could not be read within {_PATIENCE_S:g} s"
+                f"cluster {flow.target}: the segments topic could not be read within {_TIMEOUT_S:g} s"
             ) from None
         yield Verification(found, source, target, own_map)
     finally:
@@ -156,17 +158,17 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
         await asyncio.gather(source.close(), target.close())
 
 
-async def verify_family(
+async def verify_with_routes(
     settings: MirrorSettings,
     flow: FlowName,
     wanted: VerifyRequest,
     *,
-    running: Ask = no_system,
-    make_looker: MakeLooker | None = None,
+    running: PartitionQuery = no_system,
+    make_first_pass: MakeFirstPass | None = None,
     progress: VerifyProgress | None = None,
 ) -> VerifyReport:
     """As ``verify_flow``, of a flow and then of each of its routes that any of these topics is routed by."""
-    verify = partial(verify_flow, settings, running=running, make_looker=make_looker, progress=progress)
+    verify = partial(verify_flow, settings, running=running, make_first_pass=make_first_pass, progress=progress)
     report = await verify(flow, wanted)
     for route in settings.family(flow)[1:]:
         rules = replication_rules(route)
@@ -182,8 +184,8 @@ async def verify_flow(
     flow: FlowName,
     wanted: VerifyRequest,
     *,
-    running: Ask = no_system,
-    make_looker: MakeLooker | None = None,
+    running: PartitionQuery = no_system,
+    make_first_pass: MakeFirstPass | None = None,
     progress: VerifyProgress | None = None,
 ) -> VerifyReport:
     """Compare a flow's topics with their copies, up to what was copied when it begins.
@@ -193,7 +195,7 @@ async def verify_flow(
         flow: Which one.
         wanted: What of it.
         running: Asks the running system for its partitions, where there is one.
-        make_looker: Takes the first look; None: this process.
+        make_first_pass: Takes the first look; None: this process.
         progress: Is kept up to date.
 
     Raises:
@@ -206,7 +208,7 @@ async def verify_flow(
         async with verification(settings, flow) as verifying:
             verifying.progress = progress or verifying.progress
             jobs = await verifying.planner.plan(wanted, running)
-            found = await verifying.verify(jobs, make_looker)
+            found = await verifying.verify(jobs, make_first_pass)
             return VerifyReport(flow=str(flow), sample=wanted.sample, partitions=found)
     except MirrorError:
         raise

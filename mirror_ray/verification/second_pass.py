@@ -7,24 +7,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass, field, replace
 
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.verification.compacted_keys import LastHashes, key_findings
-from mirror_ray.verification.compacted_records import RecordHashes, in_order
-from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair, joined
-from mirror_ray.verification.comparison import LOOKAHEAD, Comparison
-from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.compacted import LastRecordHashes, RecordHashes, compare_in_order, key_differences
+from mirror_ray.verification.difference import Difference, HashedRecord, hash_record
 from mirror_ray.verification.first_pass import read_both, read_spans
 from mirror_ray.verification.job import CompareJob, FirstPassResult
-from mirror_ray.verification.known_differences import KnownDifferences, large_gaps, with_gaps
+from mirror_ray.verification.known_differences import KnownDifferences, large_skipped_ranges, with_explanations
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
-from mirror_ray.verification.record_hashes import HashedRecord, printed
+from mirror_ray.verification.ranges import ComparedRange, PositionPair, join_ranges
+from mirror_ray.verification.record_comparison import LOOKAHEAD, RecordComparison
 from mirror_ray.verification.report import CheckedRecords
 
 #: Retention may take the beginning of what is read; then it is begun anew behind that.
 _ATTEMPTS = 10
 #: Keys of one partition that are looked at again, of those that no newer record leaves undecided.
-MOST_KEYS = 1000
+MAX_KEYS = 1000
 #: Records of one side of a compacted partition that are held to be compared one by one, in their order.
-MOST_ORDERED = 300_000
+MAX_ORDERED_RECORDS = 300_000
 #: Behind a gap of so many offsets comparing begins anew: further on nobody looks for the place.
 _LARGE_GAP = LOOKAHEAD // 2
 
@@ -35,20 +33,20 @@ BeginAt = Callable[[CompareJob, int, int], Awaitable[PositionPair | None]]
 
 
 @dataclass(slots=True)
-class _Drilled:
+class _SpanDifferences:
     records: int = 0
     target_records: int = 0
-    findings: list[Difference] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
     gave_up: bool = False
     removed: int = 0
     #: Why some of it could not be compared.
     reason: str | None = None
 
-    def add(self, other: _Drilled) -> None:
+    def add(self, other: _SpanDifferences) -> None:
         """What was found further on."""
         self.records += other.records
         self.target_records += other.target_records
-        self.findings += other.findings
+        self.differences += other.differences
         self.gave_up |= other.gave_up
         self.removed += other.removed
         self.reason = self.reason or other.reason
@@ -68,14 +66,14 @@ class SecondPass:
             ClusterUnreachableError: A cluster does not answer.
             MirrorError: A log can't be read.
         """
-        return await (self._judge_keys(job, look) if job.compacted else self._judge_ranges(job, look))
+        return await (self._check_keys(job, look) if job.compacted else self._check_ranges(job, look))
 
-    async def _judge_ranges(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
-        whole = _Drilled()
-        for each in joined(job.ranges[number] for number in look.ranges):
+    async def _check_ranges(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
+        whole = _SpanDifferences()
+        for each in join_ranges(job.ranges[number] for number in look.ranges):
             for piece in await self._between_gaps(job, each):
                 if not whole.gave_up:
-                    whole.add(await self._drill(job, piece))
+                    whole.add(await self._compare_span(job, piece))
         return _checked(
             job,
             whole,
@@ -87,7 +85,7 @@ class SecondPass:
         """A range, cut behind large gaps: so that nothing has to be found behind them."""
         asked = [
             await self._begin_at(job, max(source, span.source), max(target, span.target))
-            for source, target in large_gaps(job.gaps, _LARGE_GAP)
+            for source, target in large_skipped_ranges(job.skipped_ranges, _LARGE_GAP)
             if source < span.source_end and target < span.target_end
         ]
         cuts = [span.begin]
@@ -97,19 +95,19 @@ class SecondPass:
         pairs = zip(cuts, [*cuts[1:], _end(span)], strict=True)
         return [ComparedRange(here.source, there.source, here.target, there.target) for here, there in pairs]
 
-    async def _drill(self, job: CompareJob, span: ComparedRange) -> _Drilled:
+    async def _compare_span(self, job: CompareJob, span: ComparedRange) -> _SpanDifferences:
         removed = 0
         for _ in range(_ATTEMPTS):
             begin = await self._still_there(job, span.begin, _end(span))
             if begin is None:
-                return _Drilled(removed=removed, reason=_not_known(span.begin, _end(span)))
+                return _SpanDifferences(removed=removed, reason=_unknown_text(span.begin, _end(span)))
             removed += begin.source - span.source
             span = ComparedRange(begin.source, span.source_end, begin.target, span.target_end)
             try:
                 return await self._compare(job, span, removed)
             except RemovedError:
                 continue
-        return _Drilled(removed=removed, reason=_not_known(span.begin, _end(span)))
+        return _SpanDifferences(removed=removed, reason=_unknown_text(span.begin, _end(span)))
 
     async def _still_there(self, job: CompareJob, begin: PositionPair, end: PositionPair) -> PositionPair | None:
         """Where a stretch begins now: at its end where one side has nothing left of it. None: that is not known."""
@@ -125,31 +123,31 @@ class SecondPass:
         # A pair further on leaves out what both sides still have.
         return found if found.source == first.source or found.target == first.target else None
 
-    async def _compare(self, job: CompareJob, span: ComparedRange, removed: int) -> _Drilled:
+    async def _compare(self, job: CompareJob, span: ComparedRange, removed: int) -> _SpanDifferences:
         logs = self._logs(job)
-        source = _prints(logs[0].records(span.source, span.source_end), job)
-        target = _prints(logs[1].records(span.target, span.target_end), job)
-        known = KnownDifferences(job.gaps, job.end)
-        comparison = Comparison(*_end(span), is_known=lambda finding: known.gap(finding) is not None)
+        source = _hashes(logs[0].records(span.source, span.source_end), job)
+        target = _hashes(logs[1].records(span.target, span.target_end), job)
+        known = KnownDifferences(job.skipped_ranges, job.end)
+        comparison = RecordComparison(*_end(span), is_known=lambda finding: known.gap(finding) is not None)
         while not comparison.done:
             if comparison.wants_source:
                 comparison.feed_source(await anext(source, None))
             if comparison.wants_target:
                 comparison.feed_target(await anext(target, None))
             comparison.step()
-        return _Drilled(
-            comparison.records, comparison.target_records, comparison.findings(), comparison.gave_up, removed
+        return _SpanDifferences(
+            comparison.records, comparison.target_records, comparison.differences(), comparison.gave_up, removed
         )
 
-    async def _judge_keys(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
+    async def _check_keys(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
         superseded: set[bytes] = set()
-        found = _Drilled()
+        found = _SpanDifferences()
         if look.differing_keys:
             superseded = await self._superseded(job, look.differing_keys)
             left = sorted(look.differing_keys - superseded)
-            found, late = await self._drill_keys(job, set(left[:MOST_KEYS]))
+            found, late = await self._compare_keys(job, set(left[:MAX_KEYS]))
             superseded |= late
-            found.gave_up = len(left) > MOST_KEYS
+            found.gave_up = len(left) > MAX_KEYS
         checked = _checked(
             job,
             found,
@@ -166,10 +164,10 @@ class SecondPass:
         """With what differs of keys that were not ``told`` of by their last records, and in the order of all."""
         if job.key_fraction < 1:
             return checked
-        alone = joined(job.ranges) == [
+        alone = join_ranges(job.ranges) == [
             ComparedRange(job.begin.source, job.end.source, job.begin.target, job.end.target)
         ]
-        if not alone or max(checked.records, checked.target_records) > MOST_ORDERED:
+        if not alone or max(checked.records, checked.target_records) > MAX_ORDERED_RECORDS:
             return replace(checked, notes=(*checked.notes, _LASTS_ALONE))
         mine, theirs = RecordHashes(job.timestamps), RecordHashes(job.timestamps)
         await read_both(self._logs(job), job, mine, theirs)
@@ -179,16 +177,16 @@ class SecondPass:
         mine.forget_before(begin.source)
         theirs.forget_before(begin.target)
         keys = mine.keys | theirs.keys
-        first = in_order(mine.found, theirs.found, begin, job.end)
+        first = compare_in_order(mine.found, theirs.found, begin, job.end)
         newer = await self._superseded(job, {keys[hashed] for hashed in first.keys if hashed in keys})
         spared = {hashed for hashed, key in keys.items() if key in newer}
-        found = in_order(mine.found, theirs.found, begin, job.end, spared)
-        others = [finding for finding, key in found.findings if keys.get(key) not in told]
-        more = with_gaps(others, KnownDifferences(job.gaps, job.end, compacted=True))
+        found = compare_in_order(mine.found, theirs.found, begin, job.end, spared)
+        others = [finding for finding, key in found.differences if keys.get(key) not in told]
+        more = with_explanations(others, KnownDifferences(job.skipped_ranges, job.end, compacted=True))
         return replace(
             checked,
-            findings=sorted(
-                [*checked.findings, *more], key=lambda finding: (finding.target_offset, finding.source_offset)
+            differences=sorted(
+                [*checked.differences, *more], key=lambda finding: (finding.target_offset, finding.source_offset)
             ),
             cleaned_on_source=found.cleaned_on_source,
             cleaned_on_target=found.cleaned_on_target,
@@ -198,34 +196,34 @@ class SecondPass:
         """The keys of which one side holds a newer record, behind the end; or another flow's, in a shared topic."""
         source, target = self._logs(job)
         ends = await asyncio.gather(source.end(), target.end())
-        found = _Seen(keys)
+        found = _SeenKeys(keys)
         await read_spans(source, [(job.end.source, ends[0])], found)
         others = [*_between(job), (job.end.target, ends[1])]
         await read_spans(target, others, found)
         return found.seen
 
-    async def _drill_keys(self, job: CompareJob, keys: set[bytes]) -> tuple[_Drilled, set[bytes]]:
+    async def _compare_keys(self, job: CompareJob, keys: set[bytes]) -> tuple[_SpanDifferences, set[bytes]]:
         """What differs between the last records of these keys; and keys that were superseded while they were read."""
         if not keys:
-            return _Drilled(), set()
-        mine, theirs = LastHashes(job.timestamps, keys), LastHashes(job.timestamps, keys)
+            return _SpanDifferences(), set()
+        mine, theirs = LastRecordHashes(job.timestamps, keys), LastRecordHashes(job.timestamps, keys)
         await read_both(self._logs(job), job, mine, theirs)
         begin = await self._still_there(job, job.begin, job.end)
         if begin is None:
-            return _Drilled(reason=_not_known(job.begin, job.end)), set()
+            return _SpanDifferences(reason=_unknown_text(job.begin, job.end)), set()
         mine.forget_before(begin.source)
         theirs.forget_before(begin.target)
         removed = begin.source - job.begin.source
-        if not key_findings(mine, theirs, job.end):
-            return _Drilled(removed=removed), set()
+        if not key_differences(mine, theirs, job.end):
+            return _SpanDifferences(removed=removed), set()
         # What was read last may have been cleaned for what was written just before.
         late = await self._superseded(job, keys)
         mine.forget(late)
         theirs.forget(late)
-        return _Drilled(findings=key_findings(mine, theirs, job.end), removed=removed), late
+        return _SpanDifferences(differences=key_differences(mine, theirs, job.end), removed=removed), late
 
 
-class _Seen:
+class _SeenKeys:
     """Which of these keys have records."""
 
     def __init__(self, keys: Collection[bytes]) -> None:
@@ -237,9 +235,9 @@ class _Seen:
         self.seen |= {key for record in records if (key := record.key) is not None and key in self._keys}
 
 
-async def _prints(records: AsyncIterator[list[DecodedRecord]], job: CompareJob) -> AsyncIterator[list[HashedRecord]]:
+async def _hashes(records: AsyncIterator[list[DecodedRecord]], job: CompareJob) -> AsyncIterator[list[HashedRecord]]:
     async for some in records:
-        yield [printed(record, timestamps=job.timestamps) for record in some]
+        yield [hash_record(record, timestamps=job.timestamps) for record in some]
 
 
 def _between(job: CompareJob) -> list[tuple[int, int]]:
@@ -253,9 +251,11 @@ def _between(job: CompareJob) -> list[tuple[int, int]]:
 
 
 def _checked(
-    job: CompareJob, found: _Drilled, *, records: int, target_records: int, keys: int = 0, superseded: int = 0
+    job: CompareJob, found: _SpanDifferences, *, records: int, target_records: int, keys: int = 0, superseded: int = 0
 ) -> CheckedRecords:
-    findings = with_gaps(found.findings, KnownDifferences(job.gaps, job.end, compacted=job.compacted))
+    findings = with_explanations(
+        found.differences, KnownDifferences(job.skipped_ranges, job.end, compacted=job.compacted)
+    )
     notes = job.notes
     if found.removed:
         notes += (f"{found.removed} source offsets were removed from a log before they were compared",)
@@ -269,7 +269,7 @@ def _checked(
         target_records=target_records,
         keys=keys,
         superseded=superseded,
-        findings=findings,
+        differences=findings,
         gave_up=found.gave_up,
         notes=notes,
         reason=reason,
@@ -280,7 +280,7 @@ def _end(span: ComparedRange) -> PositionPair:
     return PositionPair(span.source_end, span.target_end)
 
 
-def _not_known(begin: PositionPair, end: PositionPair) -> str:
+def _unknown_text(begin: PositionPair, end: PositionPair) -> str:
     return (
         f"records between source offsets {begin.source} and {end.source} were removed while they were compared, and"
         " which offsets belong together behind them is not known: run it again"

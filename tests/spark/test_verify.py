@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from mirror_ray.spark.verification import SparkFirstPass
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.planner import VerifyRequest
-from mirror_ray.verification.run import MakeLooker, verification
+from mirror_ray.verification.run import MakeFirstPass, verification
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import Message, delete_records, produce, produce_transactions, sample_messages
@@ -35,13 +35,13 @@ async def flow(clusters: Clusters) -> AsyncIterator[Replicated]:
 
 
 @pytest.fixture
-def by_spark(spark: SparkSession, flow: Replicated) -> MakeLooker:
+def by_spark(spark: SparkSession, flow: Replicated) -> MakeFirstPass:
     """Makes a look by Spark."""
     clusters = flow.settings().clusters
     return lambda logs, plain: SparkFirstPass(spark, (clusters["A"], clusters["B"]), logs, plain, small_offsets=1)
 
 
-async def test_every_kind_of_topic_is_equal(flow: Replicated, by_spark: MakeLooker) -> None:
+async def test_every_kind_of_topic_is_equal(flow: Replicated, by_spark: MakeFirstPass) -> None:
     """With the same figures as without Spark."""
     mark = f"verify-{uuid.uuid4().hex[:6]}"
     topics = create_every_kind(flow.source, mark)
@@ -59,7 +59,7 @@ async def test_every_kind_of_topic_is_equal(flow: Replicated, by_spark: MakeLook
         assert sparked.equal
 
 
-async def test_each_fault_is_told_alike(flow: Replicated, make_topic: TopicMaker, by_spark: MakeLooker) -> None:
+async def test_each_fault_is_told_alike(flow: Replicated, make_topic: TopicMaker, by_spark: MakeFirstPass) -> None:
     """In a transactional topic and in a compacted one."""
     topic, keyed = make_topic(flow.source), make_topic(flow.source, topic_config={"cleanup.policy": "compact"})
     remotes = {topic: flow.remote(topic), keyed: flow.remote(keyed, cleanup_policy="compact")}
@@ -93,7 +93,7 @@ async def test_planted_faults(clusters: Clusters, spark: SparkSession) -> None:
 
 
 async def test_records_that_are_removed_meanwhile(
-    flow: Replicated, make_topic: TopicMaker, by_spark: MakeLooker
+    flow: Replicated, make_topic: TopicMaker, by_spark: MakeFirstPass
 ) -> None:
     """What is gone by the time that Spark reads is no difference; the rest is compared."""
     topic = make_topic(flow.source)
@@ -109,7 +109,7 @@ async def test_records_that_are_removed_meanwhile(
     assert found.checked.notes == ("120 source offsets were removed from a log before they were compared",)
 
 
-async def test_nothing_to_look_at(flow: Replicated, by_spark: MakeLooker) -> None:
+async def test_nothing_to_look_at(flow: Replicated, by_spark: MakeFirstPass) -> None:
     """No job, no Spark job."""
     async with verification(flow.settings(), FLOW) as verifying:
         none: list[CompareJob] = []

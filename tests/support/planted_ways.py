@@ -12,11 +12,11 @@ from mirror_ray.cli.compare import compare_flow
 from mirror_ray.cli.comparison_table import plain_comparison
 from mirror_ray.lab.chaos import clients
 from mirror_ray.lab.chaos.verdict import judge_compacted, judge_copy, judge_merged
+from mirror_ray.verification.cluster_queries import no_system
 from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.log_ends import no_system
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict
-from mirror_ray.verification.run import MakeLooker, verify_flow
+from mirror_ray.verification.run import MakeFirstPass, verify_flow
 from tests.support.planted_faults import FAULTS, KINDS, Case, Fault, Kind, Place, cases
 from tests.support.planting import Planted
 
@@ -71,11 +71,13 @@ class Looked:
         return self.result in ("named", "clean", "not read")
 
 
-async def by_verify(planted: Planted, make_looker: MakeLooker | None = None) -> list[Looked]:
+async def by_verify(planted: Planted, make_first_pass: MakeFirstPass | None = None) -> list[Looked]:
     """``verify``, and with ``make_looker`` ``verify --spark``: one run over all topics."""
-    report = await verify_flow(planted.settings, planted.flow, VerifyRequest(range_offsets=5), make_looker=make_looker)
+    report = await verify_flow(
+        planted.settings, planted.flow, VerifyRequest(range_offsets=5), make_first_pass=make_first_pass
+    )
     found = {(each.topic, each.partition): each for each in report.partitions}
-    way = "verify --spark" if make_looker else "verify"
+    way = "verify --spark" if make_first_pass else "verify"
     return [
         _verified(way, case, [found[topic, case.partition] for topic in planted.sources(kind)])
         for kind in planted.kinds
@@ -85,7 +87,7 @@ async def by_verify(planted: Planted, make_looker: MakeLooker | None = None) -> 
 
 def _verified(way: str, case: Case, verdicts: Iterable[PartitionVerdict]) -> Looked:
     verdicts = list(verdicts)
-    findings = [each for verdict in verdicts for each in verdict.checked.findings]
+    findings = [each for verdict in verdicts for each in verdict.checked.differences]
     said = "; ".join(f"{each.outcome}: {each.text}" for each in verdicts)
     differs = any(each.outcome == "differs" for each in verdicts)
     if case.fault is None:

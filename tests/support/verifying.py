@@ -9,12 +9,11 @@ from typing import Any
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.verification.difference import Kind
+from mirror_ray.verification.difference import Field, Kind
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.planner import VerifyRequest
-from mirror_ray.verification.record_hashes import Field
 from mirror_ray.verification.report import VerifyReport
-from mirror_ray.verification.run import MakeLooker, Verification, verify_flow
+from mirror_ray.verification.run import MakeFirstPass, Verification, verify_flow
 from tests.support.clusters import KafkaCluster
 from tests.support.engine import FLOW
 from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all
@@ -71,7 +70,9 @@ async def with_copy(verifying: Verification, job: CompareJob, planted: str, targ
 
 
 async def verified(
-    settings: MirrorSettings, topics: Sequence[str], make_looker: MakeLooker | None = None, **wanted: Any
+    settings: MirrorSettings, topics: Sequence[str], make_first_pass: MakeFirstPass | None = None, **wanted: Any
 ) -> VerifyReport:
     """The report of these topics."""
-    return await verify_flow(settings, FLOW, VerifyRequest(topics=tuple(topics), **wanted), make_looker=make_looker)
+    return await verify_flow(
+        settings, FLOW, VerifyRequest(topics=tuple(topics), **wanted), make_first_pass=make_first_pass
+    )

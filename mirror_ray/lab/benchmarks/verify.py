@@ -36,7 +36,7 @@ from mirror_ray.records.batch import Codec
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from mirror_ray.verification.planner import VerifyRequest
-from mirror_ray.verification.run import MakeLooker, verify_flow
+from mirror_ray.verification.run import MakeFirstPass, verify_flow
 from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import create_topic
 
@@ -97,20 +97,20 @@ def start_cpu_s() -> float:
 
 
 async def timed(
-    title: str, settings: MirrorSettings, topic: str, records: int, make_looker: MakeLooker | None = None
+    title: str, settings: MirrorSettings, topic: str, records: int, make_first_pass: MakeFirstPass | None = None
 ) -> None:
     """Verify once; print what it took."""
     used = Used()
     began_s, own_s = time.monotonic(), time.process_time()
     with ExitStack() as stack:
-        if make_looker is not None:
+        if make_first_pass is not None:
             # Watching takes processor time of this very process, so it is done where there is something to watch.
             used = stack.enter_context(watched())
-        report = await verify_flow(settings, FLOW, VerifyRequest(topics=(topic,)), make_looker=make_looker)
+        report = await verify_flow(settings, FLOW, VerifyRequest(topics=(topic,)), make_first_pass=make_first_pass)
     took_s, own_s = time.monotonic() - began_s, time.process_time() - own_s
     if not report.equal or report.plain()["records"] != records:
         raise SystemExit(f"not what it should be: {report.plain()}")
-    spark = f", Spark's processes {used.cpu_s:.1f} s" if make_looker else ""
+    spark = f", Spark's processes {used.cpu_s:.1f} s" if make_first_pass else ""
     print(f"  {title:<38}{took_s:6.1f} s  {records / took_s:9,.0f} records/s  CPU {own_s:.2f} s{spark}", flush=True)
 
 

@@ -19,7 +19,7 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.topics.planning import make_plan
 from mirror_ray.topics.reconciliation import find
 from mirror_ray.verification.planner import VerifyRequest
-from mirror_ray.verification.run import verify_family
+from mirror_ray.verification.run import verify_with_routes
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, process
 from tests.support.kafka import Message, create_topic, produce
@@ -107,10 +107,10 @@ async def test_there_and_back(clusters: Clusters) -> None:
         assert report.plan.finished, report.plan.results
         assert report.plan.results[FailoverStep.VERIFY].figures["different"] == []
         assert await aside(scene.committed) == scene.places()
-        verdict = await verify_family(config, scene.flow, VerifyRequest())
+        verdict = await verify_with_routes(config, scene.flow, VerifyRequest())
         # The failover has paused them; nothing else keeps them from being equal.
         assert [each.outcome for each in verdict.partitions] == ["paused"] * 6
-        assert [each.checked.findings or each.checked.reason for each in verdict.partitions] == [None] * 6
+        assert [each.checked.differences or each.checked.reason for each in verdict.partitions] == [None] * 6
         assert sum(each.checked.records for each in verdict.partitions) == RECORDS
         # It reads its own topic to the end, of the second a part, and of the third nothing.
         there = await aside(lambda: process(scene.b, scene.group, scene.remotes[0]))

@@ -248,7 +248,7 @@ async def test_groups_that_lag(scene: Scene) -> None:
             assert (found.offset, found.exact) == (place, exact)
     # What MM2 had doubled is found by comparing, and nothing else.
     report = await verify_flow(scene.settings, scene.flow, VerifyRequest(topics=(topic,)))
-    findings = [each for partition in report.partitions for each in partition.checked.findings]
+    findings = [each for partition in report.partitions for each in partition.checked.differences]
     assert [(each.kind, each.source_offset) for each in findings] == [("doubled", offset) for offset in range(70, 80)]
 
 

@@ -11,7 +11,7 @@ from mirror_ray.cli.compare import compare_flow
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.topics.comparison import TopicComparison
-from mirror_ray.verification.log_ends import Ask, no_system
+from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
 from tests.broker.verification.test_under_a_system import asked, settings, verdict, write
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic, delete_records
@@ -38,7 +38,7 @@ async def test_a_remote_topic_that_somebody_filled_before_the_flow_began(
     assert (found.outcome, found.account.not_copied) == ("not_checked", 10)
 
 
-async def compared(chosen: MirrorSettings, topic: str, running: Ask = no_system) -> TopicComparison:
+async def compared(chosen: MirrorSettings, topic: str, running: PartitionQuery = no_system) -> TopicComparison:
     """By ``compare``, in a loop of its own as the command has."""
 
     def compare() -> TopicComparison:
@@ -48,7 +48,7 @@ async def compared(chosen: MirrorSettings, topic: str, running: Ask = no_system)
     return await aside(compare)
 
 
-def across(system: LocalSystem) -> Ask:
+def across(system: LocalSystem) -> PartitionQuery:
     """Asks this system, from another loop."""
     loop = asyncio.get_running_loop()
 
@@ -79,7 +79,7 @@ async def test_records_of_somebody_else_behind_the_acknowledged(clusters: Cluste
     alone = await verdict(chosen, topic)
     for found in (quiet, stopped, alone):
         assert found.outcome == "differs", found.plain()
-        (finding,) = found.checked.findings
+        (finding,) = found.checked.differences
         assert (finding.kind, finding.source_offset, finding.target_offset) == ("extra", 100, 100)
         assert f"producer {finding.producer_id} wrote it, which is none of the flow's" in found.text
         assert (found.checked.records, found.account.foreign) == (100, 1)
@@ -114,7 +114,7 @@ async def test_a_partition_that_does_not_go_on_is_not_equal(clusters: Clusters, 
     alone = await verdict(chosen, topic)
     for found in (running, alone):
         assert found.outcome == "paused", found.plain()
-        assert (found.checked.records, found.account.not_copied, found.checked.findings) == (100, 20, [])
+        assert (found.checked.records, found.account.not_copied, found.checked.differences) == (100, 20, [])
         assert "paused: " in found.text
     assert alone.text.endswith("paused: an operator paused the topic")
     for comparison in (shown, await compared(chosen, topic)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from mirror_ray.verification.compared_ranges import ComparedRange
 from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.ranges import ComparedRange
 from mirror_ray.verification.run import verification
 from tests.support.clusters import TopicMaker
 from tests.support.engine import FLOW, Replicated
@@ -37,7 +37,7 @@ async def test_each_fault_in_the_copy_of_a_transactional_topic(flow: Replicated,
                 (job,) = await verifying.planner.plan(VerifyRequest(topics=(topic,), range_offsets=size))
                 (verdict,) = await verifying.verify([await with_copy(verifying, job, planted, flow.target)])
                 assert verdict.outcome == "differs"
-                (found,) = verdict.checked.findings
+                (found,) = verdict.checked.differences
                 places = (source[at], at + 1 if kind == "doubled" else at)
                 assert (found.kind, found.source_offset, found.target_offset) == (kind, *places), (name, size, found)
                 assert found.fields == fields
@@ -60,7 +60,7 @@ async def test_doubles_that_end_a_range(flow: Replicated, make_topic: TopicMaker
         job = await with_copy(verifying, job, planted, flow.target)
         ranges = ComparedRange(0, 40, 0, 50), ComparedRange(40, 100, 50, 110)
         (found,) = await verifying.verify([replace(job, ranges=ranges, chosen=(0, 1))])
-    assert [(each.kind, each.source_offset, each.target_offset) for each in found.checked.findings] == [
+    assert [(each.kind, each.source_offset, each.target_offset) for each in found.checked.differences] == [
         ("doubled", at, at) for at in range(40, 50)
     ]
 
@@ -98,7 +98,7 @@ async def test_each_fault_in_the_copy_of_a_compacted_topic(flow: Replicated, mak
             planted = plant(flow.target, remote, fault, 70)
             (verdict,) = await verifying.verify([await with_copy(verifying, job, planted, flow.target)])
             assert verdict.compacted
-            told[name] = [(each.kind, each.source_offset, each.target_offset) for each in verdict.checked.findings]
+            told[name] = [(each.kind, each.source_offset, each.target_offset) for each in verdict.checked.differences]
     assert told == {
         # The one before it is the last one then.
         "missing": [("changed", 70, 30)],

@@ -9,7 +9,7 @@ import pytest
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.verification.log_ends import Ask, no_system
+from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.run import verify_flow
@@ -31,7 +31,7 @@ async def verdict(settings: MirrorSettings, topic: str, system: LocalSystem | No
     return found
 
 
-def asked(system: LocalSystem) -> Ask:
+def asked(system: LocalSystem) -> PartitionQuery:
     """Asks this system."""
 
     async def ask() -> Sequence[PartitionStatus]:
@@ -66,7 +66,7 @@ async def test_records_of_somebody_else_that_were_accepted(clusters: Clusters, m
         running = await verdict(chosen, topic, system)
     for found in (running, await verdict(chosen, topic)):
         assert found.outcome == "explained", found.plain()
-        assert [(each.kind, each.target_offset) for each in found.checked.findings] == [
+        assert [(each.kind, each.target_offset) for each in found.checked.differences] == [
             ("extra", at) for at in range(100, 110)
         ]
         assert "(known: target_foreign, answered by skip" in found.text
@@ -86,7 +86,7 @@ async def test_a_record_that_was_left_out(clusters: Clusters, make_topic: TopicM
         await system.caught_up(topic, 61)
         found = await verdict(chosen, topic, system)
     assert found.outcome == "explained", found.plain()
-    (finding,) = found.checked.findings
+    (finding,) = found.checked.differences
     assert (finding.kind, finding.source_offset, finding.target_offset) == ("missing", 30, 30)
     assert "record_refused" in (finding.gap or "")
 

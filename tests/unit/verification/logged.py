@@ -13,7 +13,7 @@ from mirror_ray.records.batch import CODECS, Codec, RecordBatch, iter_batches, v
 from mirror_ray.records.codecs import compress
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification.batch_comparison import LogPieces, RangeComparison, ReadPiece
-from mirror_ray.verification.compared_ranges import ComparedRange
+from mirror_ray.verification.ranges import ComparedRange
 from tests.unit.records.strategies import Plain, batch_bytes, message, payload
 
 Kept = Callable[[list[DecodedRecord]], list[DecodedRecord]]

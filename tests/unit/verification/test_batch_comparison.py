@@ -22,11 +22,11 @@ from mirror_ray.records.batch import (
 )
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification import batch_comparison
-from mirror_ray.verification.batch_comparison import RangeComparison, same_records
-from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair
+from mirror_ray.verification.batch_comparison import RangeComparison, have_same_records
 from mirror_ray.verification.first_pass import InProcessFirstPass
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.partition_log import PartitionLog
+from mirror_ray.verification.ranges import ComparedRange, PositionPair
 from tests.unit.kafka.fetch_leader import ORDERS, Leader, Said
 from tests.unit.records.strategies import Plain
 from tests.unit.verification.logged import Copied, batch_of, by_record, compared, copied_logs, old_messages
@@ -64,7 +64,7 @@ def test_it_finds_what_opening_every_batch_finds(
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.integers(1, 25), st.data())
 def test_what_was_passed_on_is_not_opened(sizes: list[int], size: int, data: st.DataObject) -> None:
-    """Wherever ranges cut through batches, markers lie between, and whatever the copy rewrote in their headers."""
+    """Wherever ranges cut through batches, markers lie with_bounds, and whatever the copy rewrote in their headers."""
     source, target, number, shift = [], [], 0, data.draw(st.integers(0, 99))
     pairs = []
     for count in sizes:
@@ -143,7 +143,7 @@ def test_equal_sections_are_equal_records(
     other = rebuilt(batch, bytes(section), **fields)
     for timestamps in (True, False):
         try:
-            same = same_records(batch, other, timestamps=timestamps)
+            same = have_same_records(batch, other, timestamps=timestamps)
         except CorruptBatchError:
             assert seen(other, timestamps=timestamps) is None
             continue

@@ -16,8 +16,8 @@ from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification import uncompared_records
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.producers import ProducerOwners
 from mirror_ray.verification.report import PartitionVerdict
-from mirror_ray.verification.uncompared import ProducerOwners
 from mirror_ray.verification.uncompared_records import UncomparedRecords
 from tests.unit.records.strategies import Plain
 from tests.unit.verification import test_planner as planned
@@ -54,13 +54,13 @@ async def found_of(
 ) -> PartitionVerdict:
     """What is said of a job of which nothing is compared, and all that lies outside is read."""
 
-    async def batches_in(log: Any, spans: Iterable[tuple[int, int]]) -> AsyncIterator[RecordBatch]:
+    async def read_batches(log: Any, spans: Iterable[tuple[int, int]]) -> AsyncIterator[RecordBatch]:
         for first, end in spans:
             for each in log.held:
                 if each.base_offset < end and first < each.next_offset:
                     yield each
 
-    monkeypatch.setattr(uncompared_records, "batches_in", batches_in)
+    monkeypatch.setattr(uncompared_records, "read_batches", read_batches)
     logs: Any = (Log(source), Log(target))
     return job.verdict(*await UncomparedRecords(lambda _: logs).account(job, job.unchecked))
 
@@ -78,7 +78,7 @@ def test_records_of_ours_that_a_shared_map_has_no_place_for(monkeypatch: pytest.
     assert "is not known" in str(job.reason)
     target = [batch(OURS, 0, 100), batch(THEIRS, 100, 20), batch(OURS, 120, 50), batch(THEIRS, 170, 90)]
     found = asyncio.run(found_of(monkeypatch, job, [batch(1, 0, 200)], [*target, batch(OURS, 260, 50)]))
-    assert (found.outcome, found.checked.findings) == ("not_checked", [])
+    assert (found.outcome, found.checked.differences) == ("not_checked", [])
 
 
 def test_a_shared_map_that_was_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,18 +90,18 @@ def test_a_shared_map_that_was_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list(kept)) < 20_000
     job = shared_job(monkeypatch, (source, target - 5), kept)
     assert "is not known" in str(job.reason)
-    first = next(first for first, _ in job.beside)
+    first = next(first for first, _ in job.uncompared)
     found = asyncio.run(found_of(monkeypatch, job, [], [batch(OURS, first + 10 - first % 10, 5)]))
-    assert (found.outcome, found.checked.findings) == ("not_checked", [])
+    assert (found.outcome, found.checked.differences) == ("not_checked", [])
 
 
 def test_records_that_may_be_those_of_a_flow_whose_state_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are a number, and not called foreign; nor is the partition called equal."""
     job = shared_job(monkeypatch, (100, 100), [Segment(0, 0, 100, 0)])
-    job = replace(job, beside=((100, 103),))
+    job = replace(job, uncompared=((100, 103),))
     for unsure, outcome in ((True, "not_checked"), (False, "differs")):
         writers = ProducerOwners(own=frozenset({OURS}), flows=frozenset({OURS}), unsure=unsure)
-        found = asyncio.run(found_of(monkeypatch, replace(job, writers=writers), [], [batch(THEIRS, 100, 3)]))
+        found = asyncio.run(found_of(monkeypatch, replace(job, owners=writers), [], [batch(THEIRS, 100, 3)]))
         assert found.outcome == outcome
         assert (found.account.foreign, found.account.unattributed) == ((0, 3) if unsure else (3, 0))
     assert "whose 3 records" not in found.text
@@ -111,11 +111,11 @@ def test_headers_of_a_shared_map_with_a_hole(monkeypatch: pytest.MonkeyPatch) ->
     """Nothing is said against records of the flow there, by headers alone neither."""
     record = planned._record(source_offset=200, target_offset=310, shared=True, producer_id=OURS, sequence=0)
     segments = [Segment(0, 0, 100, 0), Segment(150, 260, 50, 150)]
-    wanted = VerifyRequest(headers_alone=True)
+    wanted = VerifyRequest(headers_only=True)
     job = planned._plan(monkeypatch, (0, 200, 200), (0, 310, 310), record=record, segments=segments, wanted=wanted)
-    assert job.beside == ((100, 260),)
+    assert job.uncompared == ((100, 260),)
     found = asyncio.run(found_of(monkeypatch, job, [], [batch(OURS, 120, 50)]))
-    assert found.checked.findings == []
+    assert found.checked.differences == []
 
 
 @pytest.mark.parametrize("producer", [THEIRS, OURS])
@@ -126,7 +126,7 @@ def test_records_in_front_of_the_place_where_copying_began(monkeypatch: pytest.M
     )
     segments = [Segment(0, 10, 100, 0)]
     job = planned._plan(monkeypatch, (0, 100, 100), (2, 110, 110), record=record, segments=segments)
-    job = replace(job, beside=((2, 10),), begin=job.begin._replace(target=10))
+    job = replace(job, uncompared=((2, 10),), begin=job.begin._replace(target=10))
     found = asyncio.run(found_of(monkeypatch, job, [], [batch(producer, 2, 3), batch(THEIRS, 5, 2)]))
     assert (found.account.before_copy_target, found.account.foreign) == (3, 2)
-    assert [each.target_offset for each in found.checked.findings] == [5, 6]
+    assert [each.target_offset for each in found.checked.differences] == [5, 6]

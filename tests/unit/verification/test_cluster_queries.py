@@ -10,8 +10,8 @@ import pytest
 
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.verification.cluster_queries import ask_logs
-from mirror_ray.verification.range_bounds import LogLimits
+from mirror_ray.verification.cluster_queries import query_logs
+from mirror_ray.verification.range_bounds import LogBounds
 
 HERE, GONE = TopicPartition("orders", 0), TopicPartition("deleted", 0)
 _OFFSETS = {(EARLIEST, "read_uncommitted"): 3, (LATEST, "read_uncommitted"): 20, (LATEST, "read_committed"): 17}
@@ -31,12 +31,12 @@ class _Cluster:
 
 
 @pytest.mark.parametrize(
-    ("committed", "bounds", "questions"), [(True, LogLimits(3, 20, 17), 3), (False, LogLimits(3, 20, 20), 2)]
+    ("committed", "bounds", "questions"), [(True, LogBounds(3, 20, 17), 3), (False, LogBounds(3, 20, 20), 2)]
 )
-async def test_each_question_is_asked_once(committed: bool, bounds: LogLimits, questions: int) -> None:
+async def test_each_question_is_asked_once(committed: bool, bounds: LogBounds, questions: int) -> None:
     """Where open transactions hold nothing back, the end for consumers is the log's; what is not known is left out."""
     cluster: Any = _Cluster()
-    logs = await ask_logs(cluster, [HERE, GONE], committed=committed)
+    logs = await query_logs(cluster, [HERE, GONE], committed=committed)
     assert logs.bounds(HERE) == bounds
     assert len(cluster.asked) == len(set(cluster.asked)) == questions
     assert set(logs.starts) == {HERE}

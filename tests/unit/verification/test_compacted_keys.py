@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.records.decode import DecodedRecord, record_tail
-from mirror_ray.verification.compacted_keys import LastHashes, LastRecords, differing_keys, key_findings, key_is_sampled
+from mirror_ray.verification.compacted import (
+    LastRecordHashes,
+    LastRecords,
+    differing_keys,
+    key_differences,
+    key_is_sampled,
+)
 from mirror_ray.verification.difference import Difference
 
 _LOG = st.lists(st.tuples(st.integers(0, 6), st.none() | st.binary(max_size=2)), max_size=60)
@@ -44,10 +50,10 @@ def compared(source: list[DecodedRecord], target: list[DecodedRecord]) -> list[D
     mine.take(source)
     theirs.take(target)
     keys = differing_keys(mine.found, theirs.found)
-    prints = LastHashes(True, keys), LastHashes(True, keys)
-    for each, log in zip(prints, (source, target), strict=True):
+    hashes = LastRecordHashes(True, keys), LastRecordHashes(True, keys)
+    for each, log in zip(hashes, (source, target), strict=True):
         each.take(log)
-    findings = key_findings(*prints, (500, 600))
+    findings = key_differences(*hashes, (500, 600))
     assert len(findings) == len(keys)
     return findings
 

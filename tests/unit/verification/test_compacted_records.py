@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.records.decode import DecodedRecord, record_tail
-from mirror_ray.verification.compacted_records import CompactedRecords, in_order
-from mirror_ray.verification.compared_ranges import PositionPair
-from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.record_hashes import HashedRecord, printed
+from mirror_ray.verification.compacted import OrderedComparison, compare_in_order
+from mirror_ray.verification.difference import Difference, HashedRecord, hash_record
+from mirror_ray.verification.ranges import PositionPair
 
 KEYS = st.lists(st.integers(0, 6), min_size=1, max_size=40)
 
@@ -17,7 +16,7 @@ KEYS = st.lists(st.integers(0, 6), min_size=1, max_size=40)
 def copied(keys: list[int]) -> list[HashedRecord]:
     """A record of each key; all differ. Every seventh is a tombstone."""
     return [
-        printed(
+        hash_record(
             DecodedRecord(at, at, record_tail(b"%d" % key, None if at % 7 == 6 else b"value %d" % at)),
             timestamps=True,
         )
@@ -27,17 +26,17 @@ def copied(keys: list[int]) -> list[HashedRecord]:
 
 def cleaned(records: list[HashedRecord], up_to: int, *, forgotten: bool) -> list[HashedRecord]:
     """What the cleaner leaves that has come ``up_to`` an offset; of tombstones nothing, if they are ``forgotten``."""
-    last = {each.print.key: each.offset for each in records[:up_to]}
+    last = {each.hash.key: each.offset for each in records[:up_to]}
     return [
         each
         for each in records
-        if each.offset >= up_to or (last[each.print.key] == each.offset and not (forgotten and each.offset % 7 == 6))
+        if each.offset >= up_to or (last[each.hash.key] == each.offset and not (forgotten and each.offset % 7 == 6))
     ]
 
 
-def differences(source: list[HashedRecord], target: list[HashedRecord], length: int) -> CompactedRecords:
+def differences(source: list[HashedRecord], target: list[HashedRecord], length: int) -> OrderedComparison:
     """Between both, of so many offsets."""
-    return in_order(source, target, PositionPair(0, 0), PositionPair(length, length))
+    return compare_in_order(source, target, PositionPair(0, 0), PositionPair(length, length))
 
 
 @given(keys=KEYS, mine=st.integers(0, 40), theirs=st.integers(0, 40), forgotten=st.booleans())
@@ -47,14 +46,14 @@ def test_cleaning_is_no_difference(keys: list[int], mine: int, theirs: int, *, f
     source = cleaned(every, min(mine, len(keys)), forgotten=forgotten)
     target = cleaned(every, min(theirs, len(keys)), forgotten=forgotten)
     found = differences(source, target, len(keys))
-    assert found.findings == []
+    assert found.differences == []
     assert found.cleaned_on_source == len({each.offset for each in target} - {each.offset for each in source})
     assert found.cleaned_on_target == len({each.offset for each in source} - {each.offset for each in target})
 
 
 def faulty(records: list[HashedRecord], fault: str, at: int) -> list[HashedRecord]:
     """A copy with a fault, at offsets without a hole."""
-    found = [each.print for each in records]
+    found = [each.hash for each in records]
     match fault:
         case "missing":
             del found[at]
@@ -78,16 +77,16 @@ def test_a_fault_is_found_wherever_it_is(keys: list[int], fault: str, place: flo
     """Also of a record of which a newer one of its key is there, where no cleaner was at work."""
     every = copied(keys)
     target = faulty(every, fault, int(place * len(keys)))
-    found = in_order(every, target, PositionPair(0, 0), PositionPair(len(every), len(target)))
+    found = compare_in_order(every, target, PositionPair(0, 0), PositionPair(len(every), len(target)))
     kinds = {"missing": "missing", "doubled": "extra", "foreign": "extra", "changed": "changed", "moved": "moved"}
-    assert [each.kind for each, _ in found.findings] == [kinds[fault]]
+    assert [each.kind for each, _ in found.differences] == [kinds[fault]]
 
 
 def test_superseded_behind_the_end() -> None:
     """A hole, and a key with a newer record behind the end: that is the cleaner's doing, without one it is not."""
     every = copied([2, 1, 2, 3])
     target = [every[0], every[1], every[3]]
-    (found,) = differences(every, target, 4).findings
-    assert found == (Difference("missing", 2, 3), every[2].print.key)
-    spared = in_order(every, target, PositionPair(0, 0), PositionPair(4, 4), {every[2].print.key})
-    assert (spared.findings, spared.cleaned_on_target) == ([], 1)
+    (found,) = differences(every, target, 4).differences
+    assert found == (Difference("missing", 2, 3), every[2].hash.key)
+    spared = compare_in_order(every, target, PositionPair(0, 0), PositionPair(4, 4), {every[2].hash.key})
+    assert (spared.differences, spared.cleaned_on_target) == ([], 1)

@@ -17,9 +17,9 @@ from mirror_ray.topics import cluster_snapshot
 from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer
 from mirror_ray.topics.comparison import ComparedTopic, FlowComparison, PartitionFacts, SideFacts
 from mirror_ray.verification import batch_headers
+from mirror_ray.verification.cluster_queries import no_system
 from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.log_ends import no_system
-from mirror_ray.verification.uncompared import BatchHeaders, ComparisonEnd, UncomparedAccount
+from mirror_ray.verification.report import BatchHeaders, Halt, UncomparedAccount
 from tests.unit.verification.test_log_ends import line
 
 WHERE = TopicPartition("t", 0)
@@ -30,14 +30,14 @@ BEGUN = FlowStateRecords(
 
 def headers_of(**changes: Any) -> BatchHeaders:
     """Of a partition that is as it should be."""
-    return BatchHeaders(**{"source": WHERE, "findings": (), "account": UncomparedAccount(), "halt": None, **changes})
+    return BatchHeaders(**{"source": WHERE, "differences": (), "account": UncomparedAccount(), "halt": None, **changes})
 
 
 def compared(
     monkeypatch: pytest.MonkeyPatch,
     told: BatchHeaders | MirrorError,
     *,
-    memory: FlowStateRecords | None = None,
+    state: FlowStateRecords | None = None,
     running: Sequence[PartitionStatus] = (),
     refused: Collection[str] = (),
 ) -> FlowComparison:
@@ -51,7 +51,7 @@ def compared(
     )
 
     async def seen(*_: object) -> ClusterSnapshot:
-        known = BEGUN if memory is None else memory
+        known = BEGUN if state is None else state
         return ClusterSnapshot(pairs=[pair], remotes={"t": "A.t"}, brokers=1, memory=known, memory_problem=None)
 
     async def acls(*_: object) -> NoAuthorizer:
@@ -79,7 +79,7 @@ def test_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal, or drift."""
     equal = compared(monkeypatch, headers_of())
     assert (equal.drifted, equal.headers_known, equal.topics[0].state, equal.notes) == (False, True, "equal", ())
-    foreign = compared(monkeypatch, headers_of(findings=[Difference("extra", 0, 5)]))
+    foreign = compared(monkeypatch, headers_of(differences=[Difference("extra", 0, 5)]))
     assert (foreign.drifted, foreign.topics[0].state) == (True, "differs")
 
 
@@ -90,8 +90,8 @@ def test_a_reason_is_no_equality(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found.drifted, found.headers_known, found.topics[0].state) == (False, False, "unknown")
         assert found.notes == ("whose records the copy of t-0 holds is not known: a leader does not answer: X",)
         assert bool(found.topics[0].headers) == counted
-    halted = compared(monkeypatch, headers_of(reason="why", halt=ComparisonEnd("paused", "by Ann")))
-    assert (halted.drifted, halted.topics[0].state) == (True, "differs")
+    halt_of = compared(monkeypatch, headers_of(reason="why", halt=Halt("paused", "by Ann")))
+    assert (halt_of.drifted, halt_of.topics[0].state) == (True, "differs")
 
 
 def test_a_topic_that_is_refused_is_drift(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_headers_that_can_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.drifted, found.headers_known, found.topics[0].state) == (False, False, "unknown")
     assert "the segments topic is unreadable" in found.notes[0]
     assert found.topics[0].headers == {}
-    paused = compared(monkeypatch, error, memory=FlowStateRecords(paused={Pause("t")}))
+    paused = compared(monkeypatch, error, state=FlowStateRecords(paused={Pause("t")}))
     stopped = compared(monkeypatch, error, running=[line("stopped", "why")])
     refused = compared(monkeypatch, error, refused={"t"})
     for comparison, text in (
@@ -121,8 +121,8 @@ def test_headers_that_can_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_flow_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there, MirrorMaker 2 has copied, say: it is not looked at, which is said; a refused topic is drift."""
-    found = compared(monkeypatch, headers_of(reason="nothing was copied of it yet"), memory=FlowStateRecords())
+    found = compared(monkeypatch, headers_of(reason="nothing was copied of it yet"), state=FlowStateRecords())
     assert (found.drifted, found.headers_known, found.topics[0].state) == (False, True, "equal")
     assert found.notes == ("A->B has copied nothing yet: whose records its remote topics hold was not looked at",)
-    refused = compared(monkeypatch, headers_of(reason="nothing was copied"), memory=FlowStateRecords(), refused=["t"])
+    refused = compared(monkeypatch, headers_of(reason="nothing was copied"), state=FlowStateRecords(), refused=["t"])
     assert refused.drifted

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.segment import Segment
-from mirror_ray.verification.compared_ranges import (
+from mirror_ray.verification.ranges import (
     ComparedRange,
     PositionPair,
     cut,
     cut_shared,
-    gathered,
-    joined,
+    gather_spans,
+    join_ranges,
+    merge_spans,
     next_pair,
-    sampled,
-    stretches,
+    sample_ranges,
 )
 
 _RUNS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 5), st.integers(0, 5)), min_size=1, max_size=20)
@@ -45,7 +45,7 @@ def test_ranges_lie_side_by_side_between_exact_pairs(runs: list[tuple[int, int, 
     segments = segments_of([(length, hole, 0) for length, hole, _ in runs])
     begin, end = PositionPair(segments[0].source, segments[0].target), end_of(segments)
     ranges = cut(segments, begin, end, size)
-    assert joined(ranges) == [ComparedRange(*[begin.source, end.source, begin.target, end.target])]
+    assert join_ranges(ranges) == [ComparedRange(*[begin.source, end.source, begin.target, end.target])]
     exact = {(each.source + n, each.target + n) for each in segments for n in range(each.length)}
     assert all(each.begin in exact for each in ranges)
     assert all(each.source_end - each.source >= size for each in ranges[:-1])
@@ -116,9 +116,9 @@ def test_the_next_pair_is_at_or_behind_both() -> None:
 @given(st.integers(0, 500), st.floats(0.001, 1))
 def test_a_sample_is_spread(count: int, fraction: float) -> None:
     """So many of all, ascending, one of each stretch; the same ones again for the same seed."""
-    chosen = sampled(count, fraction, "topic-0")
+    chosen = sample_ranges(count, fraction, "topic-0")
     assert len(chosen) == (min(count, max(1, round(count * fraction))) if count else 0)
-    assert chosen == sorted(set(chosen)) == sampled(count, fraction, "topic-0")
+    assert chosen == sorted(set(chosen)) == sample_ranges(count, fraction, "topic-0")
     assert all(0 <= each < count for each in chosen)
     stretch = count / len(chosen) if chosen else 0
     assert all(later - each < 2 * stretch + 1 for each, later in itertools.pairwise(chosen))
@@ -126,13 +126,13 @@ def test_a_sample_is_spread(count: int, fraction: float) -> None:
 
 def test_stretches_are_read_at_once() -> None:
     """Spans that touch or overlap; empty ones are nothing to read."""
-    assert stretches([(0, 5), (5, 5), (5, 9), (12, 13), (0, 3)]) == [(0, 9), (12, 13)]
+    assert merge_spans([(0, 5), (5, 5), (5, 9), (12, 13), (0, 3)]) == [(0, 9), (12, 13)]
 
 
 def test_the_nearest_stretches_are_read_as_one() -> None:
     """No more than so many; what lies between is read along."""
     spans = [(0, 5), (7, 9), (100, 110), (111, 120), (200, 201)]
-    assert gathered(spans, 5) == spans
-    assert gathered(spans, 3) == [(0, 9), (100, 120), (200, 201)]
-    assert gathered(spans, 1) == [(0, 201)]
-    assert gathered([], 3) == []
+    assert gather_spans(spans, 5) == spans
+    assert gather_spans(spans, 3) == [(0, 9), (100, 120), (200, 201)]
+    assert gather_spans(spans, 1) == [(0, 201)]
+    assert gather_spans([], 3) == []

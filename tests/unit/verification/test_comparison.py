@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.records.decode import DecodedRecord, record_tail
-from mirror_ray.verification.comparison import MOST_FINDINGS, Comparison
-from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.record_hashes import HashedRecord, printed
+from mirror_ray.verification.difference import Difference, HashedRecord, hash_record
+from mirror_ray.verification.record_comparison import MAX_DIFFERENCES, RecordComparison
 
 #: Enough for a record to be told from its neighbours.
 _CONTENT = st.tuples(
@@ -42,7 +41,7 @@ def compared(
     source: list[DecodedRecord], target: list[DecodedRecord], piece: int = 7, lookahead: int = 32
 ) -> list[Difference]:
     """Feed both in pieces, and end with what was found."""
-    comparison = Comparison(1_000_000, 2_000_000, lookahead)
+    comparison = RecordComparison(1_000_000, 2_000_000, lookahead)
     sides = [_pieces(source, piece), _pieces(target, piece + 3)]
     while not comparison.done:
         if comparison.wants_source:
@@ -50,12 +49,12 @@ def compared(
         if comparison.wants_target:
             comparison.feed_target(sides[1].pop(0) if sides[1] else None)
         comparison.step()
-    return comparison.findings()
+    return comparison.differences()
 
 
 def _pieces(records: list[DecodedRecord], size: int) -> list[list[HashedRecord]]:
-    prints = [printed(each, timestamps=True) for each in records]
-    return [prints[at : at + size] for at in range(0, len(prints), size)]
+    hashes = [hash_record(each, timestamps=True) for each in records]
+    return [hashes[at : at + size] for at in range(0, len(hashes), size)]
 
 
 @given(st.lists(_CONTENT, max_size=80), st.integers(1, 20))
@@ -160,20 +159,20 @@ def test_several_faults_are_told_apart() -> None:
 
 def test_what_has_nothing_in_common_is_given_up() -> None:
     """Some are named, and not all are read."""
-    comparison = Comparison(5000, 5000)
-    prints = [printed(record(number, number), timestamps=True) for number in range(5000)]
-    others = [replace_key(each) for each in prints]
+    comparison = RecordComparison(5000, 5000)
+    hashes = [hash_record(record(number, number), timestamps=True) for number in range(5000)]
+    others = [replace_key(each) for each in hashes]
     while not comparison.done:
-        comparison.feed_source(prints)
+        comparison.feed_source(hashes)
         comparison.feed_target(others)
         comparison.step()
     assert comparison.gave_up
-    assert len(comparison.findings()) >= MOST_FINDINGS
+    assert len(comparison.differences()) >= MAX_DIFFERENCES
 
 
 def replace_key(each: HashedRecord) -> HashedRecord:
     """The same record with another key."""
-    return each._replace(print=each.print._replace(key=b"other"))
+    return each._replace(hash=each.hash._replace(key=b"other"))
 
 
 def test_words() -> None:

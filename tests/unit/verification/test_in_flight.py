@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.records.decode import DecodedRecord, record_tail
-from mirror_ray.verification.compared_ranges import PositionPair
-from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.in_flight import unexpected, unexpected_of_cleaned
-from mirror_ray.verification.record_hashes import HashedRecord, printed
+from mirror_ray.verification.difference import Difference, HashedRecord, hash_record
+from mirror_ray.verification.in_flight import compacted_in_flight_differences, in_flight_differences
+from mirror_ray.verification.ranges import PositionPair
 
 COPIED = PositionPair(20, 100)
 _CONTENTS = st.lists(st.tuples(st.integers(0, 3), st.none() | st.binary(max_size=1)), max_size=25)
@@ -21,7 +20,7 @@ _CONTENTS = st.lists(st.tuples(st.integers(0, 3), st.none() | st.binary(max_size
 def one(offset: int, key: str | None, value: str | None, timestamp: int = 0) -> HashedRecord:
     """A record by what it is compared by."""
     tail = record_tail(None if key is None else key.encode(), None if value is None else value.encode())
-    return printed(DecodedRecord(offset, timestamp, tail), timestamps=True)
+    return hash_record(DecodedRecord(offset, timestamp, tail), timestamps=True)
 
 
 def log(first: int, *texts: str) -> list[HashedRecord]:
@@ -35,12 +34,12 @@ Way = Callable[[Sequence[HashedRecord], Sequence[HashedRecord]], list[Difference
 
 def whole(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> list[Difference]:
     """Where every record counts."""
-    return unexpected(ours, following, COPIED)
+    return in_flight_differences(ours, following, COPIED)
 
 
 def of_cleaned(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> list[Difference]:
     """Where cleaners may have taken some."""
-    return unexpected_of_cleaned(ours, following, COPIED, 26, ())
+    return compacted_in_flight_differences(ours, following, COPIED, 26, ())
 
 
 @pytest.mark.parametrize("way", [whole, of_cleaned])
@@ -105,7 +104,7 @@ def test_cleaned_at_any_time(contents: list[tuple[int, bytes | None]], copied: i
 
     def cleaned(records: Sequence[DecodedRecord], last: dict[bytes | None, int]) -> list[HashedRecord]:
         gone = {each.offset for each in records if each.offset != last[each.key] and data.draw(st.booleans())}
-        return [printed(each, timestamps=True) for each in records if each.offset not in gone]
+        return [hash_record(each, timestamps=True) for each in records if each.offset not in gone]
 
     ours = cleaned(target, newest)
-    assert unexpected_of_cleaned(ours, cleaned(source, later), COPIED, 20 + len(source), ()) == []
+    assert compacted_in_flight_differences(ours, cleaned(source, later), COPIED, 20 + len(source), ()) == []

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from mirror_ray.state.schema import SkippedRange
-from mirror_ray.verification.compared_ranges import PositionPair
 from mirror_ray.verification.difference import Difference, Kind
-from mirror_ray.verification.known_differences import KnownDifferences, in_force, large_gaps, with_gaps
+from mirror_ray.verification.known_differences import (
+    KnownDifferences,
+    large_skipped_ranges,
+    ranges_in_force,
+    with_explanations,
+)
+from mirror_ray.verification.ranges import PositionPair
 
 END = PositionPair(10_000, 20_000)
 
@@ -42,7 +47,7 @@ def source_lost(first: int, end: int, time_ms: int = 1, policy: Any = "skip") ->
 def explained(found: list[tuple[Kind, int, int]], *gaps: SkippedRange, compacted: bool = False) -> list[bool]:
     """Which findings are accounted for."""
     known = KnownDifferences(gaps, END, compacted=compacted)
-    return [each.gap is not None for each in with_gaps([Difference(*each) for each in found], known)]
+    return [each.gap is not None for each in with_explanations([Difference(*each) for each in found], known)]
 
 
 def test_refused_records_are_missing() -> None:
@@ -108,16 +113,16 @@ def test_gaps_before_a_new_beginning_are_over() -> None:
         source_lost(0, 9, 3, "resync"),
         gap("target_foreign", 3, "resync", target_from=5, target_to=6),
     ):
-        assert in_force([anew, *earlier]) == []
+        assert ranges_in_force([anew, *earlier]) == []
         later = refused(12, 13, 4)
-        assert in_force([later, anew, *earlier]) == [later]
+        assert ranges_in_force([later, anew, *earlier]) == [later]
 
 
 def test_gaps_before_a_place_that_was_copied_on_from_still_stand() -> None:
     """Nothing was emptied: what was left out before is not there, and what others wrote is."""
     earlier = [refused(10, 11, 1), foreign(5, 6, 2)]
     again = gap("copy_lost", 3, "resync", target_from=90, target_to=300)
-    assert in_force([again, *earlier]) == earlier
+    assert ranges_in_force([again, *earlier]) == earlier
 
 
 def test_offsets_behind_a_lost_end_are_others_since() -> None:
@@ -151,9 +156,9 @@ def test_of_a_key_the_place_at_the_end_is_none() -> None:
 def test_large_gaps() -> None:
     """By the position behind which both sides go on alike; refused records beside each other are one."""
     small = [foreign(0, 99), target_lost(5000, 5099), source_lost(7, 70), gap("source_removed", source_to=1000)]
-    assert large_gaps(small, 100) == []
+    assert large_skipped_ranges(small, 100) == []
     side_by_side = [refused(at, at + 1) for at in range(100)]
     large = [foreign(0, 100), target_lost(5000, 5100, 3), source_lost(700, 800, 2), *side_by_side]
-    assert sorted(large_gaps(large, 100)) == sorted(
+    assert sorted(large_skipped_ranges(large, 100)) == sorted(
         [PositionPair(-1, 100), PositionPair(-1, 5000), PositionPair(700, -1), PositionPair(100, -1)]
     )

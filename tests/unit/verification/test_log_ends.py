@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mirror_ray.model.assignment import PartitionState
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.verification.log_ends import acknowledged, no_system
+from mirror_ray.verification.cluster_queries import acknowledged_partitions, no_system
 
 FLOW, SOURCE = FlowName("A", "B"), TopicPartition("t", 0)
 
@@ -40,7 +40,7 @@ async def ask(lines: list[PartitionStatus], *shared: TopicPartition) -> tuple[in
     async def running() -> Sequence[PartitionStatus]:
         return [line("copying", target_end=99, flow="A->C"), lines.pop(0) if len(lines) > 1 else lines[0]]
 
-    told, waited = await acknowledged(running, FLOW, {SOURCE: 12}, shared)
+    told, waited = await acknowledged_partitions(running, FLOW, {SOURCE: 12}, shared)
     return told[SOURCE].target_end, waited
 
 
@@ -52,4 +52,4 @@ async def test_a_partition_that_copies_is_waited_for() -> None:
     for state in ("stopped", "paused", "refused", "waiting"):
         assert await ask([line(state), there]) == (10, False)
     assert await ask([behind, there], SOURCE) == (10, False)
-    assert await acknowledged(no_system, FLOW, {SOURCE: 12}, ()) == ({}, False)
+    assert await acknowledged_partitions(no_system, FLOW, {SOURCE: 12}, ()) == ({}, False)

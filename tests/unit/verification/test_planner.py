@@ -22,11 +22,11 @@ from mirror_ray.offsets.translator import Translator
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.schema import encode, partition_key
 from mirror_ray.transforms.loading import TransformChains
-from mirror_ray.verification import cluster_queries, planner
+from mirror_ray.verification import cluster_queries, copy_state, planner
 from mirror_ray.verification.cluster_queries import ComparePolicy
-from mirror_ray.verification.compared_ranges import ComparedRange
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.planner import VerifyPlanner, VerifyRequest
+from mirror_ray.verification.ranges import ComparedRange
 from tests.support.segments import book_of
 
 SOURCE, STATE = TopicPartition("orders", 0), "mm2-ray-state.A.internal"
@@ -109,10 +109,10 @@ def _plan_of(
         return "the source was cleaned"
 
     documents = {partition_key(SOURCE): encode(record)} if record is not None else {}
-    monkeypatch.setattr(planner, "ask_policies", policies)
-    monkeypatch.setattr(planner, "read_state", lambda *_: documents)
-    monkeypatch.setattr(planner, "_AGAIN_S", 0.0)
-    monkeypatch.setattr(cluster_queries, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(planner, "query_policies", policies)
+    monkeypatch.setattr(copy_state, "read_state", lambda *_: documents)
+    monkeypatch.setattr(planner, "_RETRY_INTERVAL_S", 0.0)
+    monkeypatch.setattr(cluster_queries, "_RETRY_INTERVAL_S", 0.0)
     book = book_of(SOURCE, segments, ids=("id of orders", "id of A.orders"))
 
     async def run() -> list[CompareJob]:

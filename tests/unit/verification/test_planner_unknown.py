@@ -12,10 +12,10 @@ from mirror_ray.kafka.leader_requests import LATEST, OffsetAnswer
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.verification.planner import VerifyRequest
-from mirror_ray.verification.uncompared import UncomparedAccount
+from mirror_ray.verification.report import UncomparedAccount
 from tests.unit.verification.test_planner import STATE, _Cluster, _plan, _plan_of, _record
 
-HEADERS = VerifyRequest(headers_alone=True)
+HEADERS = VerifyRequest(headers_only=True)
 MAP = (Segment(0, 0, 100, 0),)
 
 
@@ -42,7 +42,7 @@ def test_a_leader_that_does_not_tell_where_its_log_ends(
     clusters = _Cluster("A", {"orders": (0, 100, 100)}), target
     (job,) = _plan_of(monkeypatch, clusters, _record(source_offset=100, target_offset=100), MAP, wanted)
     if unanswered < 1000:
-        assert (job.reason, job.beside) == (None, ((100, 103),))
+        assert (job.reason, job.uncompared) == (None, ((100, 103),))
     else:
         assert "a leader does not answer" in str(job.reason)
 
@@ -60,15 +60,15 @@ def test_what_is_not_copied_by_other_transforms(monkeypatch: pytest.MonkeyPatch)
     record = _record(source_offset=90, target_offset=90, transforms="another")
     job = _plan(monkeypatch, (0, 100, 100), (0, 93, 93), record=record, segments=[Segment(0, 0, 90, 0)])
     assert "by the transforms another" in str(job.reason)
-    assert (job.beside, job.account) == (((90, 93),), UncomparedAccount(not_copied=10))
+    assert (job.uncompared, job.account) == (((90, 93),), UncomparedAccount(not_copied=10))
 
 
 def test_headers_of_what_was_transformed_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """They say who wrote it all the same."""
     record = _record(source_offset=100, target_offset=100, transforms="another")
     job = _plan(monkeypatch, (0, 100, 100), (0, 103, 103), record=record, segments=MAP, wanted=HEADERS)
-    assert (job.reason, job.beside) == (None, ((100, 103),))
-    assert "by the transforms another" in str(job.unlike)
+    assert (job.reason, job.uncompared) == (None, ((100, 103),))
+    assert "by the transforms another" in str(job.irreproducible)
 
 
 def test_headers_of_a_remote_topic_that_the_flow_has_no_record_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,45 +12,45 @@ from mirror_ray.model.fault import FaultKind, FaultPolicy
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.state.schema import SkippedRange
-from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair, cut
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.range_bounds import (
-    LogLimits,
+    LogBounds,
     RangeEnd,
     RangeStart,
-    UnknownBounds,
-    between,
+    UnknownStart,
     last_pair,
-    until_of,
+    range_end,
+    with_bounds,
 )
+from mirror_ray.verification.ranges import ComparedRange, PositionPair, cut
 from mirror_ray.verification.report import VerifyReport
 
 JOB = CompareJob(source=TopicPartition("orders", 0), target=TopicPartition("A.orders", 0))
-WHOLE = LogLimits(0, 1000, 1000)
+WHOLE = LogBounds(0, 1000, 1000)
 REACHED = PositionPair(1000, 1000)
 MAP = [Segment(0, 0, 400, 0), Segment(400, 600, 400, 400)]
 
 
 def _until(
-    reached: PositionPair, source: LogLimits, target: LogLimits, segments: list[Segment] | None = None
+    reached: PositionPair, source: LogBounds, target: LogBounds, segments: list[Segment] | None = None
 ) -> RangeEnd:
-    found = until_of(reached, source, target, segments or [])
+    found = range_end(reached, source, target, segments or [])
     assert isinstance(found, RangeEnd)
     return found
 
 
 def test_it_goes_as_far_as_the_copy_has_come() -> None:
     """What both logs hold behind that does not matter, nor does what an open transaction holds back there."""
-    assert _until(PositionPair(900, 800), WHOLE, LogLimits(0, 1000, 850)) == RangeEnd(
+    assert _until(PositionPair(900, 800), WHOLE, LogBounds(0, 1000, 850)) == RangeEnd(
         PositionPair(900, 800), PositionPair(900, 800)
     )
 
 
 def test_a_target_that_lost_everything_is_compared() -> None:
     """With an empty side, so that all is missing."""
-    until = _until(REACHED, WHOLE, LogLimits(0, 0, 0))
+    until = _until(REACHED, WHOLE, LogBounds(0, 0, 0))
     assert until.lost
-    job = between(JOB, RangeStart(PositionPair(0, 0)), until, 0)
+    job = with_bounds(JOB, RangeStart(PositionPair(0, 0)), until, 0)
     assert job.reason is None
     assert "the target ends at 0" in job.notes[0]
     assert cut([], job.begin, job.end, 10_000) == [ComparedRange(0, 1000, 0, 0)]
@@ -58,10 +58,10 @@ def test_a_target_that_lost_everything_is_compared() -> None:
 
 def test_a_target_that_lost_its_end_and_its_beginning_is_compared() -> None:
     """What the source still holds is missing."""
-    job = between(
+    job = with_bounds(
         JOB,
         RangeStart(PositionPair(700, 700)),
-        _until(REACHED, LogLimits(700, 1000, 1000), LogLimits(0, 500, 500)),
+        _until(REACHED, LogBounds(700, 1000, 1000), LogBounds(0, 500, 500)),
         700,
     )
     assert cut([], job.begin, job.end, 10_000) == [ComparedRange(700, 1000, 500, 500)]
@@ -71,22 +71,22 @@ def test_a_target_that_lost_its_end_and_its_beginning_is_compared() -> None:
 def test_a_source_that_lost_everything_is_not_checked(begin: PositionPair) -> None:
     """There is nothing to compare the target with."""
     end = begin.source and 900
-    job = between(JOB, RangeStart(begin), _until(REACHED, LogLimits(0, end, end), WHOLE), 0)
+    job = with_bounds(JOB, RangeStart(begin), _until(REACHED, LogBounds(0, end, end), WHOLE), 0)
     assert job.verdict().outcome == "not_checked"
     assert f"the source ends at {end}" in job.verdict().text
 
 
 def test_an_open_transaction_of_another_writer_holds_back_what_was_copied() -> None:
     """It is cut back to the last pair before it, with a note; where nothing is left it is not checked."""
-    reached, source = PositionPair(800, 1000), LogLimits(0, 800, 800)
-    until = _until(reached, source, LogLimits(0, 1000, 700), MAP)
+    reached, source = PositionPair(800, 1000), LogBounds(0, 800, 800)
+    until = _until(reached, source, LogBounds(0, 1000, 700), MAP)
     assert until[:2] == (PositionPair(500, 700), PositionPair(500, 700))
     assert not until.lost
-    job = between(JOB, RangeStart(PositionPair(0, 0)), until, 0)
+    job = with_bounds(JOB, RangeStart(PositionPair(0, 0)), until, 0)
     assert "source offsets 500 to 800 were not compared: another writer's open transaction" in job.notes[0]
-    nothing = between(JOB, RangeStart(PositionPair(0, 0)), _until(reached, source, LogLimits(0, 1000, 0), MAP), 0)
+    nothing = with_bounds(JOB, RangeStart(PositionPair(0, 0)), _until(reached, source, LogBounds(0, 1000, 0), MAP), 0)
     assert nothing.verdict().outcome == "not_checked"
-    assert "verify again" in str(until_of(reached, source, LogLimits(0, 1000, 700), []))
+    assert "verify again" in str(range_end(reached, source, LogBounds(0, 1000, 700), []))
 
 
 @given(st.integers(0, 1200))
@@ -104,24 +104,24 @@ def test_the_last_pair_is_exact(target: int) -> None:
 
 def test_what_retention_took_of_the_target_is_noted() -> None:
     """Nothing of it is on both sides."""
-    job = between(JOB, RangeStart(PositionPair(9999, 9999)), _until(REACHED, WHOLE, LogLimits(1000, 1000, 1000)), 0)
+    job = with_bounds(JOB, RangeStart(PositionPair(9999, 9999)), _until(REACHED, WHOLE, LogBounds(1000, 1000, 1000)), 0)
     assert (job.begin, job.end, job.reason) == (REACHED, REACHED, None)
     assert "source offsets 0 to 1000 were not compared: they are not on the target any more" in job.notes
-    source = between(
-        JOB, RangeStart(PositionPair(9999, 9999)), _until(REACHED, LogLimits(1000, 1000, 1000), WHOLE), 1000
+    source = with_bounds(
+        JOB, RangeStart(PositionPair(9999, 9999)), _until(REACHED, LogBounds(1000, 1000, 1000), WHOLE), 1000
     )
     assert (source.notes, source.verdict().outcome) == ((), "equal")
 
 
 def test_target_records_without_a_place_on_the_source_are_not_equal() -> None:
     """Pairs that contradict each other."""
-    job = between(JOB, RangeStart(PositionPair(1000, 900)), _until(REACHED, WHOLE, WHOLE), 1000)
+    job = with_bounds(JOB, RangeStart(PositionPair(1000, 900)), _until(REACHED, WHOLE, WHOLE), 1000)
     assert "target offsets 900 to 1000 have no place on the source" in job.verdict().text
 
 
 def test_where_it_begins_may_not_be_known() -> None:
     """What is to be said of its end is kept."""
-    job = between(JOB, UnknownBounds("why"), _until(REACHED, WHOLE, LogLimits(0, 10, 10)), 0)
+    job = with_bounds(JOB, UnknownStart("why"), _until(REACHED, WHOLE, LogBounds(0, 10, 10)), 0)
     assert job.reason == "why"
     assert len(job.notes) == 1
 
@@ -132,9 +132,9 @@ def test_what_a_new_remote_topic_began_without_is_explained(kind: FaultKind) -> 
     gap = SkippedRange(kind=kind, policy="skip", text="it was deleted", time_ms=5)
     begin, until = (
         RangeStart(PositionPair(600, 0), None, (0, 600)),
-        _until(PositionPair(1000, 400), WHOLE, LogLimits(0, 400, 400)),
+        _until(PositionPair(1000, 400), WHOLE, LogBounds(0, 400, 400)),
     )
-    verdict = between(replace(JOB, gaps=(gap,)), begin, until, 0).verdict()
+    verdict = with_bounds(replace(JOB, skipped_ranges=(gap,)), begin, until, 0).verdict()
     assert verdict.outcome == "explained"
     assert verdict.text == (
         f"orders-0: source offsets 0 to 600 are not on the target (known: {kind}, answered by skip: it was deleted)"
@@ -142,7 +142,7 @@ def test_what_a_new_remote_topic_began_without_is_explained(kind: FaultKind) -> 
     assert verdict.plain()["left_out"]
     resync: FaultPolicy = "resync"
     for gaps in ((), (replace(gap, policy=resync),)):
-        job = between(replace(JOB, gaps=gaps), begin, until, 0)
+        job = with_bounds(replace(JOB, skipped_ranges=gaps), begin, until, 0)
         assert job.verdict().outcome == "equal"
         assert job.notes == ("source offsets 0 to 600 were not copied: copying began there",)
 
@@ -150,8 +150,10 @@ def test_what_a_new_remote_topic_began_without_is_explained(kind: FaultKind) -> 
 def test_a_new_remote_topic_in_which_is_nothing_yet_is_explained() -> None:
     """There is no range to compare."""
     gap = SkippedRange(kind="target_missing", policy="skip", text="it was deleted", time_ms=5)
-    until = _until(PositionPair(1000, 0), WHOLE, LogLimits(0, 0, 0))
-    job = between(replace(JOB, gaps=(gap,)), RangeStart(PositionPair(9999, 9999), None, (0, 1000)), until, 0)
+    until = _until(PositionPair(1000, 0), WHOLE, LogBounds(0, 0, 0))
+    job = with_bounds(
+        replace(JOB, skipped_ranges=(gap,)), RangeStart(PositionPair(9999, 9999), None, (0, 1000)), until, 0
+    )
     assert (job.begin, job.verdict().outcome) == (job.end, "explained")
 
 

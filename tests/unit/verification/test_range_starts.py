@@ -14,9 +14,9 @@ from mirror_ray.offsets.segments import BetweenSegments, SegmentMap
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.verification import range_starts
-from mirror_ray.verification.compared_ranges import PositionPair
-from mirror_ray.verification.range_bounds import RangeStart, UnknownBounds
-from mirror_ray.verification.range_starts import begin_of
+from mirror_ray.verification.range_bounds import RangeStart, UnknownStart
+from mirror_ray.verification.range_starts import find_range_start
+from mirror_ray.verification.ranges import PositionPair
 from tests.support.segments import book_of
 
 SOURCE = TopicPartition("orders", 0)
@@ -39,12 +39,12 @@ def _find(
     *segments: Segment,
     record: PartitionRecord | None = None,
     source_next: int | None = None,
-) -> RangeStart | UnknownBounds:
+) -> RangeStart | UnknownStart:
     book = book_of(SOURCE, segments, source_next=source_next)
 
-    async def run() -> RangeStart | UnknownBounds:
+    async def run() -> RangeStart | UnknownStart:
         translator = Translator(book, _cleaned)
-        return await begin_of(translator, SOURCE, book.find(SOURCE), record, starts=starts, reached=reached)
+        return await find_range_start(translator, SOURCE, book.find(SOURCE), record, starts=starts, reached=reached)
 
     return asyncio.run(run())
 
@@ -69,7 +69,7 @@ def test_nothing_is_left_where_a_log_begins_behind_what_was_copied() -> None:
 def test_what_the_map_does_not_tell_of_yet_is_not_passed_over(starts: tuple[int, int]) -> None:
     """A system's pair, and the state's, may be ahead of the segments topic."""
     found = _find(starts, PositionPair(5000, 5000), Segment(0, 0, 1000, 0))
-    assert isinstance(found, UnknownBounds)
+    assert isinstance(found, UnknownStart)
     assert "tells of source offsets up to 1000" in found.why
 
 
@@ -112,8 +112,8 @@ def test_without_a_map_the_origin_is_told_of() -> None:
     assert found.pair == PositionPair(1000, 900)
     assert "source offsets 0 to 1000 were not compared" in str(found.note)
     assert _find((1000, 900), PositionPair(5000, 4900), record=record) == RangeStart(PositionPair(1000, 900))
-    assert isinstance(_find((1001, 0), PositionPair(5000, 4900), record=record), UnknownBounds)
-    assert isinstance(_find((0, 901), PositionPair(5000, 4900), record=record), UnknownBounds)
+    assert isinstance(_find((1001, 0), PositionPair(5000, 4900), record=record), UnknownStart)
+    assert isinstance(_find((0, 901), PositionPair(5000, 4900), record=record), UnknownStart)
 
 
 def test_without_a_map_a_copy_into_an_empty_topic_began_at_its_origin() -> None:
@@ -126,22 +126,22 @@ def test_without_a_map_a_copy_into_an_empty_topic_began_at_its_origin() -> None:
 def test_the_anchor_of_a_record_without_an_origin_is_no_beginning() -> None:
     """All that was copied lies before it."""
     assert _find((0, 0), PositionPair(1000, 900), record=RECORD) == RangeStart(PositionPair(0, 0))
-    assert isinstance(_find((10, 0), PositionPair(1000, 900), record=RECORD), UnknownBounds)
+    assert isinstance(_find((10, 0), PositionPair(1000, 900), record=RECORD), UnknownStart)
 
 
 def test_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that does not end: all questions about a partition together wait only so long."""
-    monkeypatch.setattr(range_starts, "_WAIT_S", 0.05)
+    monkeypatch.setattr(range_starts, "_TIMEOUT_S", 0.05)
     book = book_of(SOURCE, (Segment(0, 0, 10, 0), Segment(30, 20, 20, 20)))
 
-    async def never(source: TopicPartition, page: PartitionOffsetMap, gap: BetweenSegments) -> SegmentMap | str:
+    async def never(source: TopicPartition, offset_map: PartitionOffsetMap, gap: BetweenSegments) -> SegmentMap | str:
         await asyncio.Event().wait()
-        raise AssertionError(source, page, gap)
+        raise AssertionError(source, offset_map, gap)
 
-    async def run() -> RangeStart | UnknownBounds:
+    async def run() -> RangeStart | UnknownStart:
         translator = Translator(book, never)
         try:
-            return await begin_of(
+            return await find_range_start(
                 translator, SOURCE, book.find(SOURCE), None, starts=(15, 0), reached=PositionPair(50, 40)
             )
         finally:

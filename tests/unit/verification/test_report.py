@@ -5,14 +5,20 @@ from __future__ import annotations
 import pytest
 
 from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.report import CheckedRecords, Outcome, PartitionVerdict, VerifyReport
-from mirror_ray.verification.uncompared import ComparisonEnd, UncomparedAccount
+from mirror_ray.verification.report import (
+    CheckedRecords,
+    Halt,
+    Outcome,
+    PartitionVerdict,
+    UncomparedAccount,
+    VerifyReport,
+)
 
 EXTRA = Difference("extra", 3, 3, producer_id=99)
 
 
 def verdict(
-    checked: CheckedRecords, halt: ComparisonEnd | None = None, account: UncomparedAccount | None = None
+    checked: CheckedRecords, halt: Halt | None = None, account: UncomparedAccount | None = None
 ) -> PartitionVerdict:
     """Of one partition."""
     return PartitionVerdict(
@@ -24,14 +30,14 @@ def verdict(
     ("checked", "outcome"),
     [
         (CheckedRecords(), "paused"),
-        (CheckedRecords(findings=[Difference("extra", 3, 3, gap="known")]), "paused"),
-        (CheckedRecords(findings=[EXTRA]), "differs"),
+        (CheckedRecords(differences=[Difference("extra", 3, 3, gap="known")]), "paused"),
+        (CheckedRecords(differences=[EXTRA]), "differs"),
         (CheckedRecords(reason="why"), "not_checked"),
     ],
 )
 def test_paused(checked: CheckedRecords, outcome: Outcome) -> None:
     """Its reason is told with whatever else is."""
-    found = verdict(checked, ComparisonEnd("paused", "an operator paused it"))
+    found = verdict(checked, Halt("paused", "an operator paused it"))
     assert found.outcome == outcome
     assert found.text.endswith("paused: an operator paused it")
     assert (found.plain()["halted"], found.plain()["halted_reason"]) == ("paused", "an operator paused it")
@@ -40,8 +46,8 @@ def test_paused(checked: CheckedRecords, outcome: Outcome) -> None:
 
 def test_the_worst_one() -> None:
     """Stopped is worse than paused, and both are worse than what gaps account for."""
-    stopped, paused = (verdict(CheckedRecords(), ComparisonEnd(state, "why")) for state in ("stopped", "paused"))
-    explained = verdict(CheckedRecords(findings=[Difference("extra", 3, 3, gap="known")]))
+    stopped, paused = (verdict(CheckedRecords(), Halt(state, "why")) for state in ("stopped", "paused"))
+    explained = verdict(CheckedRecords(differences=[Difference("extra", 3, 3, gap="known")]))
     assert VerifyReport(flow="A->B", sample=1, partitions=[explained, paused, stopped]).outcome == "stopped"
     assert VerifyReport(flow="A->B", sample=1, partitions=[explained, paused]).outcome == "paused"
 
@@ -60,5 +66,5 @@ def test_numbers_are_told() -> None:
 
 def test_who_wrote_it() -> None:
     """Where that is not the flow."""
-    text = verdict(CheckedRecords(findings=[EXTRA])).text
+    text = verdict(CheckedRecords(differences=[EXTRA])).text
     assert text.endswith("is not on the source, at source offset 3; producer 99 wrote it, which is none of the flow's")

@@ -9,13 +9,13 @@ from typing import cast
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.state.schema import SkippedRange
-from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair
 from mirror_ray.verification.difference import Difference
 from mirror_ray.verification.first_pass import InProcessFirstPass
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
+from mirror_ray.verification.ranges import ComparedRange, PositionPair
 from mirror_ray.verification.report import PartitionVerdict
-from mirror_ray.verification.second_pass import MOST_KEYS, BeginAt, SecondPass
+from mirror_ray.verification.second_pass import MAX_KEYS, BeginAt, SecondPass
 from tests.unit.verification.test_known_differences import foreign, refused, source_lost, target_lost
 
 
@@ -69,9 +69,9 @@ def log_of(keys: list[str], first: int = 0) -> list[DecodedRecord]:
     return [record(first + number, key) for number, key in enumerate(keys)]
 
 
-def numbered(numbers: range, without: range = range(0)) -> list[str]:
+def numbered(numbers: range, subtract_spans: range = range(0)) -> list[str]:
     """Keys, each of its own."""
-    return [f"key {number}" for number in numbers if number not in without]
+    return [f"key {number}" for number in numbers if number not in subtract_spans]
 
 
 def removing(at_read: int, before: int) -> Callable[[Held, int], None]:
@@ -93,7 +93,7 @@ def job_of(
         end=end,
         ranges=ranges,
         chosen=tuple(range(len(ranges))),
-        gaps=gaps,
+        skipped_ranges=gaps,
     )
 
 
@@ -128,12 +128,14 @@ async def verdict(job: CompareJob, source: Held, target: Held, begin_at: BeginAt
 
 def told(found: PartitionVerdict) -> list[tuple[str, int, int]]:
     """The findings that no gap accounts for."""
-    return [(each.kind, each.source_offset, each.target_offset) for each in found.checked.findings if each.gap is None]
+    return [
+        (each.kind, each.source_offset, each.target_offset) for each in found.checked.differences if each.gap is None
+    ]
 
 
 async def test_more_superseded_keys_than_are_looked_at() -> None:
     """They hide no key that is really missing, wherever it sorts."""
-    keys = numbered(range(MOST_KEYS + 500))
+    keys = numbered(range(MAX_KEYS + 500))
     # Of a busy topic: cleaned for newer records that were not copied yet.
     target = Held(log_of(keys))
     source = Held([record(len(keys), "zzz"), *log_of(keys, len(keys) + 1)])
@@ -149,9 +151,9 @@ async def test_more_superseded_keys_than_are_looked_at() -> None:
 
 async def test_more_known_keys_than_are_looked_at() -> None:
     """What was not looked at is not called explained."""
-    source = Held(log_of(numbered(range(MOST_KEYS + 2))))
+    source = Held(log_of(numbered(range(MAX_KEYS + 2))))
     target = Held([record(0, "key 0")])
-    found = await verdict(job_of(source, target, refused(1, MOST_KEYS + 2), compacted=True), source, target)
+    found = await verdict(job_of(source, target, refused(1, MAX_KEYS + 2), compacted=True), source, target)
     assert found.checked.gave_up
     assert found.outcome == "not_checked"
     assert "was not looked at" in found.text
@@ -271,20 +273,20 @@ async def test_a_large_gap_hides_nothing_behind_it() -> None:
 async def test_gaps_of_any_size_are_explained() -> None:
     """Where the map knows the pair behind them."""
     size = 5000
-    whole, without = log_of(numbered(range(8000))), log_of(numbered(range(8000), range(1000, 1000 + size)))
+    whole, subtract_spans = log_of(numbered(range(8000))), log_of(numbered(range(8000), range(1000, 1000 + size)))
     others = [record(1000 + at, f"other {at}") for at in range(size)]
     added = [*whole[:1000], *others, *log_of(numbered(range(1000, 8000)), 1000 + size)]
     single = [refused(at, at + 1) for at in range(1000, 1000 + size)]
     for kind, mine, theirs, gaps, behind in (
-        ("missing", whole, without, [target_lost(1000, 1000 + size)], PositionPair(1000 + size, 1000)),
-        ("missing", whole, without, single, PositionPair(1000 + size, 1000)),
+        ("missing", whole, subtract_spans, [target_lost(1000, 1000 + size)], PositionPair(1000 + size, 1000)),
+        ("missing", whole, subtract_spans, single, PositionPair(1000 + size, 1000)),
         ("extra", whole, added, [foreign(1000, 1000 + size)], PositionPair(1000, 1000 + size)),
         ("extra", whole, added, [source_lost(1000, 1000 + size)], PositionPair(1000, 1000 + size)),
     ):
         source, target = Held(mine), Held(theirs)
         found = await verdict(job_of(source, target, *gaps), source, target, pair(behind))
         assert found.outcome == "explained"
-        assert [each.kind for each in found.checked.findings] == [kind] * size
+        assert [each.kind for each in found.checked.differences] == [kind] * size
         # Without it nobody knows where both sides go on alike.
         assert (await verdict(job_of(source, target, *gaps), source, target)).outcome == "differs"
 
@@ -303,7 +305,7 @@ async def test_a_refused_tombstone() -> None:
     target = Held([record(0, "a"), record(1, "b"), record(2, "c")])
     found = await verdict(job_of(source, target, refused(2, 3), compacted=True), source, target)
     assert found.outcome == "explained"
-    assert [replace(each, gap=None) for each in found.checked.findings] == [Difference("extra", 2, 0)]
+    assert [replace(each, gap=None) for each in found.checked.differences] == [Difference("extra", 2, 0)]
     assert (await verdict(job_of(source, target, compacted=True), source, target)).outcome == "differs"
 
 

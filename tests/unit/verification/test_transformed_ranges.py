@@ -8,7 +8,7 @@ from mirror_ray.model.names import TopicId
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.transforms.loading import TransformChains
-from mirror_ray.verification.transformed_ranges import starts_of, why_not
+from mirror_ray.verification.range_bounds import transformed_starts, why_not_comparable
 from tests.support.transforms import suffix, transforms
 
 RECORD = PartitionRecord(
@@ -23,7 +23,7 @@ def _chain(kind: str = "Suffix") -> TransformChain:
 
 
 def _why(chain: TransformChain | None, record: PartitionRecord | None, *, compacted: bool = False) -> str:
-    return why_not(chain, record, compacted=compacted) or ""
+    return why_not_comparable(chain, record, compacted=compacted) or ""
 
 
 def test_without_transforms_nothing_stands_against_it() -> None:
@@ -46,8 +46,8 @@ def test_by_the_transforms_that_it_was_copied_by() -> None:
 def test_what_other_transforms_have_made_is_left_out() -> None:
     """From the pair on since which they hold; a log that begins later begins there."""
     changed = replace(RECORD, transforms_source_offset=50, transforms_target_offset=20)
-    assert starts_of(RECORD, (3, 4)) == starts_of(None, (3, 4)) == ((3, 4), None)
-    starts, note = starts_of(changed, (3, 30))
+    assert transformed_starts(RECORD, (3, 4)) == transformed_starts(None, (3, 4)) == ((3, 4), None)
+    starts, note = transformed_starts(changed, (3, 30))
     assert starts == (50, 30)
     assert "source offsets 3 to 50 were not compared" in (note or "")
-    assert starts_of(changed, (60, 30)) == ((60, 30), None)
+    assert transformed_starts(changed, (60, 30)) == ((60, 30), None)

@@ -9,19 +9,11 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.schema import FaultResolution, FlowRecord, FlowStateRecords, Pause
-from mirror_ray.verification.compared_ranges import PositionPair
-from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.record_hashes import HashedRecord, RecordHash
-from mirror_ray.verification.uncompared import (
-    ProducerOwners,
-    RecordSorter,
-    WrittenBatch,
-    halted,
-    mapped,
-    swapped,
-    without,
-    writers_of,
-)
+from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash
+from mirror_ray.verification.producers import ProducerOwners, RecordAttribution, WrittenBatch, producer_owners
+from mirror_ray.verification.ranges import PositionPair, mapped_spans, subtract_spans
+from mirror_ray.verification.uncompared import halt_of
+from mirror_ray.verification.uncompared_records import swapped
 from tests.unit.verification.test_log_ends import line
 
 SOURCE = TopicPartition("t", 0)
@@ -32,7 +24,7 @@ def content(text: str) -> RecordHash:
     return RecordHash(text.encode(), b"", b"", 0)
 
 
-def prints(offset: int, *texts: str) -> list[HashedRecord]:
+def hashes(offset: int, *texts: str) -> list[HashedRecord]:
     """Records from an offset on."""
     return [HashedRecord(offset + at, content(text)) for at, text in enumerate(texts)]
 
@@ -43,7 +35,7 @@ def record(**changes: Any) -> PartitionRecord:
     return PartitionRecord(**{**known, "source_offset": 5, "target_offset": 5, **changes})
 
 
-def memory(**changes: Any) -> FlowStateRecords:
+def state(**changes: Any) -> FlowStateRecords:
     """A flow whose producer is 7."""
     flow = FlowRecord(producer_id=7, producer_epoch=0, source_cluster_id="a", target_cluster_id="b", selection="")
     return FlowStateRecords(flow=flow, **changes)
@@ -52,43 +44,43 @@ def memory(**changes: Any) -> FlowStateRecords:
 def test_what_a_map_accounts_for() -> None:
     """Its segments, and what lies between two if all of it was copied; not what others wrote between them."""
     segments = [Segment(0, 0, 5, 0), Segment(10, 10, 5, 10), Segment(15, 20, 2, 15)]
-    assert mapped(segments) == [(0, 15), (20, 22)]
-    assert without((0, 30), mapped(segments)) == [(15, 20), (22, 30)]
-    assert without((16, 18), mapped(segments)) == [(16, 18)]
-    assert without((2, 9), mapped(segments)) == []
-    assert without((3, 3), ()) == []
+    assert mapped_spans(segments) == [(0, 15), (20, 22)]
+    assert subtract_spans((0, 30), mapped_spans(segments)) == [(15, 20), (22, 30)]
+    assert subtract_spans((16, 18), mapped_spans(segments)) == [(16, 18)]
+    assert subtract_spans((2, 9), mapped_spans(segments)) == []
+    assert subtract_spans((3, 3), ()) == []
 
 
 def test_who_may_write() -> None:
     """The partition's own producer and the flow's; other flows' in a shared topic; none without a record."""
     beside = TopicPartition("u", 0)
-    shared = memory(partitions={SOURCE: record(producer_id=8, shared=True), beside: record(producer_id=9)})
-    other = memory(partitions={SOURCE: record(producer_id=10)})
-    found = writers_of(shared, shared.partitions[SOURCE], [other], alone=False)
+    shared = state(partitions={SOURCE: record(producer_id=8, shared=True), beside: record(producer_id=9)})
+    other = state(partitions={SOURCE: record(producer_id=10)})
+    found = producer_owners(shared, shared.partitions[SOURCE], [other], alone=False)
     assert (set(found.own), set(found.flows)) == ({7, 8}, {7, 8, 9, 10})
-    exclusive = writers_of(shared, shared.partitions[beside], [other], alone=True)
+    exclusive = producer_owners(shared, shared.partitions[beside], [other], alone=True)
     assert (set(exclusive.own), set(exclusive.flows)) == ({7, 9}, {7, 9})
-    assert writers_of(memory(), None, (), alone=True).own == frozenset()
-    assert writers_of(memory(), record(producer_id=-1), (), alone=True).own == {-1}
+    assert producer_owners(state(), None, (), alone=True).own == frozenset()
+    assert producer_owners(state(), record(producer_id=-1), (), alone=True).own == {-1}
 
 
-def sorted_by(writers: ProducerOwners, *batches: WrittenBatch) -> RecordSorter:
+def sorted_by(owners: ProducerOwners, *batches: WrittenBatch) -> RecordAttribution:
     """Copying began at 2, compared is 4 to 10, acknowledged were source 20 and target 10."""
-    sorter = RecordSorter.of(writers, PositionPair(20, 10), 2, (4, 10), 3)
+    attribution = RecordAttribution(owners=owners, reached=PositionPair(20, 10), copy_start=2, compared=(4, 10), most=3)
     for batch in batches:
-        sorter.take(batch)
-    return sorter
+        attribution.take(batch)
+    return attribution
 
 
 def test_batches_by_who_wrote_them() -> None:
     """Ours behind the acknowledged are under way; others' are foreign, or a number where others may write."""
     batches = (
-        WrittenBatch(99, 0, 1, prints(0, "before")),
-        WrittenBatch(99, 3, 1, prints(3, "foreign")),
-        WrittenBatch(7, 3, 1, prints(3, "removed on the source")),
-        WrittenBatch(8, 9, 1, prints(9, "another flow")),
-        WrittenBatch(7, 10, 2, prints(10, "a", "b")),
-        WrittenBatch(99, 12, 5, prints(12, "c", "d", "e", "f", "g")),
+        WrittenBatch(99, 0, 1, hashes(0, "before")),
+        WrittenBatch(99, 3, 1, hashes(3, "foreign")),
+        WrittenBatch(7, 3, 1, hashes(3, "removed on the source")),
+        WrittenBatch(8, 9, 1, hashes(9, "another flow")),
+        WrittenBatch(7, 10, 2, hashes(10, "a", "b")),
+        WrittenBatch(99, 12, 5, hashes(12, "c", "d", "e", "f", "g")),
     )
     mine = sorted_by(ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8})), *batches)
     assert (mine.in_flight, mine.foreign_records, mine.not_ours) == (2, 6, 0)
@@ -97,7 +89,7 @@ def test_batches_by_who_wrote_them() -> None:
         (20, 12, 99),
         (20, 13, 99),
     ]
-    assert mine.ours == prints(10, "a", "b")
+    assert mine.ours == hashes(10, "a", "b")
     unsure = sorted_by(ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8}), unsure=True), *batches)
     assert (unsure.foreign_records, unsure.found, unsure.unattributed) == (0, [], 6)
     for writers in (
@@ -110,7 +102,7 @@ def test_batches_by_who_wrote_them() -> None:
 
 def test_ours_where_all_of_ours_is_compared() -> None:
     """It is too much: the map has no place for it."""
-    found = sorted_by(ProducerOwners(own=frozenset({7})), WrittenBatch(7, 5, 1, prints(5, "again"))).found
+    found = sorted_by(ProducerOwners(own=frozenset({7})), WrittenBatch(7, 5, 1, hashes(5, "again"))).found
     assert found == [Difference("extra", 0, 5)]
 
 
@@ -125,22 +117,22 @@ def test_two_that_stand_in_each_others_place() -> None:
 def test_a_partition_that_does_not_go_on() -> None:
     """As the running system says; without one, as the state does."""
     trouble = PartitionFault(kind="target_foreign", text="somebody wrote")
-    told = memory(
+    told = state(
         paused={Pause(), Pause("t"), Pause("u", 1)},
         repairs={TopicPartition("v", 0): FaultResolution(trouble=trouble, policy="skip", time_ms=1)},
     )
-    assert halted(told, SOURCE, line("copying")) is None
-    assert halted(told, SOURCE, line("waiting")) is None
-    assert halted(memory(), SOURCE, line("stopped", "why")) == ("stopped", "why")
-    assert halted(memory(), SOURCE, line("refused", "why")) == ("stopped", "why")
-    assert halted(memory(), SOURCE, line("paused")) == ("paused", "an operator paused it")
-    assert halted(told, SOURCE, None) == ("paused", "an operator paused the flow")
-    assert halted(memory(paused={Pause("t")}), SOURCE, None) == ("paused", "an operator paused the topic")
-    assert halted(memory(paused={Pause("t", 0)}), SOURCE, None) == ("paused", "an operator paused it")
-    assert halted(memory(paused={Pause("t", 1)}), SOURCE, None) is None
-    stopped = halted(told, TopicPartition("v", 0), None)
+    assert halt_of(told, SOURCE, line("copying")) is None
+    assert halt_of(told, SOURCE, line("waiting")) is None
+    assert halt_of(state(), SOURCE, line("stopped", "why")) == ("stopped", "why")
+    assert halt_of(state(), SOURCE, line("refused", "why")) == ("stopped", "why")
+    assert halt_of(state(), SOURCE, line("paused")) == ("paused", "an operator paused it")
+    assert halt_of(told, SOURCE, None) == ("paused", "an operator paused the flow")
+    assert halt_of(state(paused={Pause("t")}), SOURCE, None) == ("paused", "an operator paused the topic")
+    assert halt_of(state(paused={Pause("t", 0)}), SOURCE, None) == ("paused", "an operator paused it")
+    assert halt_of(state(paused={Pause("t", 1)}), SOURCE, None) is None
+    stopped = halt_of(told, TopicPartition("v", 0), None)
     assert stopped is not None
     assert (stopped.state, stopped.reason) == ("stopped", "target_foreign, to be answered by skip: somebody wrote")
-    handed = halted(memory(handed_back_ms=1), SOURCE, None)
+    handed = halt_of(state(handed_back_ms=1), SOURCE, None)
     assert handed is not None
     assert handed.state == "stopped"

@@ -10,10 +10,10 @@ import pytest
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.verification import uncompared_records
-from mirror_ray.verification.compared_ranges import ComparedRange, PositionPair
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.partition_log import PartitionLog
-from mirror_ray.verification.uncompared import ProducerOwners, Span
+from mirror_ray.verification.producers import ProducerOwners
+from mirror_ray.verification.ranges import ComparedRange, PositionPair, Span
 from mirror_ray.verification.uncompared_records import UncomparedRecords
 from tests.unit.records.strategies import Plain
 from tests.unit.verification.logged import batch_of
@@ -29,7 +29,7 @@ async def found_beside(monkeypatch: pytest.MonkeyPatch, *ranges: ComparedRange) 
         if list(spans) == [(20, 22)]:
             yield batch
 
-    monkeypatch.setattr(uncompared_records, "batches_in", batches)
+    monkeypatch.setattr(uncompared_records, "read_batches", batches)
     job = CompareJob(
         source=TopicPartition("t", 0),
         target=TopicPartition("all", 0),
@@ -37,9 +37,9 @@ async def found_beside(monkeypatch: pytest.MonkeyPatch, *ranges: ComparedRange) 
         end=PositionPair(80, 90),
         ranges=ranges,
         reason=None if ranges else "others write to the remote topic, and which records are this flow's is not known",
-        beside=((20, 22),),
-        writers=ProducerOwners(own=frozenset({OURS}), flows=frozenset({OURS})),
-        copied=PositionPair(80, 90),
+        uncompared=((20, 22),),
+        owners=ProducerOwners(own=frozenset({OURS}), flows=frozenset({OURS})),
+        acknowledged=PositionPair(80, 90),
         source_end=80,
     )
     log = cast(PartitionLog, None)

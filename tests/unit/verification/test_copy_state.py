@@ -15,10 +15,10 @@ from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.offsets.map_store import OffsetMapStore
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import Document, FlowRecord, FlowStateRecords
-from mirror_ray.verification import writers
+from mirror_ray.state.schema import Document, FlowRecord
+from mirror_ray.verification import copy_state
+from mirror_ray.verification.copy_state import FlowCopyState
 from mirror_ray.verification.job import CompareJob
-from mirror_ray.verification.writers import PartitionWriters
 
 WHERE, REMOTE = TopicPartition("t", 0), TopicPartition("all", 0)
 RECORD = PartitionRecord(
@@ -30,53 +30,59 @@ RECORD = PartitionRecord(
     producer_id=7,
     shared=True,
 )
-MEMORY = FlowStateRecords(partitions={WHERE: RECORD})
+JOB = CompareJob(
+    source=WHERE, target=REMOTE, source_topic_id=RECORD.source_topic_id, target_topic_id=RECORD.target_topic_id
+)
 OTHER = FlowRecord(
     producer_id=8, producer_epoch=0, source_cluster_id="x", target_cluster_id="b", selection="", starts=""
 )
 
 
 class Target:
-    """A cluster with the states of three other flows."""
+    """A cluster with the states of A->B and of three other flows."""
 
     settings = SimpleNamespace(alias="B")
 
-    async def refresh(self, topics: object) -> Any:
-        return SimpleNamespace(topics=["mm2-ray-state.A.internal", "orders", *(schema.state_topic(x) for x in "CDE")])
+    async def refresh(self, _topics: object) -> Any:
+        names = ["mm2-ray-state.A.internal", "orders", *(schema.state_topic(alias) for alias in "CDE")]
+        return SimpleNamespace(topics={name: SimpleNamespace(error_code=0) for name in names})
 
 
-def writing_of(monkeypatch: pytest.MonkeyPatch, garbage: Exception) -> PartitionWriters:
-    """Of A->B; the state of D raises, and that of E is not written by us."""
+async def state_of(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, record: PartitionRecord = RECORD
+) -> FlowCopyState:
+    """That of A->B; the state of D raises, and that of E is not written by us."""
 
     def read(_: object, topic: str) -> dict[str, Document]:
         if topic == schema.state_topic("D"):
-            raise garbage
+            raise error
+        if topic == schema.state_topic("A"):
+            return {schema.partition_key(WHERE): schema.encode(record)}
         return {schema.FLOW_KEY: schema.encode(OTHER) if topic == schema.state_topic("C") else {"x": 1}}
 
-    monkeypatch.setattr(writers, "read_state", read)
-    return PartitionWriters(
-        FlowSettings(name=FlowName("A", "B"), enabled=True), cast(ClusterConnections, Target()), OffsetMapStore()
-    )
+    monkeypatch.setattr(copy_state, "read_state", read)
+    flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
+    state = FlowCopyState(flow, cast(ClusterConnections, Target()), OffsetMapStore())
+    await state.read()
+    await state.read_other_flows()
+    return state
 
 
 async def test_a_state_that_can_not_be_read_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that can be are read all the same; of a remote topic that nobody shares there is nothing to say."""
-    found = writing_of(monkeypatch, MirrorError("offset 2: not written by mirror-ray"))
-    await found.read(MEMORY)
-    job = CompareJob(source=WHERE, target=REMOTE)
-    assert found.writers(job, RECORD).flows == {7, 8}
-    notes = found.notes(RECORD)
+    error = MirrorError("offset 2: not written by mirror-ray")
+    state = await state_of(monkeypatch, error)
+    assert state.owners(JOB).flows == {7, 8}
+    notes = state.notes(JOB)
     assert [note.split(",")[1] for note in notes] == [" mm2-ray-state.D.internal", " mm2-ray-state.E.internal"]
     assert "offset 2: not written by mirror-ray" in notes[0]
     assert "'producer_id' is missing" in notes[1]
-    assert found.notes(None) == ()
+    alone = await state_of(monkeypatch, error, replace(RECORD, shared=False))
+    assert (alone.notes(JOB), alone.owners(JOB).unsure) == ((), False)
 
 
 async def test_a_state_without_a_leader_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster has just answered: its other partitions are compared."""
-    found = writing_of(monkeypatch, ClusterUnreachableError("B: no leader"))
-    await found.read(MEMORY)
-    assert "B: no leader" in found.notes(RECORD)[0]
-    job = CompareJob(source=WHERE, target=REMOTE)
-    assert found.writers(job, RECORD).unsure
-    assert not found.writers(job, replace(RECORD, shared=False)).unsure
+    state = await state_of(monkeypatch, ClusterUnreachableError("B: no leader"))
+    assert "B: no leader" in state.notes(JOB)[0]
+    assert state.owners(JOB).unsure

@@ -10,8 +10,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from mirror_ray.verification.difference import Difference, Kind
-from mirror_ray.verification.record_hashes import HashedRecord, RecordHash
+from mirror_ray.verification.difference import Difference, HashedRecord, Kind, RecordHash
 
 #: So many records of each side are looked through for the place where both go on alike.
 LOOKAHEAD = 2048
@@ -20,11 +19,11 @@ _ALIKE = 3
 #: Matched records that are remembered, to tell a record that is there twice from one that nobody knows.
 _REMEMBERED = 8192
 #: Beyond so many differences that nobody knows of nothing more is looked for, and beyond so many in all.
-MOST_FINDINGS = 1000
-MOST_KNOWN = 100_000
+MAX_DIFFERENCES = 1000
+MAX_KNOWN_DIFFERENCES = 100_000
 
 
-class Comparison:
+class RecordComparison:
     """Compares a range. Feed it while it ``wants`` something, ``step`` after each, until it is ``done``.
 
     Attributes:
@@ -69,7 +68,7 @@ class Comparison:
     @property
     def gave_up(self) -> bool:
         """Whether so much differs that the rest was not looked at."""
-        return self._unknown >= MOST_FINDINGS or len(self._findings) >= MOST_KNOWN
+        return self._unknown >= MAX_DIFFERENCES or len(self._findings) >= MAX_KNOWN_DIFFERENCES
 
     def feed_source(self, records: Sequence[HashedRecord] | None) -> None:
         """The next records of the source; None: there are no more."""
@@ -95,7 +94,7 @@ class Comparison:
                 return
             self._explain()
 
-    def findings(self) -> list[Difference]:
+    def differences(self) -> list[Difference]:
         """What differs, in order; records that are missing at one place and too much at another are out of order."""
         missing: dict[RecordHash, list[int]] = defaultdict(list)
         for at, (_, mine, theirs) in enumerate(self._findings):
@@ -130,8 +129,8 @@ class Comparison:
 
     def _match(self) -> None:
         source, target, matched = self._source, self._target, self._matched
-        while source and target and source[0].print == target[0].print:
-            matched[source[0].print] = source[0].offset
+        while source and target and source[0].hash == target[0].hash:
+            matched[source[0].hash] = source[0].offset
             source.popleft()
             target.popleft()
             if len(matched) > _REMEMBERED:
@@ -159,7 +158,7 @@ class Comparison:
         for mine, theirs in _paired(source, target):
             if mine is not None and theirs is not None:
                 # Between two differences there may be records that are alike.
-                if mine.print != theirs.print:
+                if mine.hash != theirs.hash:
                     self._found("changed", mine, theirs)
             elif mine is not None:
                 self._missing(mine, _at_or_behind(target, mine, source) or following[1])
@@ -170,19 +169,19 @@ class Comparison:
         return side[at].offset if at < len(side) else self._ends[end]
 
     def _found(self, kind: Kind, mine: HashedRecord, theirs: HashedRecord) -> None:
-        fields = mine.print.differs_in(theirs.print) if kind == "changed" else ()
-        self._add(Difference(kind, mine.offset, theirs.offset, fields), mine.print, theirs.print)
+        fields = mine.hash.differs_in(theirs.hash) if kind == "changed" else ()
+        self._add(Difference(kind, mine.offset, theirs.offset, fields), mine.hash, theirs.hash)
 
     def _missing(self, mine: HashedRecord, place: int) -> None:
-        self._add(Difference("missing", mine.offset, place), mine.print, None)
+        self._add(Difference("missing", mine.offset, place), mine.hash, None)
 
     def _extra(self, theirs: HashedRecord, place: int) -> None:
-        twin = self._matched.get(theirs.print)
+        twin = self._matched.get(theirs.hash)
         finding = (
             Difference("extra", place, theirs.offset) if twin is None else Difference("doubled", twin, theirs.offset)
         )
         # One that is there twice is not the one that is missing elsewhere.
-        self._add(finding, None, theirs.print if twin is None else None)
+        self._add(finding, None, theirs.hash if twin is None else None)
 
     def _add(self, finding: Difference, mine: RecordHash | None, theirs: RecordHash | None) -> None:
         self._findings.append((finding, mine, theirs))
@@ -197,21 +196,19 @@ class Comparison:
 
 def _swapped(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> bool:
     """Whether the next two stand in each other's place."""
-    return (
-        len(source) > 1 and len(target) > 1 and (source[0].print, source[1].print) == (target[1].print, target[0].print)
-    )
+    return len(source) > 1 and len(target) > 1 and (source[0].hash, source[1].hash) == (target[1].hash, target[0].hash)
 
 
 def _nearest(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> tuple[int, int] | None:
     """How many records to leave out of each side until both go on alike; None: they don't."""
     places: dict[RecordHash, list[int]] = defaultdict(list)
     for at, each in enumerate(target):
-        places[each.print].append(at)
+        places[each.hash].append(at)
     best: tuple[int, int] | None = None
     for at, each in enumerate(source):
         if best is not None and at >= sum(best):
             break
-        for there in islice(places.get(each.print, ()), 8):
+        for there in islice(places.get(each.hash, ()), 8):
             if (best is None or at + there < sum(best)) and _alike(source, at, target, there):
                 best = (at, there)
     return best
@@ -219,7 +216,7 @@ def _nearest(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> 
 
 def _alike(source: Sequence[HashedRecord], at: int, target: Sequence[HashedRecord], there: int) -> bool:
     mine, theirs = source[at : at + 1 + _ALIKE], target[there : there + 1 + _ALIKE]
-    return [each.print for each in mine] == [each.print for each in theirs]
+    return [each.hash for each in mine] == [each.hash for each in theirs]
 
 
 def _paired(
@@ -232,7 +229,7 @@ def _paired(
     at = 0
     for number, mine in enumerate(source):
         last = len(target) - (len(source) - number)
-        best = min(range(at, last + 1), key=lambda n: (len(mine.print.differs_in(target[n].print)), n))
+        best = min(range(at, last + 1), key=lambda n: (len(mine.hash.differs_in(target[n].hash)), n))
         pairs += [(None, theirs) for theirs in target[at:best]]
         pairs.append((mine, target[best]))
         at = best + 1

@@ -1,7 +1,7 @@
-"""Which offsets of the source are compared with which of the target. Pure.
+"""Which offsets of the source are compared with which of the target.
 
-A *range* lies between two pairs that the flow's map knows exactly, so it can be read and judged by itself: here or in
-a task of Spark, all of them or a sample.
+A *range* lies between two pairs of positions that the flow's offset map knows exactly, so it can be read and compared
+by itself: in this process or in a task of Spark, all of them or a sample.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from mirror_ray.model.segment import Segment
 
 #: Source offsets of a range: few enough to be read again at once, so many that a partition has not too many of them.
 RANGE_OFFSETS = 10_000
-_MOST_RANGES = 10_000
+_MAX_RANGES = 10_000
+
+
+#: Offsets of one side; the end is not included.
+Span = tuple[int, int]
 
 
 class PositionPair(NamedTuple):
@@ -41,7 +45,7 @@ class ComparedRange(NamedTuple):
 
 def range_offsets(begin: PositionPair, end: PositionPair, least: int = RANGE_OFFSETS) -> int:
     """How large the ranges of a partition are to be."""
-    return max(least, (end.source - begin.source) // _MOST_RANGES)
+    return max(least, (end.source - begin.source) // _MAX_RANGES)
 
 
 def cut(segments: Iterable[Segment], begin: PositionPair, end: PositionPair, size: int) -> list[ComparedRange]:
@@ -77,7 +81,7 @@ def cut_shared(
     mine = _within(every, begin, end)
     if not mine and begin.source < end.source:
         if begin.target != end.target:
-            return _not_known(begin.target, end.target)
+            return _unknown_text(begin.target, end.target)
         return [ComparedRange(begin.source, end.source, begin.target, begin.target)]
     ranges: list[ComparedRange] = []
     if mine and mine[0].target != begin.target:
@@ -91,7 +95,7 @@ def cut_shared(
         if segment is not None and run:
             last = run[-1]
             if segment.number != last.number + last.length:
-                return _not_known(last.target + last.length, segment.target)
+                return _unknown_text(last.target + last.length, segment.target)
         if run and (segment is None or segment.target != run[-1].target + run[-1].length):
             last = run[-1]
             behind = PositionPair(end.source if segment is None else segment.source, last.target + last.length)
@@ -112,10 +116,10 @@ def _to_first(segments: Sequence[Segment], begin: PositionPair, first: Segment) 
             return []
         if ours == first.target - before.target - before.length and begin.target < first.target:
             return [ComparedRange(begin.source, first.source, begin.target, first.target)]
-    return _not_known(begin.target, first.target)
+    return _unknown_text(begin.target, first.target)
 
 
-def _not_known(target: int, target_end: int) -> str:
+def _unknown_text(target: int, target_end: int) -> str:
     return (
         f"others write to the remote topic, and which records between target offsets {target} and {target_end} are "
         "this flow's is not known"
@@ -143,7 +147,7 @@ def next_pair(segments: Iterable[Segment], source: int, target: int) -> Position
     return None
 
 
-def sampled(count: int, fraction: float, seed: str) -> list[int]:
+def sample_ranges(count: int, fraction: float, seed: str) -> list[int]:
     """Numbers of so many of ``count`` ranges, spread over them: one, chosen by a hash, of each stretch of equal size.
 
     At least one where there is any; the same ones for the same seed.
@@ -159,7 +163,7 @@ def sampled(count: int, fraction: float, seed: str) -> list[int]:
     return chosen
 
 
-def joined(ranges: Iterable[ComparedRange]) -> list[ComparedRange]:
+def join_ranges(ranges: Iterable[ComparedRange]) -> list[ComparedRange]:
     """Ranges that lie side by side on both sides as one."""
     found: list[ComparedRange] = []
     for each in ranges:
@@ -171,7 +175,7 @@ def joined(ranges: Iterable[ComparedRange]) -> list[ComparedRange]:
     return found
 
 
-def stretches(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Spans of offsets of one side, ascending, those that touch or overlap as one: what is to be read."""
     found: list[tuple[int, int]] = []
     for first, end in sorted(spans):
@@ -184,10 +188,39 @@ def stretches(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def gathered(spans: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+def gather_spans(spans: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     """At most so many ascending spans that hold all of these: the nearest ones as one, with what lies between."""
     if len(spans) <= most:
         return list(spans)
     holes = sorted(range(1, len(spans)), key=lambda at: spans[at - 1][1] - spans[at][0])
     begins = [0, *sorted(holes[: most - 1]), len(spans)]
     return [(spans[first][0], spans[end - 1][1]) for first, end in itertools.pairwise(begins)]
+
+
+def mapped_spans(segments: Iterable[Segment]) -> list[Span]:
+    """Target offsets that a map accounts for: its segments, and what lies between two where all of it was copied."""
+    found: list[Span] = []
+    before: Segment | None = None
+    for segment in segments:
+        if before is not None:
+            end = before.target + before.length
+            if segment.target - end == segment.number - before.number - before.length:
+                found.append((end, segment.target))
+        found.append((segment.target, segment.target + segment.length))
+        before = segment
+    return merge_spans(found)
+
+
+def subtract_spans(span: Span, covered: Iterable[Span]) -> list[Span]:
+    """A span of offsets less those that are covered."""
+    first, end = span
+    found: list[Span] = []
+    for begin, behind in merge_spans(covered):
+        if behind <= first:
+            continue
+        if begin >= end:
+            break
+        if begin > first:
+            found.append((first, begin))
+        first = max(first, behind)
+    return [*found, (first, end)] if first < end else found
