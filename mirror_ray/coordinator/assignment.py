@@ -119,7 +119,7 @@ class PartitionAssigner:
         self._settled = None
         flow = self._flows.get(partition.flow)
         if free and flow is not None:
-            flow.ledger.given_back(partition.source)
+            flow.state.release(partition.source)
 
     def _progress(self, report: PartitionReport, *, adopted: bool = False) -> None:
         before = self._observed.take(report, adopted=adopted)
@@ -135,7 +135,7 @@ class PartitionAssigner:
         if partition in self.owners or partition in self._busy or partition in self._unsettled:
             return False
         flow = self._flows.get(partition.flow)
-        return flow is None or not flow.ledger.lease_ms(partition.source)
+        return flow is None or not flow.state.lease_ms(partition.source)
 
     # What is done about it.
 
@@ -180,7 +180,7 @@ class PartitionAssigner:
             if flow is not None and not flow.discovered:
                 continue
             del self._unsettled[partition]
-            known = flow is not None and flow.ledger.epoch(partition.source) == report.epoch
+            known = flow is not None and flow.state.epoch(partition.source) == report.epoch
             if known and partition not in self.owners:
                 self.owners[partition] = Owner(replicator, report.epoch)
                 self._progress(report, adopted=True)
@@ -227,7 +227,7 @@ class PartitionAssigner:
 
     def _acts_for(self, partition: FlowPartition) -> bool:
         flow = self._flows.get(partition.flow)
-        return flow is None or not flow.ledger.fenced
+        return flow is None or not flow.state.fenced
 
     def _start(self, partitions: Iterable[FlowPartition], act: Callable[[], Awaitable[None]]) -> None:
         partitions = frozenset(partitions)
@@ -263,7 +263,7 @@ class PartitionAssigner:
         for replicator, assignments in by_replicator.items():
             if replicator not in alive:
                 for assignment in assignments:
-                    flow.ledger.given_back(assignment.partition.source)
+                    flow.state.release(assignment.partition.source)
                 continue
             for assignment in assignments:
                 self.owners[assignment.partition] = Owner(replicator, assignment.epoch)
@@ -302,13 +302,13 @@ class PartitionAssigner:
     async def _wait_out(self, flow: FlowController, partitions: Sequence[FlowPartition]) -> None:
         """Take partitions from a holder that nobody can see dead: it reads the new epochs, or its leases run out."""
         sources = [each.source for each in partitions]
-        lease_ms = await flow.ledger.fence(sources)
+        lease_ms = await flow.state.fence(sources)
         wait_s = LeaseTerms(lease_ms).takeover_s
         text = f"may be held by a replicator that nobody has seen dead: handed out in {wait_s:.1f} s"
         self._emit("warning", str(flow.name), f"{_listed(partitions)} {text}, when its lease has run out")
         await asyncio.sleep(wait_s)
         for source in sources:
-            flow.ledger.given_back(source)
+            flow.state.release(source)
 
     async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> bool:
         """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps them.

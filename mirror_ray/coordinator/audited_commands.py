@@ -19,7 +19,7 @@ from mirror_ray.model.audit import AuditEntry, cut
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
-from mirror_ray.state.schema import Pause
+from mirror_ray.state.records import Pause
 
 #: The coordinator's methods that are acts, with the position of the flow among their arguments; None: they are about
 #: the system as a whole.
@@ -126,7 +126,7 @@ class AuditedCommands:
 
 def paused_of(flows: Mapping[FlowName, FlowController]) -> dict[str, list[str]]:
     """What operators have paused, by flow."""
-    return {str(name): sorted(map(scope, flow.ledger.pauses)) for name, flow in flows.items()}
+    return {str(name): sorted(map(scope, flow.state.records.paused)) for name, flow in flows.items()}
 
 
 def scope(pause: Pause) -> str:

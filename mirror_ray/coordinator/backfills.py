@@ -22,6 +22,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.start import LATEST, StartPosition
 from mirror_ray.observe.backfills import BackfillState, BackfillStatus, backfill_status
 from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.state.schema import BACKFILL
 from mirror_ray.topics.discovery_rules import TopicSide
 
 _log = logging.getLogger(__name__)
@@ -60,9 +61,9 @@ class Backfills:
     def step(self) -> None:
         """Begin what should run and does not, and end what has reached its end. Does not wait."""
         for live in [flow for name, flow in self._flows.items() if not name.backfill]:
-            if not live.discovered or live.retiring or live.ledger.fenced:
+            if not live.discovered or live.retiring or live.state.fenced:
                 continue
-            for identity, record in list(live.ledger.backfills.items()):
+            for identity, record in list(live.state.records.backfills.items()):
                 name = _name(live, identity)
                 controller = self._flows.get(name)
                 if name in self._ending:
@@ -90,11 +91,11 @@ class Backfills:
 
         async def finish() -> None:
             ended = record if controller is None else replace(record, target_topic_id=_target_id(controller))
-            await live.ledger.keep_backfill(identity, ended)
+            await live.state.put(BACKFILL, identity, ended)
             await self._end(name)
             if controller is not None:
                 # What was on its way has arrived.
-                await live.ledger.keep_backfill(identity, replace(ended, positions=_positions(controller, record)))
+                await live.state.put(BACKFILL, identity, replace(ended, positions=_positions(controller, record)))
             self._emit("info", str(name), f"backfill of {record.topic} into {record.into}: {record.phase}")
 
         return self._end_by(name, finish())
@@ -141,7 +142,7 @@ class Backfills:
             if dry_run:
                 return backfill_status(str(_name(live, identity)), record, state="planned")
             if record != before:
-                await live.ledger.keep_backfill(identity, record)
+                await live.state.put(BACKFILL, identity, record)
                 self._emit("info", str(_name(live, identity)), f"backfill of {record.topic} into {into}: {record.said}")
             self.step()
             return self._status(live, identity, record)
@@ -172,7 +173,7 @@ class Backfills:
         remotes = {view.remote_topic for flow in there for view in flow.topics.values()}
         backfill.check_into(into, remotes)
         for flow in there:
-            for identity, record in flow.ledger.backfills.items():
+            for identity, record in flow.state.records.backfills.items():
                 if flow is not live and record.into == into and record.phase == "running":
                     raise ConfigError(f"{_name(flow, identity)} is a backfill into {into}: choose another topic")
 
@@ -182,7 +183,7 @@ class Backfills:
             self._status(live, identity, record)
             for name, live in self._flows.items()
             if not name.backfill and flow in (None, name)
-            for identity, record in live.ledger.backfills.items()
+            for identity, record in live.state.records.backfills.items()
         ]
         return tuple(sorted(found, key=lambda each: each.started_ms))
 
@@ -192,12 +193,12 @@ class Backfills:
         Raises:
             ConfigError: There is none that runs.
         """
-        for identity, record in live.ledger.backfills.items():
+        for identity, record in live.state.records.backfills.items():
             named = record.into == into if into is not None else record.behind
             if record.topic == topic and named and record.phase == "running":
                 ending = self._ending.get(_name(live, identity))
                 await (ending or self._finish(live, identity, replace(record, phase="cancelled")))
-                return self._status(live, identity, live.ledger.backfills[identity])
+                return self._status(live, identity, live.state.records.backfills[identity])
         where = f"into {into}" if into is not None else "behind the live copy (name another topic with --into)"
         raise ConfigError(f"no backfill of {topic} {where} is under way in {live.name}")
 
@@ -222,7 +223,7 @@ class Backfills:
             return "starting", controller.problem if controller is not None else None
         chosen = {each.partition for each in record.ranges if not each.empty}
         for line in self._partitions(controller):
-            unfinished = line.partition in chosen and not controller.ledger.finished(_source(record, line.partition))
+            unfinished = line.partition in chosen and not controller.state.finished(_source(record, line.partition))
             if unfinished and line.state in ("refused", "stopped", "paused"):
                 return line.state, line.reason
         return "copying", next(iter(controller.problems()), None)
@@ -243,20 +244,18 @@ def _settings(live: FlowController, identity: str, record: BackfillRecord) -> Fl
 
 def _is_over(controller: FlowController, record: BackfillRecord) -> bool:
     """Whether all was copied, and nobody has anything of it any more."""
-    ledger = controller.ledger
-    finished = all(ledger.finished(_source(record, each.partition)) for each in record.ranges)
-    return controller.discovered and finished and not ledger.leased()
+    state = controller.state
+    finished = all(state.finished(_source(record, each.partition)) for each in record.ranges)
+    return controller.discovered and finished and not state.leased()
 
 
 def _positions(controller: FlowController, record: BackfillRecord) -> tuple[tuple[int, int], ...]:
-    anchors = {
-        each.partition: controller.ledger.latest_anchor(_source(record, each.partition)) for each in record.ranges
-    }
+    anchors = {each.partition: controller.state.latest_pair(_source(record, each.partition)) for each in record.ranges}
     return tuple((number, anchor.source_offset) for number, anchor in anchors.items() if anchor is not None)
 
 
 def _target_id(controller: FlowController) -> str:
-    records = [each for of_topic in controller.ledger.by_topic().values() for each in of_topic.values()]
+    records = [each for of_topic in controller.state.by_topic().values() for each in of_topic.values()]
     return records[0].target_topic_id if records else ""
 
 
@@ -284,7 +283,7 @@ def _live_remote(live: FlowController, request: BackfillRequest) -> str:
 def _found(live: FlowController, into: str, target: ClusterTopics) -> tuple[str, BackfillRecord] | None:
     """The newest backfill into a topic, unless the topic is another one by now."""
     there = target.topics.get(into)
-    for identity, record in sorted(live.ledger.backfills.items(), key=lambda item: -item[1].time_ms):
+    for identity, record in sorted(live.state.records.backfills.items(), key=lambda item: -item[1].time_ms):
         if record.into != into:
             continue
         gone = there is None or (record.target_topic_id not in ("", there.topic_id))
@@ -312,8 +311,8 @@ def _begun(live: FlowController, request: BackfillRequest, side: TopicSide) -> d
     begun: dict[int, int] = {}
     for number in range(side.partitions):
         partition = TopicPartition(request.topic, number)
-        record = live.ledger.record(partition)
-        gaps = sum(each == partition for each, _ in live.ledger.gaps)
+        record = live.state.record(partition)
+        gaps = sum(each == partition for each, _ in live.state.records.skipped_ranges)
         begun[number] = backfill.live_start(request.topic, number, record.origin if record else None, gaps)
     return begun
 

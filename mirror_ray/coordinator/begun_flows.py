@@ -11,7 +11,7 @@ from mirror_ray.coordinator.cluster_ids import ClusterIds, begun_with, turned_re
 from mirror_ray.coordinator.ports import FlowClusters
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName
-from mirror_ray.state.schema import FlowRecord
+from mirror_ray.state.records import FlowRecord
 
 AskId = Callable[[ClusterSettings], Awaitable[str]]
 

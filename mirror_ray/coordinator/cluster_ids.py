@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mirror_ray.model.names import FlowName
-from mirror_ray.state.schema import FlowRecord, state_topic
+from mirror_ray.state.records import FlowRecord
+from mirror_ray.state.schema import state_topic
 
 
 class ClusterIds(NamedTuple):

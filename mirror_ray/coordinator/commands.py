@@ -12,7 +12,7 @@ from mirror_ray.coordinator.running_flows import resolve_all
 from mirror_ray.model.backfill import BackfillRequest
 from mirror_ray.model.fault import FaultPolicy
 from mirror_ray.observe.backfills import BackfillStatus
-from mirror_ray.state.schema import Pause
+from mirror_ray.state.records import Pause
 
 
 class CoordinatorCommands:

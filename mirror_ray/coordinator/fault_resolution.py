@@ -18,7 +18,8 @@ from mirror_ray.model.fault import TOPIC_KINDS, TROUBLE_KINDS, FaultKind, FaultP
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FaultResolution
+from mirror_ray.state.records import FaultResolution
+from mirror_ray.state.schema import RESOLUTION
 from mirror_ray.topics.discovery_rules import identity_troubles
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class FaultResolver:
         self,
         settings: FlowSettings,
         port: FlowClusters,
-        ledger: FlowState,
+        state: FlowState,
         *,
         emit: Emit,
         free: Callable[[FlowPartition], bool],
@@ -44,7 +45,7 @@ class FaultResolver:
         """``free``: whether no replicator has the partition or may still have it."""
         self._settings = settings
         self._port = port
-        self._ledger = ledger
+        self._state = state
         self._emit = emit
         self._free = free
         self._wall_ms = wall_ms
@@ -65,16 +66,16 @@ class FaultResolver:
 
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether the partition must not be copied before a decision has been carried out."""
-        return partition in self._ledger.repairs
+        return partition in self._state.records.resolutions
 
     @property
     def ready(self) -> bool:
         """Whether a decision could be carried out now."""
-        return any(self._free(self._name(each)) for each in self._ledger.repairs)
+        return any(self._free(self._name(each)) for each in self._state.records.resolutions)
 
     def trouble(self, partition: TopicPartition) -> PartitionFault | None:
         """The partition's trouble, where there is one."""
-        repair = self._ledger.repairs.get(partition)
+        repair = self._state.records.resolutions.get(partition)
         if repair is not None:
             return repair.trouble
         report = self._reported.get(partition)
@@ -98,7 +99,7 @@ class FaultResolver:
         if trouble is None:
             return None
         told = f"{trouble.kind}: {trouble.text}"
-        repair = self._ledger.repairs.get(partition)
+        repair = self._state.records.resolutions.get(partition)
         if repair is not None:
             failing = self._failing.get(partition)
             return f"{told}; {repair.policy} is under way" + (f", but {failing}; tried again" if failing else "")
@@ -109,7 +110,7 @@ class FaultResolver:
 
     def _advice(self, partition: TopicPartition, trouble: PartitionFault) -> str:
         scope = partition.topic if trouble.kind in TOPIC_KINDS else f"{partition.topic}:{partition.partition}"
-        record = self._ledger.record(partition)
+        record = self._state.record(partition)
         offered = fault_rules.answers(trouble.kind, shared=record is not None and record.shared)
         commands = (f"`mirror-ray resolve '{self._settings.name}' {scope} --by {policy}`" for policy in offered)
         return f"Decide by {' or '.join(commands)} (docs/operations.md says what each does)"
@@ -131,7 +132,7 @@ class FaultResolver:
 
     def _policy(self, partition: TopicPartition, trouble: PartitionFault) -> FaultPolicy:
         """What the flow's settings say, where it can be followed."""
-        record = self._ledger.record(partition)
+        record = self._state.record(partition)
         if record is None:
             return "stop"
         if fault_rules.recount_failed(record, trouble):
@@ -147,7 +148,7 @@ class FaultResolver:
     def look(self, source: ClusterTopics, target: ClusterTopics, selected: Mapping[str, str]) -> None:
         """See which topics are not what they were; for ``decide``."""
         self._topics = {}
-        for topic, records in self._ledger.by_topic().items():
+        for topic, records in self._state.by_topic().items():
             if topic in selected and topic in source.topics:
                 settled = {n: each for n, each in records.items() if not self.holds_back(TopicPartition(topic, n))}
                 remote = target.topics.get(selected[topic])
@@ -173,7 +174,7 @@ class FaultResolver:
     def _is_current(self, partition: TopicPartition) -> bool:
         """Whether what is known of the partition is about what it is now."""
         report = self._reported.get(partition)
-        return partition in self._topics or report is None or report.epoch == self._ledger.epoch(partition)
+        return partition in self._topics or report is None or report.epoch == self._state.epoch(partition)
 
     def troubles(
         self, topic: str, number: int | None, kinds: Collection[FaultKind] = TROUBLE_KINDS
@@ -207,7 +208,7 @@ class FaultResolver:
         if not chosen:
             raise ConfigError(f"{self._settings.name} {what} is in no trouble: `mirror-ray topics` shows what is")
         for each, trouble in chosen.items():
-            record = self._ledger.record(each)
+            record = self._state.record(each)
             reason = fault_rules.unanswerable(trouble.kind, policy, shared=record is not None and record.shared)
             if reason is not None:
                 raise ConfigError(f"{each}: {trouble.kind} can't be resolved by {policy}: {reason}")
@@ -228,11 +229,11 @@ class FaultResolver:
         for partition, policy in decided.items():
             trouble, report = self.trouble(partition), self._reported.get(partition)
             of_topic = partition in self._topics
-            anchor = self._ledger.latest_anchor(partition) if of_topic or report is None else report.anchor
+            anchor = self._state.latest_pair(partition) if of_topic or report is None else report.anchor
             if trouble is not None and anchor is not None:
                 repairs[partition] = FaultResolution(trouble=trouble, policy=policy, time_ms=now_ms, by=operator)
                 anchors[partition] = anchor
-        await self._ledger.decide(repairs, anchors)
+        await self._state.put_resolutions(repairs, anchors)
         for partition, repair in repairs.items():
             self._reported.pop(partition, None)
             self._topics.pop(partition, None)
@@ -247,7 +248,7 @@ class FaultResolver:
         Raises:
             MirrorError: A cluster can't be reached, or the state could not be written.
         """
-        free = [each for each in self._ledger.repairs if self._free(self._name(each))]
+        free = [each for each in self._state.records.resolutions if self._free(self._name(each))]
         if not free:
             return False
         facts = await look_at_both_sides(self._port, free, source, target, selected)
@@ -256,7 +257,7 @@ class FaultResolver:
             if partition not in facts:
                 self._fail(partition, "one of its topics is not there, or its leader can't be asked")
                 continue
-            record = self._ledger.record(partition)
+            record = self._state.record(partition)
             if not facts[partition].target_settled and record is not None and not record.shared:
                 self._fail(partition, "not all that its remote partition's leader holds is committed")
                 continue
@@ -266,8 +267,8 @@ class FaultResolver:
             except MirrorError as error:
                 self._fail(partition, str(error))
         if void:
-            await self._ledger.drop_repairs(void)
-        return any(each in self._failing for each in self._ledger.repairs)
+            await self._state.delete(RESOLUTION, *void)
+        return any(each in self._failing for each in self._state.records.resolutions)
 
     def _fail(self, partition: TopicPartition, text: str) -> None:
         if self._failing.get(partition) != text:
@@ -276,11 +277,11 @@ class FaultResolver:
 
     async def _carry_out_one(self, partition: TopicPartition, facts: FaultContext) -> bool:
         """False: the decision is void, for things are not as they were."""
-        repair, record = self._ledger.repairs[partition], self._ledger.record(partition)
-        latest = self._ledger.latest_anchor(partition)
+        repair, record = self._state.records.resolutions[partition], self._state.record(partition)
+        latest = self._state.latest_pair(partition)
         if record is None or latest is None:
             return False
-        if not fault_rules.still_stands(repair, record.anchor, latest):
+        if not fault_rules.still_stands(repair, record.pair, latest):
             self._emit("warning", str(self._name(partition)), f"{repair.policy} is void: it was copied on since")
             return False
         found = fault_rules.find_remedy(repair, record.at(latest), facts)
@@ -292,7 +293,7 @@ class FaultResolver:
         if found.empty_to is not None:
             await self._port.delete_records({remote: found.empty_to}, repair.by or None)
         done = await self._with_producer(found.record) if found.new_producer else found.record
-        await self._ledger.repaired(partition, done, found.gap)
+        await self._state.finish_resolution(partition, done, found.gap)
         for book in (self._reported, self._failing, self._declined):
             book.pop(partition, None)
         emptied = f", {remote} emptied" if found.empty_to is not None else ""
@@ -303,7 +304,7 @@ class FaultResolver:
         return True
 
     async def _with_producer(self, record: PartitionRecord) -> PartitionRecord:
-        flow = self._ledger.flow
+        flow = self._state.records.flow
         if flow is None or flow.producer_id < 0 or record.producer_id == -1:
             return record
         producer_id, epoch = await self._port.new_producer()

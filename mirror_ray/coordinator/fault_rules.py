@@ -32,7 +32,7 @@ from mirror_ray.model.fault import LEFT_OUT_KINDS, TOPIC_KINDS, FaultKind, Fault
 from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FaultResolution, SkippedRange
+from mirror_ray.state.records import FaultResolution, SkippedRange
 
 #: The flow and its routes meet these at the same place of the source, and one answer is for all of them.
 SOURCE_KINDS: frozenset[FaultKind] = frozenset(
@@ -175,7 +175,7 @@ def _skip(repair: FaultResolution, record: PartitionRecord, facts: FaultContext)
             moved = record.of_new_source(facts.source_topic_id, facts.source_start)
             untouched = facts.target_end == record.target_offset
             remedy = _begin(repair, moved, facts, facts.source_start, untouched=untouched)
-            boundary = replace(repair.gap(), target_from=facts.target_end, target_to=facts.target_end)
+            boundary = replace(repair.skipped_range(), target_from=facts.target_end, target_to=facts.target_end)
             return replace(remedy, gap=boundary)
         case "target_missing" | "target_recreated":
             return _begin(repair, record.of_new_target(facts.target_topic_id), facts, record.source_offset)
@@ -183,11 +183,13 @@ def _skip(repair: FaultResolution, record: PartitionRecord, facts: FaultContext)
             return _begin(repair, record.of_cut_target(_cut_at(trouble, facts)), facts, record.source_offset)
         case "target_foreign":
             # The pair stays: the newest batch of ours behind it says how far the copy has come.
-            anchor = replace(record.anchor, sequence=record.anchor.next_sequence)
-            return FaultAction(record=replace(record.at(anchor), foreign_to=facts.target_end), gap=repair.gap())
+            anchor = replace(record.pair, sequence=record.pair.next_sequence)
+            return FaultAction(
+                record=replace(record.at(anchor), foreign_to=facts.target_end), gap=repair.skipped_range()
+            )
         case "record_refused" | "transform_failed":
             left_out = (*record.skip, (trouble.source_from, trouble.source_to))
-            return FaultAction(record=_with_skips(record, left_out), gap=repair.gap())
+            return FaultAction(record=_with_skips(record, left_out), gap=repair.skipped_range())
         case _:
             raise AssertionError(trouble.kind)
 
@@ -202,7 +204,7 @@ def _resync(repair: FaultResolution, record: PartitionRecord, facts: FaultContex
     if kind == "target_truncated":
         record = record.of_cut_target(_cut_at(repair.trouble, facts))
         if _can_recount(record, facts):
-            return FaultAction(record=replace(record.at(record.origin), recounting=True), gap=repair.gap())
+            return FaultAction(record=replace(record.at(record.origin), recounting=True), gap=repair.skipped_range())
     if record.shared or _goes_on_empty(repair.trouble, record, facts):
         return _again(repair, record, facts)
     begun = replace(record, recounting=False, skip=())
@@ -253,7 +255,7 @@ def _go_on(repair: FaultResolution, record: PartitionRecord, facts: FaultContext
         )
     if repair.trouble.kind == "source_truncated":
         record = record.of_cut_source(anchor.source_offset)
-    return FaultAction(record=record.at(anchor).with_origin(anchor), gap=repair.gap())
+    return FaultAction(record=record.at(anchor).with_origin(anchor), gap=repair.skipped_range())
 
 
 def _begin(
@@ -272,7 +274,7 @@ def _begin(
         record = replace(record, transforms_source_offset=source_offset, transforms_target_offset=target_offset)
     return FaultAction(
         record=replace(record.at(anchor).with_origin(anchor), recounting=False),
-        gap=repair.gap(),
+        gap=repair.skipped_range(),
         new_producer=not untouched,
     )
 
@@ -287,4 +289,4 @@ def _with_skips(record: PartitionRecord, ranges: Iterable[tuple[int, int]]) -> P
     if len(merged) <= _SKIPS_KEPT:
         return replace(record, skip=tuple(merged))
     ahead = tuple(each for each in merged if each[1] > record.source_offset)
-    return replace(record, skip=ahead).with_origin(record.anchor)
+    return replace(record, skip=ahead).with_origin(record.pair)

@@ -15,7 +15,6 @@ from mirror_ray.coordinator.cluster_ids import ClusterIds
 from mirror_ray.coordinator.fault_resolution import FaultResolver
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.flow_topics import LimitBook, TopicView, changes, refusals
-from mirror_ray.coordinator.pause_rules import unknown_scope
 from mirror_ray.coordinator.ports import ClusterTopics, CoordinatorTiming, Emit, FlowClusters, TargetLimits
 from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
 from mirror_ray.coordinator.start_positions import StartPositions
@@ -26,7 +25,8 @@ from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError
 from mirror_ray.model.fault import TROUBLE_KINDS, FaultKind, FaultPolicy
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.start import EARLIEST
-from mirror_ray.state.schema import FlowRecord, Pause
+from mirror_ray.state.records import FlowRecord, Pause
+from mirror_ray.state.schema import PAUSE
 from mirror_ray.topics import discovery_rules
 
 _log = logging.getLogger(__name__)
@@ -75,12 +75,12 @@ class FlowController:
         self.closed: str | None = None
         #: Grows whenever ``wanted`` may have changed.
         self.version = 0
-        self.ledger = FlowState(port, lease_ms)
-        self.repairs = FaultResolver(settings, port, self.ledger, emit=emit, free=free, wall_ms=wall_ms)
-        self.transformations = TransformChanges(settings, port, self.ledger, emit=emit, free=free, leader=leader)
+        self.state = FlowState(port, lease_ms)
+        self.repairs = FaultResolver(settings, port, self.state, emit=emit, free=free, wall_ms=wall_ms)
+        self.transformations = TransformChanges(settings, port, self.state, emit=emit, free=free, leader=leader)
         begins = self.transformations.begins if leader is not None else None
         self._anchoring = StartPositions(
-            settings, port, self.ledger, claims, free=free, first=self.transformations.first, begins=begins
+            settings, port, self.state, claims, free=free, first=self.transformations.first, begins=begins
         )
         self._leader, self._free = leader, free
         #: Partitions that are still to be copied, each up to its end, before the flow is ended; None: it goes on.
@@ -88,7 +88,7 @@ class FlowController:
         #: Partitions that were released with nothing on its way.
         self._settled: set[TopicPartition] = set()
         self._limits = LimitBook(self.name, port, free=free)
-        self._names = TopicNameConflicts(settings, self.ledger, claims)
+        self._names = TopicNameConflicts(settings, self.state, claims)
         #: Kafka as the flow sees it; what is open once ``discovered``.
         self.port = port
         self._begun = begun
@@ -118,25 +118,25 @@ class FlowController:
     @property
     def leased(self) -> list[TopicPartition]:
         """Partitions that somebody may hold; none while the flow must not act."""
-        acts = self.discovered and not self.retiring and self._refused is None and not self.ledger.fenced
-        return self.ledger.leased() if acts else []
+        acts = self.discovered and not self.retiring and self._refused is None and not self.state.fenced
+        return self.state.leased() if acts else []
 
     def _may_copy(self, partition: TopicPartition) -> bool:
         if self._stopping is not None and partition not in self._stopping:
             return False
-        return self.ledger.record(partition) is not None and not (
-            self.is_paused(partition) or self._is_changing(partition) or self.ledger.finished(partition)
+        return self.state.record(partition) is not None and not (
+            self.is_paused(partition) or self._is_changing(partition) or self.state.finished(partition)
         )
 
     def is_paused(self, partition: TopicPartition) -> bool:
         """Whether an operator's pause holds the partition, or a window that is closed."""
-        ledgers = (each for each in (self.ledger, self._leader) if each is not None)
-        return self.closed is not None or any(each.holds_back(partition) for each in ledgers)
+        states = (each for each in (self.state, self._leader) if each is not None)
+        return self.closed is not None or any(each.is_paused(partition) for each in states)
 
     @property
     def paused(self) -> bool:
         """Whether the whole flow is paused, or that which it is a route of, or its windows are closed."""
-        return self.closed is not None or any(each.paused for each in (self.ledger, self._leader) if each is not None)
+        return self.closed is not None or any(each.paused for each in (self.state, self._leader) if each is not None)
 
     @property
     def stopping(self) -> Collection[TopicPartition]:
@@ -152,7 +152,7 @@ class FlowController:
         self._stopping = ()
         self._bump()
         if ends:
-            await self.ledger.end_at(ends)
+            await self.state.set_ends(ends)
             self._stopping = frozenset(ends)
             self._bump()
 
@@ -162,7 +162,7 @@ class FlowController:
         Raises:
             MirrorError: The target can't be asked.
         """
-        records = {each: record for each in partitions if (record := self.ledger.record(each)) is not None}
+        records = {each: record for each in partitions if (record := self.state.record(each)) is not None}
         alone = {
             each: TopicPartition(record.target_topic, each.partition)
             for each, record in records.items()
@@ -172,7 +172,7 @@ class FlowController:
         at_end = {
             each
             for each, remote in alone.items()
-            if (anchor := self.ledger.latest_anchor(each)) is not None
+            if (anchor := self.state.latest_pair(each)) is not None
             and remote in ends
             and ends[remote].end == anchor.target_offset
         }
@@ -181,10 +181,10 @@ class FlowController:
     async def _go_on(self) -> None:
         """Lift the ends that an earlier coordinator had set for partitions that were to wait for others."""
         if self._may_go_on():
-            await self.ledger.end_at({})
+            await self.state.set_ends({})
 
     def _may_go_on(self) -> bool:
-        ended = self.ledger.ended() if self.settings.backfill is None and self._stopping is None else ()
+        ended = self.state.with_ends() if self.settings.backfill is None and self._stopping is None else ()
         return bool(ended) and all(self._free(FlowPartition(self.name, *each)) for each in ended)
 
     def _is_changing(self, partition: TopicPartition) -> bool:
@@ -205,7 +205,7 @@ class FlowController:
     async def run(self) -> None:
         """Discover until another coordinator takes the flow over; backs off while a cluster can't be reached."""
         retry_s, asked = 0.0, True
-        while not self.ledger.fenced:
+        while not self.state.fenced:
             self._look.clear()
             if await self.discover(asked=asked):
                 retry_s = 0.0
@@ -247,7 +247,7 @@ class FlowController:
         Returns:
             False when something is not settled yet, or all of it failed, with ``problem`` set.
         """
-        if self._leader is not None and self._leader.flow is None:
+        if self._leader is not None and self._leader.records.flow is None:
             # What it goes by is not known yet.
             return False
         try:
@@ -255,7 +255,7 @@ class FlowController:
             self.transformations.check()
             if not self._opened:
                 await stay_between(self.name, self._begun, self.port)
-                await self.ledger.open()
+                await self.state.open()
                 self._opened = True
             source, target = await self.port.observe()
             if not asked and self._rests(source, target):
@@ -270,7 +270,7 @@ class FlowController:
         except Exception as error:  # noqa: BLE001 - whatever it is, the other flows go on
             self._fail(error)
             return False
-        if self.ledger.fenced:
+        if self.state.fenced:
             return False
         if self.problem is not None:
             self._emit("info", str(self.name), "both clusters answer again")
@@ -280,13 +280,13 @@ class FlowController:
         return not undecided
 
     def _refusal(self, source_id: str, target_id: str) -> str | None:
-        ledgers = (each for each in (self.ledger, self._leader) if each is not None)
-        told = (each.refusal(self.name.live, source_id, target_id) for each in ledgers)
+        states = (each for each in (self.state, self._leader) if each is not None)
+        told = (each.refusal(self.name.live, source_id, target_id) for each in states)
         return next(filter(None, told), None) or discovery_rules.provenance_refusal(self.settings, source_id, target_id)
 
     def _rests(self, source: ClusterTopics, target: ClusterTopics) -> bool:
         """Whether nothing has changed since everything was settled, and nothing has to be tried again."""
-        to_try = self.problem is not None or self.ledger.repairs or self.repairs.refused_records()
+        to_try = self.problem is not None or self.state.records.resolutions or self.repairs.refused_records()
         return not to_try and self._done == (source, target)
 
     def _fail(self, error: Exception) -> None:
@@ -301,7 +301,7 @@ class FlowController:
 
     async def _ensure_producer(self, source: ClusterTopics, target: ClusterTopics) -> None:
         """Agree on the flow's producer and, whenever other topics are selected, on where they begin."""
-        known, selection = self.ledger.flow, discovery_rules.selection_of(self.settings)
+        known, selection = self.state.records.flow, discovery_rules.selection_of(self.settings)
         with_producer = self.settings.produce.delivery_guarantee == "exactly_once"
         fits = known is not None and (known.producer_id >= 0) is with_producer
         if known is not None and known.selection == selection and fits:
@@ -319,10 +319,10 @@ class FlowController:
         rules, starts, copied = (
             discovery_rules.rules_of(self.settings),
             discovery_rules.starts_of(self.settings),
-            self.ledger.by_topic(),
+            self.state.by_topic(),
         )
         marks = {topic: rules.of(topic) for topic in self.port.select(source).keys() - copied.keys()}
-        await self.ledger.begin(
+        await self.state.begin_flow(
             replace(record, selection=selection, starts=starts),
             {topic: start for topic, start in marks.items() if start != EARLIEST},
         )
@@ -340,7 +340,7 @@ class FlowController:
         await self.repairs.decide()
         # What was decided is taken back at once, and carried out as soon as nobody has it.
         self._bump()
-        refused = unfit | refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
+        refused = unfit | refusals(self.state.by_topic(), self.repairs.topic_trouble, selected)
         missing = {
             topic: remote
             for topic, remote in selected.items()
@@ -360,11 +360,11 @@ class FlowController:
             )
             for topic, remote in named.items()
         }
-        if self.ledger.repairs:
+        if self.state.records.resolutions:
             undecided |= await self.repairs.carry_out(source, target, selected)
             # Where a decision could not be followed the topic is as it was, and nobody may get it until the next round.
             self.repairs.look(source, target, selected)
-            refused |= refusals(self.ledger.by_topic(), self.repairs.topic_trouble, selected)
+            refused |= refusals(self.state.by_topic(), self.repairs.topic_trouble, selected)
         undecided |= await self.transformations.change(selected)
         remotes = {topic: remote for topic, remote in selected.items() if topic not in refused}
         refused |= await self._anchoring.anchor(remotes, source, target)
@@ -384,7 +384,7 @@ class FlowController:
 
     def _complete(self, view: TopicView) -> bool:
         topic = view.source.topic
-        return all(self.ledger.record(TopicPartition(topic, number)) for number in range(view.source.partitions))
+        return all(self.state.record(TopicPartition(topic, number)) for number in range(view.source.partitions))
 
     async def _create(
         self, missing: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
@@ -413,9 +413,9 @@ class FlowController:
             allowed = view is not None and view.refused is None and not self._is_changing(partition.source)
             if allowed and view is not None and view.limits is not None:
                 limits[partition] = view.limits
-        waited_for = any(self.ledger.is_aligned(partition.source) for partition in limits)
+        waited_for = any(self.state.is_aligned(partition.source) for partition in limits)
         try:
-            granted = await self.ledger.assign(limits, self.settings.produce.compression_type)
+            granted = await self.state.assign(limits, self.settings.produce.compression_type)
             if waited_for:
                 # The routes may go on, too.
                 self._bump()
@@ -426,10 +426,10 @@ class FlowController:
 
     async def keep_flushing(self) -> None:
         """Persist the anchors that moved, about every second, until another coordinator takes the flow over."""
-        while not self.ledger.fenced:
+        while not self.state.fenced:
             await asyncio.sleep(self._timing.flush_s)
             try:
-                await self.ledger.flush()
+                await self.state.flush()
             except Exception as error:  # noqa: BLE001 - the anchors are kept, and persisted by a later flush
                 self._fail(error)
 
@@ -441,7 +441,7 @@ class FlowController:
             MirrorError: The state has not been read yet, or could not be written.
         """
         counts = {topic: view.source.partitions for topic, view in self.topics.items()} if self.discovered else None
-        if (why := unknown_scope(pause, counts)) is not None:
+        if (why := pause.unknown_scope(counts)) is not None:
             raise ConfigError(f"flow {self.name}: {why}")
         await self._set_pause(pause, on=True)
 
@@ -456,14 +456,14 @@ class FlowController:
     async def _set_pause(self, pause: Pause, *, on: bool) -> None:
         if not self._opened:
             raise MirrorError(f"flow {self.name} is still starting: {self.problem or 'its state is being read'}")
-        await self.ledger.set_pause(pause, on=on)
+        await self.state.write([(PAUSE, pause, True if on else None)])
         self._bump()
 
     def heard(self, report: PartitionReport) -> None:
         """Take in what the owner of a partition reports: its anchor, and its trouble."""
-        self.ledger.moved(report.partition.source, report.anchor, settled=report.settled)
+        self.state.note_pair(report.partition.source, report.anchor, settled=report.settled)
         (self._settled.add if report.settled else self._settled.discard)(report.partition.source)
-        if self.ledger.finished(report.partition.source):
+        if self.state.finished(report.partition.source):
             self._bump()
         if self.repairs.heard(report):
             self._look.set()

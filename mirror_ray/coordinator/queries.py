@@ -202,7 +202,7 @@ class CoordinatorQueries:
         return tuple(
             GapStatus(flow=str(flow.name), topic=partition.topic, partition=partition.partition, **asdict(skipped))
             for flow in flows
-            for (partition, _), skipped in sorted(flow.ledger.gaps.items(), key=lambda item: item[0])
+            for (partition, _), skipped in sorted(flow.state.records.skipped_ranges.items(), key=lambda item: item[0])
         )
 
     def _price_per_gb(self) -> float:
@@ -288,15 +288,15 @@ def _state(
         return "stopped", trouble
     if not owned:
         return "waiting", _why_waiting(flow, partition)
-    if report is None or report.epoch != flow.ledger.epoch(partition):
+    if report is None or report.epoch != flow.state.epoch(partition):
         return "establishing", None
     return report.state, trouble if trouble is not None and report.state == "stopped" else report.reason
 
 
 def _why_waiting(flow: FlowController, partition: TopicPartition) -> str:
-    if flow.ledger.fenced:
+    if flow.state.fenced:
         return "another coordinator has taken the flow over"
-    if flow.ledger.lease_ms(partition):
+    if flow.state.lease_ms(partition):
         return "until the lease of the replicator that had it has run out"
     if (reason := flow.transformations.waits(partition)) is not None:
         return reason

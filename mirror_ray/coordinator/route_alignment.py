@@ -38,7 +38,7 @@ async def align(
         MirrorError: The state could not be written, or the target can't be asked.
     """
     family = [live, *routes]
-    if not routes or not all(each.discovered and not each.ledger.fenced for each in family):
+    if not routes or not all(each.discovered and not each.state.fenced for each in family):
         return
 
     async def until(reached: Callable[[], bool]) -> None:
@@ -50,7 +50,7 @@ async def align(
         return all(free(partition) for each in family for partition in _partitions(each))
 
     def finished() -> bool:
-        return all(each.ledger.finished(partition) for each in family for partition in each.stopping)
+        return all(each.state.finished(partition) for each in family for partition in each.stopping)
 
     for each in family:
         await each.stop_at({})
@@ -71,13 +71,13 @@ async def align(
                 reached = {partition: offset for partition, offset in reached.items() if partition in sure}
             # The flow's own note is the one that counts: it is written last.
             for each in (*routes, live):
-                await each.ledger.align(reached)
+                await each.state.set_aligned(reached)
 
 
 def _partitions(flow: FlowController) -> list[FlowPartition]:
     return [
         FlowPartition(flow.name, topic, number)
-        for topic, records in flow.ledger.by_topic().items()
+        for topic, records in flow.state.by_topic().items()
         for number in records
     ]
 
@@ -87,7 +87,7 @@ def _positions(live: FlowController, routes: Sequence[FlowController]) -> list[P
     own: dict[TopicPartition, int | None] = {}
     begun: dict[TopicPartition, int] = {}
     for partition in (each.source for each in _partitions(live)):
-        record, anchor = live.ledger.record(partition), live.ledger.latest_anchor(partition)
+        record, anchor = live.state.record(partition), live.state.latest_pair(partition)
         if record is not None and anchor is not None and record.routes_from is not None:
             own[partition], begun[partition] = anchor.source_offset, record.routes_from
     found: list[Positions] = [own]
@@ -95,7 +95,7 @@ def _positions(live: FlowController, routes: Sequence[FlowController]) -> list[P
         positions: dict[TopicPartition, int | None] = {}
         for partition, offset in own.items():
             if partition.topic in route.topics:
-                anchor = route.ledger.latest_anchor(partition)
+                anchor = route.state.latest_pair(partition)
                 at_begin = offset if begun[partition] == offset else None
                 positions[partition] = anchor.source_offset if anchor is not None else at_begin
         found.append(positions)

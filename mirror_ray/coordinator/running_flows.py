@@ -117,7 +117,7 @@ class RunningFlows:
             changed=self._wake,
             free=self._is_free,
             wall_ms=self._outside.wall_ms,
-            leader=self._controllers[flow.name.live].ledger if flow.route is not None else None,
+            leader=self._controllers[flow.name.live].state if flow.route is not None else None,
             begun=self._begun.known.get(flow.name.live),
         )
         topics, syncing = self._begin_topics(settings, flow, controller)
@@ -164,12 +164,12 @@ class RunningFlows:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         running.controller.retire()
-        self._begun.learn({name: running.controller.ledger.flow})
+        self._begun.learn({name: running.controller.state.records.flow})
         drained = await self._placement.give_up(self._pool, name)
         self._controllers.pop(name, None)
         self._claims.leave(name)
         try:
-            await running.controller.ledger.close()
+            await running.controller.state.close()
         except MirrorError as error:
             _log.warning("flow %s: the last anchors could not be persisted: %s", name, error)
             drained = False

@@ -153,7 +153,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
             flow.remind()
         if parts.settings is not None and all(flow.settled for flow in parts.flows.values()):
             self._settled.set()
-        if parts.begun.learn({name: flow.ledger.flow for name, flow in parts.flows.items()}):
+        if parts.begun.learn({name: flow.state.records.flow for name, flow in parts.flows.items()}):
             await self._applied.save()
         parts.backfills.step()
         await parts.assigner.step(parts.pool, loads)

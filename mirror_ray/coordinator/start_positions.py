@@ -40,7 +40,7 @@ class StartPositions:
         self,
         settings: FlowSettings,
         port: FlowClusters,
-        ledger: FlowState,
+        state: FlowState,
         claims: RemoteTopicWriters,
         *,
         free: Callable[[FlowPartition], bool],
@@ -54,7 +54,7 @@ class StartPositions:
         self._begins = begins
         self._name = settings.name
         self._port = port
-        self._ledger = ledger
+        self._state = state
         self._claims = claims
         self._free = free
         self._first = first
@@ -73,7 +73,7 @@ class StartPositions:
 
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether the partition must not be copied before its record says that others write there too."""
-        record = self._ledger.record(partition)
+        record = self._state.record(partition)
         return partition.topic in self._shared and record is not None and not record.shared
 
     def is_shared(self, topic: str) -> bool:
@@ -93,7 +93,7 @@ class StartPositions:
         Returns:
             Whether a topic waits for another flow to do the same.
         """
-        records = self._ledger.by_topic()
+        records = self._state.by_topic()
         self._claims.withdraw(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
         for topic, remote in selected.items():
             self._claims.join((target.cluster_id, remote), (self._name, topic))
@@ -114,10 +114,10 @@ class StartPositions:
         }
         turned: dict[TopicPartition, PartitionRecord] = {}
         for partition, record in alone.items():
-            anchor = self._ledger.latest_anchor(partition)
+            anchor = self._state.latest_pair(partition)
             if anchor is not None and self._free(self._of(partition)):
                 turned[partition] = discovery_rules.shared_record(record.at(anchor))
-        await self._ledger.rewrite(turned)
+        await self._state.rewrite(turned)
         self._alone = alone.keys() - turned.keys()
         left = {partition.topic for partition in self._alone}
         waiting = False
@@ -167,7 +167,7 @@ class StartPositions:
                         end = self._ends.get(TopicPartition(topic, number), record.source_offset)
                         record = replace(record, end_offset=end)
                     found[TopicPartition(topic, number)] = self._first(topic, record)
-        await self._ledger.remember(found)
+        await self._state.begin_partitions(found)
         return refused
 
     async def _look(
@@ -177,7 +177,7 @@ class StartPositions:
 
         Thousands of partitions that were created just now get their leaders one after the other.
         """
-        records = self._ledger.by_topic()
+        records = self._state.by_topic()
         numbers: dict[str, list[int]] = {}
         for topic, name in remotes.items():
             remote = target.topics.get(name)
@@ -217,11 +217,11 @@ class StartPositions:
     ) -> tuple[Mapping[TopicPartition, int], dict[str, str]]:
         if self._begins is not None:
             return self._begins(numbers), {}
-        return await find_starts(self._port, self._ledger.starts, numbers)
+        return await find_starts(self._port, self._state.records.starts, numbers)
 
     async def _producers(self, count: int) -> list[tuple[int, int]]:
         """A producer for each partition; none where the flow copies at least once."""
-        if self._ledger.flow is None or self._ledger.flow.producer_id < 0:
+        if self._state.records.flow is None or self._state.records.flow.producer_id < 0:
             return []
         return list(await asyncio.gather(*(self._port.new_producer() for _ in range(count))))
 

@@ -15,9 +15,9 @@ from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
 class TopicNameConflicts:
     """One flow's names, beside those of the system's other flows."""
 
-    def __init__(self, settings: FlowSettings, ledger: FlowState, claims: RemoteTopicWriters) -> None:
+    def __init__(self, settings: FlowSettings, state: FlowState, claims: RemoteTopicWriters) -> None:
         self.configure(settings)
-        self._ledger = ledger
+        self._state = state
         self._claims = claims
 
     def configure(self, settings: FlowSettings) -> None:
@@ -40,7 +40,7 @@ class TopicNameConflicts:
         by_remote: dict[str, list[RemoteTopicClaim]] = defaultdict(list)
         for claim in claims_of(self._rules, (topic for topic in selected if topic not in refused)):
             by_remote[claim.remote].append(claim)
-        records = self._ledger.by_topic()
+        records = self._state.by_topic()
         for remote, claims in by_remote.items():
             why = conflict([*claims, *self._claims.said((target_id, remote), self._rules.flow)])
             if why is not None:

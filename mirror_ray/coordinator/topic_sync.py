@@ -71,7 +71,7 @@ class TopicSync:
         """New topics don't wait for the interval: they bring ACLs with them, and configs that were set meanwhile."""
         seen: Mapping[str, str] | None = None
         waited_s = 0.0
-        while not self._flow.ledger.fenced:
+        while not self._flow.state.fenced:
             remotes = self._remotes()
             due = remotes != seen or waited_s >= interval_s
             if due and self._flow.discovered and not self._flow.paused:
@@ -135,15 +135,15 @@ class TopicSync:
             return
         groups = await carried_source_groups(self._port, self._settings, source)
         wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)
-        changes = acl_changes(wanted, target, self._flow.ledger.given_acls, self._acl_rules)
+        changes = acl_changes(wanted, target, self._flow.state.granted_acls, self._acl_rules)
         if not changes:
             self._settle_problems("ACL ", {})
             return
-        await self._flow.ledger.note_acls(changes.create, ())
+        await self._flow.state.note_acls(changes.create, ())
         outcomes = await self._port.change_acls(changes)
         created = [each for each in changes.create if outcomes.get(each) is None]
         deleted = [each for each in changes.delete if outcomes.get(each) is None]
-        await self._flow.ledger.note_acls((), deleted)
+        await self._flow.state.note_acls((), deleted)
         self._say([*(f"created ACL {each}" for each in created), *(f"deleted ACL {each}" for each in deleted)])
         self._settle_problems("ACL ", {str(acl): str(error) for acl, error in outcomes.items() if error is not None})
 

@@ -33,7 +33,7 @@ class TransformChanges:
         self,
         settings: FlowSettings,
         port: FlowClusters,
-        ledger: FlowState,
+        state: FlowState,
         *,
         emit: Emit,
         free: Callable[[FlowPartition], bool],
@@ -46,7 +46,7 @@ class TransformChanges:
         self._name = settings.name
         self._leader = leader
         self._port = port
-        self._ledger = ledger
+        self._state = state
         self._emit = emit
         self._free = free
         self._stuck: dict[TopicPartition, str] = {}
@@ -68,7 +68,7 @@ class TransformChanges:
 
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether the partition must not be copied: not yet, or not by the configuration's transforms."""
-        record = self._ledger.record(partition)
+        record = self._state.record(partition)
         return record is not None and (self._changes(partition, record) or self._waits(partition))
 
     def _changes(self, partition: TopicPartition, record: PartitionRecord) -> bool:
@@ -77,7 +77,7 @@ class TransformChanges:
             return True
         # What was ended together with its flow, and comes back, has nothing to copy before its flow routes to it again;
         # one that has gone back by itself, where the source lost records, has.
-        anchor, begin = self._ledger.latest_anchor(partition), self._begin(partition, record)
+        anchor, begin = self._state.latest_pair(partition), self._begin(partition, record)
         ended = anchor is not None and record.aligned_at == anchor.source_offset
         return ended and begin is not None and anchor is not None and anchor.source_offset < begin
 
@@ -138,7 +138,7 @@ class TransformChanges:
         """
         held = {
             TopicPartition(topic, number): record
-            for topic, records in self._ledger.by_topic().items()
+            for topic, records in self._state.by_topic().items()
             if topic in selected
             for number, record in records.items()
             if self._changes(TopicPartition(topic, number), record)
@@ -151,7 +151,7 @@ class TransformChanges:
         ends = await self._port.target_bounds(list(there.values()))
         changed: dict[TopicPartition, PartitionRecord] = {}
         for partition, record in free.items():
-            bounds, anchor = ends.get(there[partition]), self._ledger.latest_anchor(partition)
+            bounds, anchor = ends.get(there[partition]), self._state.latest_pair(partition)
             if bounds is None or anchor is None:
                 continue
             begun = self._begun(partition, record, anchor, bounds)
@@ -201,7 +201,7 @@ class TransformChanges:
 
     async def _rewrite(self, changed: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Persist them, those that are copied exactly once with a new producer, each shared one with its own."""
-        flow = self._ledger.flow
+        flow = self._state.records.flow
         if not changed or flow is None:
             return
         with_producer = {each: record for each, record in changed.items() if not self._at_least_once(each)}
@@ -209,7 +209,7 @@ class TransformChanges:
             producers = dict.fromkeys(with_producer, _THE_FLOWS)
         else:
             producers = await self._new_producers(with_producer)
-        await self._ledger.rewrite(
+        await self._state.rewrite(
             {
                 each: _with_producer(record, producers[each]) if each in producers else record
                 for each, record in changed.items()

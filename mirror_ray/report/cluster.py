@@ -65,7 +65,8 @@ def read_gaps(cluster: ClusterSettings, flow: FlowSettings) -> list[dict[str, An
     except (MirrorError, KeyError):
         return None
     gaps = [
-        {"topic": place.topic, "partition": place.partition, **asdict(gap)} for (place, _), gap in memory.gaps.items()
+        {"topic": place.topic, "partition": place.partition, **asdict(gap)}
+        for (place, _), gap in memory.skipped_ranges.items()
     ]
     return sorted(gaps, key=lambda gap: (gap["time_ms"], gap["topic"], gap["partition"]))
 

@@ -15,7 +15,7 @@ from mirror_ray.model.offset_pair import OffsetPair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """A partition's anchor, and the topics that it belongs to."""
+    """A partition's offset pair, and the topics that it belongs to."""
 
     source_topic_id: TopicId
     target_topic: str
@@ -63,7 +63,7 @@ class PartitionRecord:
     def origin(self) -> OffsetPair:
         """The pair to look for the place from, when a later one fits the target no more."""
         if self.origin_source_offset is None or self.origin_target_offset is None:
-            return self.anchor
+            return self.pair
         return OffsetPair(self.origin_source_offset, self.origin_target_offset, self.origin_sequence)
 
     def with_origin(self, origin: OffsetPair) -> Self:
@@ -76,27 +76,27 @@ class PartitionRecord:
         )
 
     @property
-    def anchor(self) -> OffsetPair:
+    def pair(self) -> OffsetPair:
         """The pair to copy on from."""
         return OffsetPair(self.source_offset, self.target_offset, self.sequence, self.source_epoch, self.target_epoch)
 
-    def up_to_end(self, anchor: OffsetPair) -> OffsetPair:
-        """The pair, of which what lies behind the copy's end is none: it was passed over, and nothing of it copied."""
-        if self.end_offset is None or anchor.source_offset <= self.end_offset:
-            return anchor
-        return replace(anchor, source_offset=self.end_offset, source_epoch=-1)
+    def up_to_end(self, pair: OffsetPair) -> OffsetPair:
+        """``pair``, or the copy's end where it lies behind that: records behind the end were read, and not copied."""
+        if self.end_offset is None or pair.source_offset <= self.end_offset:
+            return pair
+        return replace(pair, source_offset=self.end_offset, source_epoch=-1)
 
-    def at(self, anchor: OffsetPair) -> Self:
+    def at(self, pair: OffsetPair) -> Self:
         """The record with another pair; one that has moved has found its place."""
         return replace(
             self,
-            recounting=self.recounting and anchor == self.anchor,
-            settled=self.settled and anchor == self.anchor,
-            source_offset=anchor.source_offset,
-            target_offset=anchor.target_offset,
-            sequence=anchor.sequence,
-            source_epoch=anchor.source_epoch,
-            target_epoch=anchor.target_epoch,
+            recounting=self.recounting and pair == self.pair,
+            settled=self.settled and pair == self.pair,
+            source_offset=pair.source_offset,
+            target_offset=pair.target_offset,
+            sequence=pair.sequence,
+            source_epoch=pair.source_epoch,
+            target_epoch=pair.target_epoch,
         )
 
     # ---- a log is another one, from its start or from an offset on

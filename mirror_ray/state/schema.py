@@ -2,151 +2,118 @@
 
 One compacted record per key; the value is a JSON object, a tombstone deletes::
 
-    flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection
-    partition/<topic>/<n>         source_topic_id, target_topic, target_topic_id, source_offset, target_offset,
-                                  sequence, source_epoch, target_epoch, settled, producer_id, producer_epoch, shared,
-                                  foreign_to, skip, origin_source_offset, origin_target_offset, origin_sequence,
-                                  recounting, end_offset, transforms, transforms_source_offset, transforms_target_offset
-    repair/<topic>/<n>            trouble, policy, time_ms, by: decided on, and not done yet
-    gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: what a partition went on without
+    flow                          producer_id, producer_epoch, source_cluster_id, target_cluster_id, selection, starts
+    partition/<topic>/<n>         the fields of ``PartitionRecord``
+    repair/<topic>/<n>            trouble, policy, time_ms, by: the resolution of a fault, not carried out yet
+    gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: a skipped range
     grant/<topic>/<n>             epoch, lease_ms, owner: the partition's last assignment, and the coordinator that
-                                  made it (older versions did not tell); lease_ms is 0 once it was given back
+                                  made it (older versions did not write it); lease_ms is 0 once it was given back
     acl/<hash>                    an ACL that the flow gave on the target, as its fields
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
-    handed-back                   time_ms: MM2 copies the flow now, and its remote topics are not ours until `takeover`
     start/<topic>                 at: the same, for a point in time or offsets (topics.start)
+    handed-back                   time_ms: MM2 copies the flow now, and its remote topics are not ours until `takeover`
     backfill/<id>                 topic, into, ranges, phase and more: a backfill beside the flow; its progress is in a
                                   state topic of its own, mm2-ray-state.<source>.backfill-<id>.internal
     paused/flow                   {}: an operator paused the flow
     paused/topic/<topic>          {}: an operator paused the topic
     paused/partition/<topic>/<n>  {}: an operator paused the partition
 
-A topic's name has no slash, so keys parse without doubt. Keys and fields that are not known are kept and ignored, so
-that a newer version's state can be read. ``partition`` is written before the partition's first assignment and about
-every second while it moves; its pair is an anchor (DESIGN: exactly once). ``grant`` is written before each assignment
-is handed out, and is what the replicators watch: one that sees a higher epoch than its own, or the same of another
-owner, gives the partition up.
+A topic's name has no slash, so keys parse without doubt. Unknown keys and fields are kept and ignored, so that a newer
+version's state can be read. ``partition`` is written before the partition's first assignment and about every second
+while it moves. ``grant`` is written before each assignment is handed out, and is what the replicators watch: one that
+sees a higher epoch than its own, or the same of another owner, gives the partition up.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Final, Generic, TypeVar
 
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.backfill import BackfillRecord
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.fault import FaultKind, FaultPolicy, PartitionFault
+from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.start import StartPosition, parse_start
 from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.state.records import FaultResolution, FlowRecord, GrantRecord, Pause, SkippedRange
 
 Document = dict[str, Any]
-
-FLOW_KEY = "flow"
-#: Whether the flow was given back to MM2.
-HANDED_BACK_KEY = "handed-back"
-#: Keys of grants begin with it.
-GRANT_PREFIX = "grant/"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRecord:
-    """What holds for a flow as a whole: its idempotent producer on the target, and which clusters it connects."""
-
-    producer_id: int
-    producer_epoch: int
-    source_cluster_id: str
-    target_cluster_id: str
-    #: Fingerprint of which topics the flow selects: with auto.offset.reset=latest, topics that are there when it
-    #: changes begin at their end, those that are created later at their beginning.
-    selection: str
-    #: What the config said of where topics begin, when it was looked at last.
-    starts: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantRecord:
-    """The last assignment of a partition. ``lease_ms``: its holder's lease, 0 when nobody can hold it any more.
-
-    ``owner``: a name that the coordinator which raised the epoch shares with no other; empty where it was not told.
-    """
-
-    epoch: int = 0
-    lease_ms: int = 0
-    owner: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedRange:
-    """What a partition went on without, and by which policy. Ranges as in ``PartitionFault``."""
-
-    kind: FaultKind
-    policy: FaultPolicy
-    text: str
-    time_ms: int
-    source_from: int = -1
-    source_to: int = -1
-    target_from: int = -1
-    target_to: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultResolution:
-    """A decision about a partition in trouble that was taken, and has to be carried out before it is copied again."""
-
-    trouble: PartitionFault
-    policy: FaultPolicy
-    time_ms: int
-    #: Whose answer it is; empty: the flow's policy.
-    by: str = ""
-
-    def gap(self) -> SkippedRange:
-        """What is to be recorded once it is done."""
-        trouble = self.trouble
-        return SkippedRange(
-            kind=trouble.kind,
-            policy=self.policy,
-            text=trouble.text,
-            time_ms=self.time_ms,
-            source_from=trouble.source_from,
-            source_to=trouble.source_to,
-            target_from=trouble.target_from,
-            target_to=trouble.target_to,
-        )
+_Key = TypeVar("_Key")
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """An operator's pause: of the flow (no topic), of a topic (no partition), or of one partition."""
+class RecordKind(Generic[_Key, _Record]):
+    """One kind of record: its keys, its JSON, and the field of ``FlowStateRecords`` that has it."""
 
-    topic: str | None = None
-    partition: int | None = None
+    #: First part of the key.
+    prefix: str
+    records: str
+    #: The other parts of the key.
+    parts: Callable[[_Key], Sequence[object]]
+    #: The reverse; None where the parts are not a key of this kind.
+    read_key: Callable[[Sequence[str]], _Key | None]
+    #: The record of a JSON object.
+    read: Callable[[Document], _Record]
+    #: The JSON object of a record.
+    write: Callable[[_Record], Document] = asdict  # type: ignore[assignment]  # of dataclasses
 
-    def covers(self, partition: TopicPartition) -> bool:
-        """Whether the pause holds back ``partition``."""
-        return self.topic in (None, partition.topic) and self.partition in (None, partition.partition)
+    def key(self, key: _Key) -> str:
+        """The Kafka record's key."""
+        return "/".join((self.prefix, *map(str, self.parts(key))))
+
+    def documents(self, key: _Key, record: _Record | None) -> dict[str, Document | None]:
+        """What to write to the state topic for a record, or for its removal (None)."""
+        return {self.key(key): None if record is None else self.write(record)}
+
+
+class _StartKind(RecordKind[str, StartPosition]):
+    """Where a topic begins: ``latest`` has a key of its own, and a topic has one of the two."""
+
+    def documents(self, key: str, record: StartPosition | None) -> dict[str, Document | None]:
+        found: dict[str, Document | None] = {f"latest/{key}": None, f"start/{key}": None}
+        if record is not None and record.kind == "latest":
+            found[f"latest/{key}"] = {}
+        elif record is not None:
+            found[f"start/{key}"] = self.write(record)
+        return found
 
 
 @dataclass(slots=True)
 class FlowStateRecords:
-    """A flow's state topic, decoded. ``flow`` is None before the first start."""
+    """A flow's state topic, decoded."""
 
+    #: None before the first start.
     flow: FlowRecord | None = None
     partitions: dict[TopicPartition, PartitionRecord] = field(default_factory=dict)
     grants: dict[TopicPartition, GrantRecord] = field(default_factory=dict)
-    #: Topics that were there when they were selected and have no anchor yet, with where they begin, unless at earliest.
+    #: Where topics without a partition record begin, unless at their earliest record.
     starts: dict[str, StartPosition] = field(default_factory=dict)
     paused: set[Pause] = field(default_factory=set)
-    repairs: dict[TopicPartition, FaultResolution] = field(default_factory=dict)
-    gaps: dict[tuple[TopicPartition, int], SkippedRange] = field(default_factory=dict)
+    resolutions: dict[TopicPartition, FaultResolution] = field(default_factory=dict)
+    #: By partition and time.
+    skipped_ranges: dict[tuple[TopicPartition, int], SkippedRange] = field(default_factory=dict)
     backfills: dict[str, BackfillRecord] = field(default_factory=dict)
     #: When the flow was handed back to MM2; None: it is ours.
     handed_back_ms: int | None = None
-    acls: set[Acl] = field(default_factory=set)
+    #: By ``acl_id``.
+    acls: dict[str, Acl] = field(default_factory=dict)
+
+    def put(self, kind: RecordKind[_Key, _Record], key: _Key, record: _Record | None) -> None:
+        """Keep a record, or remove it (None)."""
+        kept = getattr(self, kind.records)
+        if isinstance(kept, set):
+            (kept.discard if record is None else kept.add)(key)
+        elif not isinstance(kept, dict):
+            setattr(self, kind.records, record)
+        elif record is None:
+            kept.pop(key, None)
+        else:
+            kept[key] = record
 
 
 def state_topic(source_alias: str, backfill: str = "", route: str = "") -> str:
@@ -155,72 +122,9 @@ def state_topic(source_alias: str, backfill: str = "", route: str = "") -> str:
     return f"mm2-ray-state.{source_alias}.{beside}internal"
 
 
-def partition_key(partition: TopicPartition) -> str:
-    """Key of a partition's record."""
-    return f"partition/{partition.topic}/{partition.partition}"
-
-
-def repair_key(partition: TopicPartition) -> str:
-    """Key of a decision that has to be carried out."""
-    return f"repair/{partition.topic}/{partition.partition}"
-
-
-def gap_key(partition: TopicPartition, gap: SkippedRange) -> str:
-    """Key of a gap. One partition's troubles are answered one after the other."""
-    return f"gap/{partition.topic}/{partition.partition}/{gap.time_ms}"
-
-
-def grant_key(partition: TopicPartition) -> str:
-    """Key of a partition's last assignment."""
-    return f"{GRANT_PREFIX}{partition.topic}/{partition.partition}"
-
-
-def read_grant(key: str, document: Document) -> tuple[TopicPartition, GrantRecord] | None:
-    """A grant, if that is what the key stands for.
-
-    Raises:
-        KeyError: It lacks its epoch: the topic was not written by mirror-ray.
-    """
-    match key.split("/"):
-        case ["grant", topic, number]:
-            owner = document.get("owner", "")
-            grant = GrantRecord(epoch=document["epoch"], lease_ms=document["lease_ms"], owner=owner)
-            return TopicPartition(topic, int(number)), grant
-    return None
-
-
-def start_mark(topic: str, start: StartPosition) -> tuple[str, Document]:
-    """Key and value of the mark that says where a topic begins; ``latest`` has a key of its own, as it always had."""
-    return (f"latest/{topic}", {}) if start.kind == "latest" else (f"start/{topic}", {"at": str(start)})
-
-
-def start_keys(topic: str) -> tuple[str, ...]:
-    """Keys that a topic's mark may have."""
-    return f"latest/{topic}", f"start/{topic}"
-
-
-def acl_key(acl: Acl) -> str:
-    """Key of an ACL that the flow gave. Principals and group names may hold slashes."""
-    return f"acl/{hashlib.sha256(repr(acl).encode()).hexdigest()[:32]}"
-
-
-def backfill_key(identity: str) -> str:
-    """Key of a backfill."""
-    return f"backfill/{identity}"
-
-
-def pause_key(pause: Pause) -> str:
-    """Key of a pause."""
-    if pause.topic is None:
-        return "paused/flow"
-    if pause.partition is None:
-        return f"paused/topic/{pause.topic}"
-    return f"paused/partition/{pause.topic}/{pause.partition}"
-
-
-def encode(record: FlowRecord | PartitionRecord | GrantRecord | SkippedRange | FaultResolution | Acl) -> Document:
-    """The JSON object of a record."""
-    return asdict(record)
+def acl_id(acl: Acl) -> str:
+    """An ACL's name in keys. Principals and group names may hold slashes."""
+    return hashlib.sha256(repr(acl).encode()).hexdigest()[:32]
 
 
 def decode(documents: Mapping[str, Document]) -> FlowStateRecords:
@@ -229,69 +133,145 @@ def decode(documents: Mapping[str, Document]) -> FlowStateRecords:
     Raises:
         MirrorError: A record can't be read: it was not written by mirror-ray. Names the key and what is wrong.
     """
-    memory = FlowStateRecords()
-    for key, document in documents.items():
+    records = FlowStateRecords()
+    for name, document in documents.items():
         try:
-            _take(memory, key, document)
+            if (found := read_record(name, document)) is not None:
+                records.put(*found)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise MirrorError(
-                f"state record {key!r}: not written by mirror-ray ({wrong}); name the system's topics apart, or delete "
-                "the record by a tombstone"
+                f"state record {name!r}: not written by mirror-ray ({wrong}); name the system's topics apart, or "
+                "delete the record by a tombstone"
             ) from error
-    return memory
+    return records
 
 
-def _take(memory: FlowStateRecords, key: str, document: Document) -> None:
-    grant = read_grant(key, document)
-    if grant is not None:
-        memory.grants[grant[0]] = grant[1]
-    match key.split("/"):
+def read_record(name: str, document: Document) -> tuple[RecordKind[Any, Any], Any, Any] | None:
+    """Kind, key and record of one key and its JSON object; None where the key is not known.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: It was not written by mirror-ray.
+    """
+    prefix, *parts = name.split("/")
+    kind = KINDS.get(prefix)
+    key = kind.read_key(parts) if kind is not None else None
+    return None if kind is None or key is None else (kind, key, kind.read(document))
+
+
+def read_grant(name: str, document: Document) -> tuple[TopicPartition, GrantRecord] | None:
+    """A grant, if that is what the key names.
+
+    Raises:
+        KeyError: It lacks its epoch: the topic was not written by mirror-ray.
+    """
+    found = read_record(name, document) if name.startswith(GRANT_PREFIX) else None
+    return None if found is None else (found[1], found[2])
+
+
+def _whole_flow(parts: Sequence[str]) -> str | None:
+    return None if parts else ""
+
+
+def _one_part(parts: Sequence[str]) -> str | None:
+    return parts[0] if len(parts) == 1 else None
+
+
+def _partition(parts: Sequence[str]) -> TopicPartition | None:
+    return TopicPartition(parts[0], int(parts[1])) if len(parts) == len(TopicPartition._fields) else None
+
+
+def _partition_and_time(parts: Sequence[str]) -> tuple[TopicPartition, int] | None:
+    partition = _partition(parts[:-1])
+    return None if partition is None else (partition, int(parts[-1]))
+
+
+def _pause_parts(pause: Pause) -> tuple[object, ...]:
+    if pause.topic is None:
+        return ("flow",)
+    return ("topic", pause.topic) if pause.partition is None else ("partition", pause.topic, pause.partition)
+
+
+def _pause(parts: Sequence[str]) -> Pause | None:
+    match parts:
         case ["flow"]:
-            memory.flow = FlowRecord(**_fields(FlowRecord, document))
+            return Pause()
+        case ["topic", topic]:
+            return Pause(topic)
         case ["partition", topic, number]:
-            memory.partitions[TopicPartition(topic, int(number))] = _partition(document)
-        case ["repair", topic, number]:
-            memory.repairs[TopicPartition(topic, int(number))] = _repair(document)
-        case ["gap", topic, number, time_ms]:
-            memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = SkippedRange(
-                **_fields(SkippedRange, document)
-            )
-        case ["handed-back"]:
-            memory.handed_back_ms = document["time_ms"]
-        case ["acl", _]:
-            memory.acls.add(Acl(**_fields(Acl, document)))
-        case ["backfill", identity]:
-            memory.backfills[identity] = BackfillRecord.read(document)
-        case ["latest" | "start", topic]:
-            memory.starts[topic] = parse_start(document.get("at", "latest"))
-        case ["paused", "flow"]:
-            memory.paused.add(Pause())
-        case ["paused", "topic", topic]:
-            memory.paused.add(Pause(topic))
-        case ["paused", "partition", topic, number]:
-            memory.paused.add(Pause(topic, int(number)))
+            return Pause(topic, int(number))
+    return None
 
 
-def _repair(document: Document) -> FaultResolution:
-    trouble = _fields(PartitionFault, document["trouble"])
-    if trouble.get("resume") is not None:
-        trouble["resume"] = OffsetPair(**trouble["resume"])
-    return FaultResolution(
-        trouble=PartitionFault(**trouble),
-        policy=document["policy"],
-        time_ms=document["time_ms"],
-        by=document.get("by", ""),
-    )
-
-
-def _partition(document: Document) -> PartitionRecord:
+def _read_partition(document: Document) -> PartitionRecord:
     record = PartitionRecord(**_fields(PartitionRecord, document))
     return replace(record, skip=tuple((first, end) for first, end in record.skip))
 
 
-def _fields(
-    kind: type[FlowRecord | PartitionRecord | SkippedRange | PartitionFault | Acl], document: Document
-) -> Document:
-    """A field with a default may be missing: an older version wrote the document."""
+def _read_resolution(document: Document) -> FaultResolution:
+    fault = _fields(PartitionFault, document["trouble"])
+    if fault.get("resume") is not None:
+        fault["resume"] = OffsetPair(**fault["resume"])
+    known = _fields(FaultResolution, document)
+    return FaultResolution(**{**known, "trouble": PartitionFault(**fault)})
+
+
+def _read_grant(document: Document) -> GrantRecord:
+    return GrantRecord(epoch=document["epoch"], lease_ms=document["lease_ms"], owner=document.get("owner", ""))
+
+
+def _fields(kind: type[Any], document: Document) -> Document:
+    """The fields of a record. One with a default may be missing: an older version wrote the document."""
     return {each.name: document[each.name] for each in fields(kind) if each.name in document or each.default is MISSING}
+
+
+FLOW: Final[RecordKind[str, FlowRecord]] = RecordKind(
+    "flow", "flow", lambda _: (), _whole_flow, lambda document: FlowRecord(**_fields(FlowRecord, document))
+)
+PARTITION: Final[RecordKind[TopicPartition, PartitionRecord]] = RecordKind(
+    "partition", "partitions", tuple, _partition, _read_partition
+)
+RESOLUTION: Final[RecordKind[TopicPartition, FaultResolution]] = RecordKind(
+    "repair", "resolutions", tuple, _partition, _read_resolution
+)
+SKIPPED: Final[RecordKind[tuple[TopicPartition, int], SkippedRange]] = RecordKind(
+    "gap",
+    "skipped_ranges",
+    lambda key: (*key[0], key[1]),
+    _partition_and_time,
+    lambda document: SkippedRange(**_fields(SkippedRange, document)),
+)
+GRANT: Final[RecordKind[TopicPartition, GrantRecord]] = RecordKind("grant", "grants", tuple, _partition, _read_grant)
+ACL: Final[RecordKind[str, Acl]] = RecordKind(
+    "acl", "acls", lambda key: (key,), _one_part, lambda document: Acl(**_fields(Acl, document))
+)
+START: Final = _StartKind(
+    "start",
+    "starts",
+    lambda topic: (topic,),
+    _one_part,
+    lambda document: parse_start(document.get("at", "latest")),
+    lambda start: {"at": str(start)},
+)
+HANDED_BACK: Final[RecordKind[str, int]] = RecordKind(
+    "handed-back",
+    "handed_back_ms",
+    lambda _: (),
+    _whole_flow,
+    lambda document: int(document["time_ms"]),
+    lambda time_ms: {"time_ms": time_ms},
+)
+BACKFILL: Final[RecordKind[str, BackfillRecord]] = RecordKind(
+    "backfill", "backfills", lambda key: (key,), _one_part, BackfillRecord.read, BackfillRecord.document
+)
+PAUSE: Final[RecordKind[Pause, bool]] = RecordKind(
+    "paused", "paused", _pause_parts, _pause, lambda _: True, lambda _: {}
+)
+
+#: By the first part of the key.
+KINDS: Final[Mapping[str, RecordKind[Any, Any]]] = {
+    kind.prefix: kind
+    for kind in (FLOW, PARTITION, RESOLUTION, SKIPPED, GRANT, ACL, START, HANDED_BACK, BACKFILL, PAUSE)
+} | {"latest": START}
+#: Keys of grants begin with it.
+GRANT_PREFIX: Final = f"{GRANT.prefix}/"

@@ -107,7 +107,7 @@ def _refuse_unfinished(
         why = None
         if remote not in ends or ids != (record.source_topic_id, record.target_topic_id):
             why = f"{each.topic} or {record.target_topic} is not the topic that was copied"
-        elif each in ground.memory.repairs or record.recounting:
+        elif each in ground.memory.resolutions or record.recounting:
             why = f"what was decided about {each} is not carried out yet"
         elif not record.shared and ends[remote].end != record.target_offset:
             why = f"{remote} ends at {ends[remote].end}, and by the flow's state at {record.target_offset}"
@@ -156,8 +156,8 @@ def _remark(record: PartitionRecord) -> str | None:
 async def _carry_out(ground: FlowSession, mm2: Mm2Topics, notes: list[SourceOffsetNote]) -> None:
     """Let go of the flow first: should the rest fail, nobody copies it until the command is given again."""
     await ground.claim()
-    mark = {"time_ms": int(time.time() * 1000)}
-    await asyncio.to_thread(ground.store.write, {schema.HANDED_BACK_KEY: mark})
+    mark = schema.HANDED_BACK.documents("", int(time.time() * 1000))
+    await asyncio.to_thread(ground.store.write, mark)
     name = ground.flow.name
     records = [
         SourceOffset(connector=mm2.connector, cluster=name.source, partition=each.source, offset=each.noted).encode()

@@ -46,7 +46,7 @@ def blocks(
         places, _ = thinned([each[0] for each in pairs], _MOST_PAIRS)
         pairs = [pairs[place] for place in places]
     known = [Segment(first, there, 1, there + number) for number, (first, there) in enumerate(pairs, start=1)]
-    end = record.anchor
+    end = record.pair
     known.append(Segment(end.source_offset, end.target_offset, 0, end.target_offset + len(known) + 1))
     for first in range(0, len(known), _BLOCK_SEGMENTS):
         segments = tuple(known[first : first + _BLOCK_SEGMENTS])

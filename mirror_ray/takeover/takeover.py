@@ -23,7 +23,8 @@ from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import Document, FlowRecord, GrantRecord
+from mirror_ray.state.records import FlowRecord, GrantRecord
+from mirror_ray.state.schema import Document
 from mirror_ray.takeover import mm2_offset_syncs
 from mirror_ray.takeover.decisions import (
     PartitionFindings,
@@ -242,14 +243,18 @@ class _Takeover:
                 target_cluster_id=ground.target.metadata.cluster_id,
                 selection=known.selection if known is not None else discovery_rules.selection_of(ground.flow),
             )
-        documents: dict[str, Document | None] = {schema.FLOW_KEY: schema.encode(known)}
-        marked = memory.starts.keys() & {each.topic for each in records}
-        documents |= {key: None for topic in marked for key in schema.start_keys(topic)}
+        documents = schema.FLOW.documents("", known)
+        for topic in memory.starts.keys() & {partition.topic for partition in records}:
+            documents |= schema.START.documents(topic, None)
         if self._anew:
-            documents[schema.HANDED_BACK_KEY] = None
-            documents |= {schema.partition_key(each): None for each in memory.partitions}
-            documents |= {schema.repair_key(each): None for each in memory.repairs}
-        return documents | {schema.partition_key(each): schema.encode(record) for each, record in records.items()}
+            documents |= schema.HANDED_BACK.documents("", None)
+            for partition in memory.partitions:
+                documents |= schema.PARTITION.documents(partition, None)
+            for partition in memory.resolutions:
+                documents |= schema.RESOLUTION.documents(partition, None)
+        for partition, record in records.items():
+            documents |= schema.PARTITION.documents(partition, record)
+        return documents
 
     async def _tell(self, records: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Tell the flow's map of MM2's pairs, for groups that stand before the places where copying goes on."""
@@ -257,8 +262,8 @@ class _Takeover:
         blocks = []
         for source, record in records.items():
             before = ground.memory.partitions.get(source)
-            floor = before.anchor if before is not None else _BEGINNING
-            known = mm2_offset_syncs.chain(self._pairs.get(source, ()), floor, record.anchor)
+            floor = before.pair if before is not None else _BEGINNING
+            known = mm2_offset_syncs.chain(self._pairs.get(source, ()), floor, record.pair)
             epoch = ground.memory.grants.get(source, GrantRecord()).epoch
             blocks += list(mm2_offset_syncs.blocks(source, record, known, epoch))
         if not blocks:

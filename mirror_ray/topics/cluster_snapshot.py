@@ -129,7 +129,7 @@ async def survey_acls(settings: MirrorSettings, flow: FlowSettings, seen: Cluste
         source=source,
         target=target,
         wanted=flow_acls(source, replication_rules(flow), seen.remotes, groups, rules),
-        given=frozenset(seen.memory.acls),
+        given=frozenset(seen.memory.acls.values()),
         rules=rules,
     )
 

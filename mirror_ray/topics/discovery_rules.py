@@ -12,7 +12,8 @@ from mirror_ray.model.names import FlowName, TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.start import StartRules, start_rules
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FlowRecord, FlowStateRecords
+from mirror_ray.state.records import FlowRecord
+from mirror_ray.state.schema import FlowStateRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,5 +205,5 @@ def shared_record(record: PartitionRecord) -> PartitionRecord:
 
     Its pair stays: from there on the newest batch of ours says how far the copy has come.
     """
-    anchor = replace(record.anchor, sequence=record.anchor.next_sequence)
+    anchor = replace(record.pair, sequence=record.pair.next_sequence)
     return replace(record.at(anchor), shared=True)

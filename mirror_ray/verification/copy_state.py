@@ -15,7 +15,8 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.map_store import OffsetMapStore, PartitionOffsetMap
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FlowStateRecords, SkippedRange, decode, state_topic
+from mirror_ray.state.records import SkippedRange
+from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.producers import ProducerOwners, producer_owners
 from mirror_ray.verification.range_bounds import LogBounds
@@ -83,7 +84,7 @@ class FlowCopyState:
 
     def skipped_ranges(self, source: TopicPartition) -> tuple[SkippedRange, ...]:
         """What of a partition was given up by a decision."""
-        return tuple(skipped for (each, _), skipped in sorted(self._state.gaps.items()) if each == source)
+        return tuple(skipped for (each, _), skipped in sorted(self._state.skipped_ranges.items()) if each == source)
 
     def record(self, job: CompareJob) -> PartitionRecord | None:
         """What the state says of exactly the job's topics."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
-from mirror_ray.state.schema import SkippedRange
+from mirror_ray.state.records import SkippedRange
 from mirror_ray.verification.producers import ProducerOwners
 from mirror_ray.verification.ranges import ComparedRange, PositionPair, Span
 from mirror_ray.verification.report import CheckedRecords, Halt, PartitionVerdict, UncomparedAccount

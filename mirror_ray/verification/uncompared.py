@@ -11,7 +11,8 @@ from dataclasses import replace
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FlowStateRecords, Pause
+from mirror_ray.state.records import Pause
+from mirror_ray.state.schema import FlowStateRecords
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.range_bounds import LogBounds
 from mirror_ray.verification.ranges import PositionPair, Span, subtract_spans
@@ -85,8 +86,8 @@ def halt_of(state: FlowStateRecords, source: TopicPartition, running: PartitionS
         return _halted_now(running)
     if state.handed_back_ms is not None:
         return Halt("stopped", "the flow was handed back to MirrorMaker 2")
-    if source in state.repairs:
-        repair = state.repairs[source]
+    if source in state.resolutions:
+        repair = state.resolutions[source]
         return Halt("stopped", f"{repair.trouble.kind}, to be answered by {repair.policy}: {repair.trouble.text}")
     pause = min((found for found in state.paused if found.covers(source)), key=_narrowness, default=None)
     if pause is None:

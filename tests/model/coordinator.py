@@ -14,7 +14,8 @@ from mirror_ray.model.fault import FaultPolicy, PartitionFault
 from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.state.schema import FaultResolution, FlowRecord
+from mirror_ray.state.records import FaultResolution, FlowRecord
+from mirror_ray.state.schema import RESOLUTION
 from mirror_ray.topics import discovery_rules
 from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
 from tests.model.broker import TargetPartition
@@ -51,7 +52,7 @@ class Coordinator:
     careful: bool = True
     #: Whether others write to the remote topic, too.
     shared: bool = False
-    ledger: FlowState = field(init=False)
+    flow_state: FlowState = field(init=False)
     identity: int = -1
     #: Partition to replicator and epoch.
     owners: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -66,17 +67,17 @@ class Coordinator:
     @property
     def fenced(self) -> bool:
         """Whether another one has taken over."""
-        return self.ledger.fenced
+        return self.flow_state.fenced
 
     def __post_init__(self) -> None:
-        port: FlowClusters = StatePort(self.state)  # type: ignore[assignment]  # what the ledger does not ask for is not there
-        self.ledger = FlowState(port, self.lease_ms)
+        port: FlowClusters = StatePort(self.state)  # type: ignore[assignment]  # the rest is not called
+        self.flow_state = FlowState(port, self.lease_ms)
 
     def open(self) -> None:
         """Read the state, fence an older one, and give partitions without a record their first pair."""
-        at_once(self.ledger.open())
+        at_once(self.flow_state.open())
         self.identity = self.state.identity
-        if self.ledger.flow is None:
+        if self.flow_state.records.flow is None:
             record = FlowRecord(
                 producer_id=FIRST_PRODUCER + self.identity,
                 producer_epoch=0,
@@ -84,10 +85,10 @@ class Coordinator:
                 target_cluster_id="b",
                 selection="",
             )
-            at_once(self.ledger.begin(record, {}))
+            at_once(self.flow_state.begin_flow(record, {}))
         for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True)):
             partition = TopicPartition("t", number)
-            if self.ledger.record(partition) is not None:
+            if self.flow_state.record(partition) is not None:
                 continue
             bounds = TargetLogBounds(start=target.start, end=target.end, high_watermark=target.high_watermark)
             if (
@@ -102,12 +103,12 @@ class Coordinator:
             anchor = OffsetPair(source.start, bounds.committed, 0 if self.shared else None)
             own = self._new_producer() if self.shared else None
             first = replace(discovery_rules.first_record(here, there, anchor, own), shared=self.shared)
-            at_once(self.ledger.remember({partition: first}))
+            at_once(self.flow_state.begin_partitions({partition: first}))
             self.on_begun(number, anchor)
 
     def free(self, number: int) -> bool:
         """Whether nobody is known to hold a partition that may be copied."""
-        record = self.ledger.record(TopicPartition("t", number))
+        record = self.flow_state.record(TopicPartition("t", number))
         return self.opened and not self.fenced and record is not None and number not in self.owners
 
     def to_grant(self) -> list[int]:
@@ -120,7 +121,7 @@ class Coordinator:
         return [n for n in numbers if self.free(n) and self._held(n) and n not in self.waits]
 
     def _held(self, number: int) -> bool:
-        return self.patient and self.ledger.lease_ms(TopicPartition("t", number)) > 0
+        return self.patient and self.flow_state.lease_ms(TopicPartition("t", number)) > 0
 
     def grant(self, number: int, replicator: int) -> Order | None:
         """Hand a partition out; None when another coordinator turns out to have taken over."""
@@ -128,7 +129,7 @@ class Coordinator:
             FlowPartition(FLOW, "t", number): TargetLimits(max_message_bytes=self.max_message_bytes, compress_with=None)
         }
         try:
-            (assignment,) = at_once(self.ledger.assign(limits, None))
+            (assignment,) = at_once(self.flow_state.assign(limits, None))
         except StateFencedError:
             return None
         self.owners[number] = (replicator, assignment.epoch)
@@ -137,7 +138,7 @@ class Coordinator:
     def fence(self, number: int, now_s: float) -> None:
         """Write a higher epoch for whoever holds it to see, and wait out the lease."""
         try:
-            lease_ms = at_once(self.ledger.fence([TopicPartition("t", number)]))
+            lease_ms = at_once(self.flow_state.fence([TopicPartition("t", number)]))
         except StateFencedError:
             return
         self.waits[number] = now_s + LeaseTerms(lease_ms).takeover_s
@@ -145,7 +146,7 @@ class Coordinator:
     def wait_is_over(self, number: int) -> None:
         """The lease has run out."""
         del self.waits[number]
-        self.ledger.given_back(TopicPartition("t", number))
+        self.flow_state.release(TopicPartition("t", number))
 
     def gone(self, replicator: int, *, seen: bool) -> None:
         """A replicator will not be heard of again; ``seen``: its process was seen dead."""
@@ -156,12 +157,12 @@ class Coordinator:
         """It has no owner any more; ``free``: for sure."""
         del self.owners[number]
         if free:
-            self.ledger.given_back(TopicPartition("t", number))
+            self.flow_state.release(TopicPartition("t", number))
 
     def adopt(self, replicator: int, number: int, epoch: int) -> bool:
         """A living replicator holds the partition: whether by the last assignment."""
         partition = TopicPartition("t", number)
-        if number in self.owners or number in self.waits or self.ledger.epoch(partition) != epoch:
+        if number in self.owners or number in self.waits or self.flow_state.epoch(partition) != epoch:
             return False
         self.owners[number] = (replicator, epoch)
         return True
@@ -170,7 +171,7 @@ class Coordinator:
         """A report has arrived."""
         number = report.partition.partition
         if self.owners.get(number) == (replicator, report.epoch):
-            self.ledger.moved(report.partition.source, report.anchor, settled=report.settled)
+            self.flow_state.note_pair(report.partition.source, report.anchor, settled=report.settled)
 
     def _new_producer(self) -> tuple[int, int]:
         self.state.producers += 1
@@ -180,7 +181,7 @@ class Coordinator:
 
     def answers(self, number: int, trouble: PartitionFault) -> tuple[FaultPolicy, ...]:
         """The policies that an operator may choose from."""
-        record = self.ledger.record(TopicPartition("t", number))
+        record = self.flow_state.record(TopicPartition("t", number))
         return () if record is None else fault_rules.answers(trouble.kind, shared=record.shared)
 
     def answer(
@@ -191,8 +192,8 @@ class Coordinator:
         partition, source, target = TopicPartition("t", number), self.sources[number], self.targets[number]
         repair = FaultResolution(trouble=report.trouble, policy=policy, time_ms=now_ms)
         try:
-            at_once(self.ledger.decide({partition: repair}, {partition: report.anchor}))
-            record, latest = self.ledger.record(partition), self.ledger.latest_anchor(partition)
+            at_once(self.flow_state.put_resolutions({partition: repair}, {partition: report.anchor}))
+            record, latest = self.flow_state.record(partition), self.flow_state.latest_pair(partition)
             assert record is not None
             assert latest is not None
             facts = fault_rules.FaultContext(
@@ -202,10 +203,10 @@ class Coordinator:
                 target_start=target.start,
                 target_end=target.end,
             )
-            stands = fault_rules.still_stands(repair, record.anchor, latest)
+            stands = fault_rules.still_stands(repair, record.pair, latest)
             found = fault_rules.find_remedy(repair, record.at(latest), facts) if stands else "void"
             if isinstance(found, str):
-                at_once(self.ledger.drop_repairs([partition]))
+                at_once(self.flow_state.delete(RESOLUTION, partition))
                 return None
             if found.empty_to is not None:
                 target.remove_below(found.empty_to)
@@ -213,7 +214,7 @@ class Coordinator:
             if found.new_producer:
                 producer_id, epoch = self._new_producer()
                 done = replace(done, producer_id=producer_id, producer_epoch=epoch)
-            at_once(self.ledger.repaired(partition, done, found.gap))
+            at_once(self.flow_state.finish_resolution(partition, done, found.gap))
         except StateFencedError:
             return None
         return replace(found, record=done)
@@ -221,6 +222,6 @@ class Coordinator:
     def flush(self) -> None:
         """Persist the pairs that moved."""
         try:
-            at_once(self.ledger.flush())
+            at_once(self.flow_state.flush())
         except StateFencedError:
             return

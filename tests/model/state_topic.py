@@ -1,4 +1,4 @@
-"""The state topic: an ordered log with one writer at a time, and a port to it for the real ledger."""
+"""The state topic: an ordered log with one writer at a time, and a port to it for the real flow state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StateTopic:
 
 
 class StatePort:
-    """One coordinator's way to it; what the ledger asks of a ``FlowPort``."""
+    """One coordinator's way to it; what the flow state calls of ``FlowClusters``."""
 
     def __init__(self, topic: StateTopic) -> None:
         self.topic = topic

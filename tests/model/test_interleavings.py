@@ -148,7 +148,7 @@ def test_retention_that_ate_the_tail(naive: bool, forgotten: bool, monkeypatch: 
         _forget(world)
         world.done[0].add("target_emptied")
     world.targets[0].remove_below(world.targets[0].end)
-    world.coordinators[0].ledger.moved(_copy(world).assignment.partition.source, OffsetPair(0, 0))
+    world.coordinators[0].flow_state.note_pair(_copy(world).assignment.partition.source, OffsetPair(0, 0))
     world.crash(world.holders(0)[0])
     if naive:
         with pytest.raises(Wrong, match=r"is before it on the target|twice"):
@@ -252,7 +252,7 @@ def test_two_coordinators(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind != "ours":
         monkeypatch.setattr(StatePort, "write_state", _unfenced)
     if kind == "unfenced and nameless":
-        older.ledger._owner = newer.ledger._owner
+        older.flow_state._owner = newer.flow_state._owner
     orders = [order for order in (newer.grant(0, 1), older.grant(0, 2)) if order is not None]
     assert older.fenced == (kind == "ours")
     for order in orders:
@@ -263,5 +263,5 @@ def test_two_coordinators(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _unfenced(port: StatePort, documents: dict[str, object]) -> int:
-    port.topic.entries += documents.items()  # type: ignore[arg-type]  # as the ledger gives them
+    port.topic.entries += documents.items()  # type: ignore[arg-type]  # as the flow state gives them
     return port.topic.end - len(documents)

@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     _remedy(
         "strangers that are accepted count as ours",
-        "            anchor = replace(record.anchor, sequence=record.anchor.next_sequence)\n",
+        "            anchor = replace(record.pair, sequence=record.pair.next_sequence)\n",
         "            anchor = record.anchor\n",
     ),
     _remedy(
@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     _remedy(
         "where it goes on, the old origin is kept",
-        "return FaultAction(record=record.at(anchor).with_origin(anchor), gap=repair.gap())",
+        "return FaultAction(record=record.at(anchor).with_origin(anchor), gap=repair.skipped_range())",
         "return FaultAction(record=record.at(anchor), gap=repair.gap())",
     ),
     _remedy(
@@ -130,7 +130,7 @@ MUTANTS = (
     ),
     _remedy(
         "too many ranges leave the origin before them",
-        "return replace(record, skip=ahead).with_origin(record.anchor)",
+        "return replace(record, skip=ahead).with_origin(record.pair)",
         "return replace(record, skip=ahead)",
     ),
     _remedy("a lost copy is skipped", 'if kind == "copy_lost" and policy == "skip":', "if False:"),

@@ -10,6 +10,7 @@ _internal = mutants_of("kafka/internal_topic_reader", "kafka/log_follower")
 _connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
 _record = mutants_of("state/partition_record", "state/partition_record", "coordinator/fault_rules")
 _state = mutants_of("state/schema", "state/schema", "state/partition_record", "replication/state_topic_reader")
+_records = mutants_of("state/records", "state/schema", "state/partition_record")
 _assignment = mutants_of("coordinator/assignment_rules", "state/partition_record", "coordinator/assignment_rules")
 _discovery = mutants_of(
     "topics/discovery_rules", "topics/discovery_rules", "coordinator/begun_flows", "coordinator/flow_topics"
@@ -147,12 +148,12 @@ MUTANTS = (
     ),
     _record(
         "what was settled stays so behind another pair",
-        "settled=self.settled and anchor == self.anchor",
+        "settled=self.settled and pair == self.pair",
         "settled=self.settled",
     ),
     _record(
         "a place is looked for though it was found",
-        "recounting=self.recounting and anchor == self.anchor",
+        "recounting=self.recounting and pair == self.pair",
         "recounting=self.recounting",
     ),
     _record("records left out are left out of a new source", "self._without_source_notes(0),", "self,"),
@@ -177,8 +178,8 @@ MUTANTS = (
     ),
     _record(
         "a pair behind the copy's end is not clipped",
-        "return replace(anchor, source_offset=self.end_offset, source_epoch=-1)",
-        "return anchor",
+        "return replace(pair, source_offset=self.end_offset, source_epoch=-1)",
+        "return pair",
     ),
     _record(
         "the origin is the latest pair",
@@ -191,38 +192,34 @@ MUTANTS = (
         "self.origin_target_offset)",
     ),
     _record("routes begin where they did on another log", "else min(self.routes_from, end)", "else self.routes_from"),
-    _record("the source's leader epoch is not kept", "            source_epoch=anchor.source_epoch,\n", ""),
-    _record("the target's leader epoch is not kept", "            target_epoch=anchor.target_epoch,\n", ""),
-    _record("the sequence is not kept", "            sequence=anchor.sequence,\n", ""),
-    _state("a grant's owner is lost", 'lease_ms=document["lease_ms"], owner=owner)', 'lease_ms=document["lease_ms"])'),
+    _record("the source's leader epoch is not kept", "            source_epoch=pair.source_epoch,\n", ""),
+    _record("the target's leader epoch is not kept", "            target_epoch=pair.target_epoch,\n", ""),
+    _record("the sequence is not kept", "            sequence=pair.sequence,\n", ""),
+    _state("a grant's owner is lost", ', owner=document.get("owner", ""))', ")"),
     _state(
         "a decision loses where to go on",
-        'trouble["resume"] = OffsetPair(**trouble["resume"])',
-        'trouble["resume"] = None',
+        'fault["resume"] = OffsetPair(**fault["resume"])',
+        'fault["resume"] = None',
     ),
     _state(
-        "what was decided is forgotten",
-        "            memory.repairs[TopicPartition(topic, int(number))] = _repair(document)\n",
-        "            pass\n",
+        "a kind is not known",
+        "    kind = KINDS.get(prefix)\n",
+        '    kind = KINDS.get(prefix) if prefix != "repair" else None\n',
     ),
+    _state("skipped ranges are forgotten", '    "skipped_ranges",\n', '    "resolutions",\n'),
+    _state("a flow that was handed back is ours", '    "handed_back_ms",\n', '    "flow",\n'),
+    _state("what is removed stays in memory", "            kept.pop(key, None)\n", "            pass\n"),
     _state(
-        "gaps are forgotten",
-        "            memory.gaps[TopicPartition(topic, int(number)), int(time_ms)] = SkippedRange(\n"
-        "                **_fields(SkippedRange, document)\n            )\n",
-        "            pass\n",
+        "a topic that begins at its end keeps another mark",
+        'found[f"latest/{key}"] = {}',
+        'found = {f"latest/{key}": {}}',
     ),
+    _records("a pause of a topic holds back another", "return self.topic in (None, partition.topic) and", "return"),
+    _records("a skipped range's target offsets are lost", "            target_from=fault.target_from,\n", ""),
     _state(
-        "a flow that was handed back is ours",
-        '            memory.handed_back_ms = document["time_ms"]\n',
-        "            pass\n",
-    ),
-    _state("grants are forgotten", "        memory.grants[grant[0]] = grant[1]\n", "        pass\n"),
-    _state("a pause of a topic holds back another", "return self.topic in (None, partition.topic) and", "return"),
-    _state("a gap's target offsets are lost", "            target_from=trouble.target_from,\n", ""),
-    _state(
-        "one partition's gaps replace each other",
-        'return f"gap/{partition.topic}/{partition.partition}/{gap.time_ms}"',
-        'return f"gap/{partition.topic}/{partition.partition}/0"',
+        "one partition's skipped ranges replace each other",
+        "lambda key: (*key[0], key[1]),",
+        "lambda key: (*key[0], 0),",
     ),
     _assignment("a partition has two owners", "        del mine[quotas[name] :]\n", ""),
     _assignment("what is over is nobody's", "        homeless += mine[quotas[name] :]\n", ""),
@@ -256,7 +253,7 @@ MUTANTS = (
     _discovery("what is not committed is sure to last", "min(self.end, self.high_watermark)", "self.end"),
     _discovery(
         "a topic that becomes shared loses its sequence",
-        "    anchor = replace(record.anchor, sequence=record.anchor.next_sequence)\n",
+        "    anchor = replace(record.pair, sequence=record.pair.next_sequence)\n",
         "    anchor = record.anchor\n",
     ),
 )

@@ -35,7 +35,8 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.replication.engine import ReplicationEngine
-from mirror_ray.state.schema import GrantRecord, encode, grant_key, state_topic
+from mirror_ray.state.records import GrantRecord
+from mirror_ray.state.schema import GRANT, state_topic
 from tests.support.clusters import KafkaCluster
 from tests.support.kafka import Message, append, create_topic, exists
 
@@ -147,7 +148,7 @@ class Replicated:
     def _write_grants(self, assignments: Sequence[Assignment]) -> int:
         """As a coordinator does before it hands out; returns the offset of the first one."""
         grants = [
-            (grant_key(each.partition.source), encode(GrantRecord(epoch=each.epoch, lease_ms=DEFAULT_LEASE_MS)))
+            (GRANT.key(each.partition.source), GRANT.write(GrantRecord(epoch=each.epoch, lease_ms=DEFAULT_LEASE_MS)))
             for each in assignments
         ]
         return append(

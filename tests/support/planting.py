@@ -28,7 +28,8 @@ from mirror_ray.records.batch import rewrite
 from mirror_ray.records.repack import encode as encode_batch
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FLOW_KEY, FlowRecord, encode, partition_key, state_topic
+from mirror_ray.state.records import FlowRecord
+from mirror_ray.state.schema import FLOW, PARTITION, state_topic
 from tests.support.clusters import Clusters
 from tests.support.engine import ensure_compacted
 from tests.support.kafka import (
@@ -106,7 +107,7 @@ class Planted:
             await source.refresh([])
             await target.refresh([])
             documents: dict[str, object] = {
-                FLOW_KEY: encode(
+                FLOW.key(""): FLOW.write(
                     FlowRecord(
                         producer_id=producer[0],
                         producer_epoch=producer[1],
@@ -170,7 +171,7 @@ class _Copy:
         for case in self._cases:
             for name in planted.sources(kind):
                 record, block = self._told(case, name, copies[case.partition], ends[name], producers[name])
-                documents[partition_key(TopicPartition(name, case.partition))] = encode(record)
+                documents |= PARTITION.documents(TopicPartition(name, case.partition), record)
                 blocks.append(KeyedRecord(encode_key(block.key), encode_value(block)))
         topic = segments_topic(planted.mark)
         await self._target.refresh([topic])

@@ -38,7 +38,7 @@ RECORD = BackfillRecord(
 
 def test_a_record_survives_json() -> None:
     """Through the state topic, beside keys of other kinds; a newer version's fields are ignored."""
-    written = {schema.backfill_key("1a2b"): {**RECORD.document(), "newer": 1}, "start/t": {"at": "0@5"}}
+    written = {schema.BACKFILL.key("1a2b"): {**RECORD.document(), "newer": 1}, "start/t": {"at": "0@5"}}
     memory = schema.decode(json.loads(json.dumps(written)))
     assert memory.backfills == {"1a2b": RECORD}
     assert memory.starts == {"t": parse_start("0@5")}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mirror_ray.config.settings import FetchSettings, FlowSettings, TopicSettings
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.start import EARLIEST, LATEST, StartPosition, out_of_bounds, parse_start, start_rules
-from mirror_ray.state.schema import FlowRecord
+from mirror_ray.state.records import FlowRecord
 from mirror_ray.topics.discovery_rules import rules_of, selection_of, starts_changed, starts_of
 
 OFFSETS = st.dictionaries(st.integers(0, 10**6), st.integers(0, 10**15), min_size=1, max_size=5)

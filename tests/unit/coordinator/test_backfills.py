@@ -8,7 +8,7 @@ from mirror_ray.cli.backfill import read_request
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
-from mirror_ray.state.schema import partition_key
+from mirror_ray.state.schema import PARTITION
 from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
 
 INTO_AGAIN = read_request("orders", "0@5,1@0", "0@20,1@10", into="again")
@@ -73,7 +73,7 @@ async def test_a_new_coordinator_goes_on_with_it(world: World) -> None:
     key = FlowPartition(FlowName.parse(name), "orders", 0)
     world.ray.replicators[1].copy(key, 7)
     where = TopicPartition("orders", 0)
-    await eventually(lambda: world.kafka.states[key.flow][partition_key(where)]["source_offset"] == 7)
+    await eventually(lambda: world.kafka.states[key.flow][PARTITION.key(where)]["source_offset"] == 7)
     world.abandon(coordinator)
     world.ray.replicators[1].alive = False
     world.kafka.source_ends[where] = 1_000

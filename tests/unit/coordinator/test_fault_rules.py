@@ -21,7 +21,7 @@ from mirror_ray.model.fault import TOPIC_KINDS, TROUBLE_KINDS, FaultKind, FaultP
 from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FaultResolution
+from mirror_ray.state.records import FaultResolution
 
 RECORD = PartitionRecord(
     source_topic_id=TopicId("s1"),
@@ -142,7 +142,7 @@ def test_refused_records_are_left_out_once() -> None:
     many = replace(RECORD, source_offset=500, skip=tuple((each, each + 1) for each in range(0, 300, 3)))
     pruned = done(remedy("record_refused", "skip", many, source_from=500, source_to=501)).record
     assert pruned.skip == ((500, 501),)
-    assert pruned.origin == many.anchor
+    assert pruned.origin == many.pair
 
 
 def test_answers_that_would_do_harm_are_none() -> None:
@@ -188,7 +188,7 @@ def test_a_shared_topic_that_lost_records_of_ours() -> None:
     on = done(remedy("target_truncated", "skip", shared, longer, target_from=80, target_to=90))
     assert (pair(on), on.record.sequence, on.new_producer) == ((100, 300), 0, True)
     counted = done(remedy("target_truncated", "resync", shared, longer, target_from=80, target_to=90))
-    assert (pair(counted), counted.record.anchor.sequence, counted.record.recounting) == ((10, 0), 3, True)
+    assert (pair(counted), counted.record.pair.sequence, counted.record.recounting) == ((10, 0), 3, True)
     assert (counted.empty_to, counted.new_producer) == (None, False)
     failed = done(remedy("copy_lost", "resync", counted.record, longer))
     assert (pair(failed), failed.empty_to, failed.record.recounting) == ((10, 300), None, False)
@@ -349,11 +349,11 @@ def test_every_note_goes_with_the_log_that_it_is_about() -> None:
             "source_topic_id": "s2", "source_offset": 5, "source_epoch": -1, "skip": (), "routes_from": 5,
             "begins_at": 5, "aligned_at": None,
         }  # fmt: skip
-        assert (found.origin, found.transforms_source_offset) == (found.anchor, 5)
+        assert (found.origin, found.transforms_source_offset) == (found.pair, 5)
     gone = done(remedy("target_missing", "skip", noted, another_target))
     assert gone.new_producer
     assert {name: getattr(gone.record, name) for name in OF_TARGET - {"producer_id", "producer_epoch"}} == {
         "target_topic_id": "t2", "target_offset": 0, "sequence": None, "foreign_to": -1, "target_epoch": -1,
         "settled": False,
     }  # fmt: skip
-    assert (gone.record.origin, gone.record.transforms_target_offset) == (gone.record.anchor, 0)
+    assert (gone.record.origin, gone.record.transforms_target_offset) == (gone.record.pair, 0)

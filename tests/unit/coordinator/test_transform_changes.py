@@ -114,7 +114,7 @@ async def test_state_from_before_there_were_transforms(world: World) -> None:
     """It is read as of a partition without any, and changes like one."""
     coordinator = await started(world)
     await copied_and_ended(world, coordinator, end=50)
-    del world.kafka.states[FLOW][schema.partition_key(ORDERS.source)]["transforms"]
+    del world.kafka.states[FLOW][schema.PARTITION.key(ORDERS.source)]["transforms"]
     await started(world, steps(suffix()))
     assert (await assigned(world)).transforms
 

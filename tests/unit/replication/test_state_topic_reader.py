@@ -19,7 +19,7 @@ from mirror_ray.records.codecs import compress
 from mirror_ray.replication import state_topic_reader
 from mirror_ray.replication.leases import Tenure
 from mirror_ray.replication.state_topic_reader import StateReader
-from mirror_ray.state.schema import grant_key
+from mirror_ray.state.schema import GRANT
 from tests.support.waiting import wait_until_async
 from tests.unit.kafka.log_broker import LogBroker, Pairs
 from tests.unit.records.strategies import Plain, batch_bytes, payload
@@ -32,7 +32,7 @@ P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
 def grant(epoch: int, partition: TopicPartition = P, **more: str) -> Pairs:
     """As a coordinator writes it, with what an older version does not write."""
     document = {"epoch": epoch, "lease_ms": 400, **more}
-    return [(grant_key(partition).encode(), json.dumps(document).encode())]
+    return [(GRANT.key(partition).encode(), json.dumps(document).encode())]
 
 
 #: A record of another kind.
@@ -230,7 +230,7 @@ async def test_a_grant_that_can_not_be_read_is_not_passed_over(watch: Watch) -> 
     """Nothing may be sent until it is mended."""
     watch.assign(5, watch.log.append(grant(5)))
     await watch.held()
-    watch.log.append([(grant_key(P).encode(), b"?")])
+    watch.log.append([(GRANT.key(P).encode(), b"?")])
     watch.log.append(POSITION)
     await watch.not_held()
 

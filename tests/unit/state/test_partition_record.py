@@ -12,7 +12,7 @@ from mirror_ray.model.fault import FaultKind, FaultPolicy, PartitionFault
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FaultResolution, Pause
+from mirror_ray.state.records import FaultResolution, Pause
 
 RECORD = PartitionRecord(
     source_topic_id=TopicId("s1"),
@@ -45,10 +45,10 @@ def remedy(
 def test_another_pair_has_its_own_notes() -> None:
     """Its leader epochs, its sequence; that nothing lies behind it, or that its place is looked for, is not known."""
     moved = RECORD.at(OffsetPair(110, 100, 7, 5, 6))
-    assert (moved.anchor.source_epoch, moved.anchor.target_epoch, moved.sequence) == (5, 6, 7)
+    assert (moved.pair.source_epoch, moved.pair.target_epoch, moved.sequence) == (5, 6, 7)
     assert not moved.settled
     assert not moved.recounting
-    same = RECORD.at(RECORD.anchor)
+    same = RECORD.at(RECORD.pair)
     assert same.settled
     assert same.recounting
 
@@ -138,7 +138,7 @@ def test_a_pause_is_of_its_own_topic_and_partition() -> None:
 def test_a_gap_says_what_its_trouble_said() -> None:
     """On both sides."""
     trouble = PartitionFault(kind="target_foreign", text="x", source_from=1, source_to=2, target_from=3, target_to=4)
-    gap = FaultResolution(trouble=trouble, policy="skip", time_ms=5).gap()
+    gap = FaultResolution(trouble=trouble, policy="skip", time_ms=5).skipped_range()
     assert (gap.source_from, gap.source_to, gap.target_from, gap.target_to) == (1, 2, 3, 4)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mirror_ray.model.acls import Acl
+from mirror_ray.model.backfill import BackfillRange, BackfillRecord
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.fault import FaultKind, PartitionFault
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
@@ -15,7 +17,8 @@ from mirror_ray.model.start import LATEST, StartPosition
 from mirror_ray.state import schema
 from mirror_ray.state.actor_names import replicator_name, replicator_number
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import HANDED_BACK_KEY, FaultResolution, FlowRecord, GrantRecord, Pause, decode
+from mirror_ray.state.records import FaultResolution, FlowRecord, GrantRecord, Pause
+from mirror_ray.state.schema import FlowStateRecords, RecordKind, decode, read_record
 from mirror_ray.topics.discovery_rules import (
     TargetLogBounds,
     TopicSide,
@@ -40,53 +43,220 @@ SOURCE = TopicSide(topic="t", topic_id=TopicId("s1"), partitions=2)
 REMOTE = TopicSide(topic="A.t", topic_id=TopicId("t1"), partitions=2)
 
 
-def test_documents_survive_json() -> None:
-    """Everything that is written is read back as it was, through JSON."""
-    pauses = {Pause(), Pause("t"), Pause("t", 4)}
-    repair = FaultResolution(
-        trouble=PartitionFault(kind="copy_lost", text="x", target_from=3, resume=OffsetPair(1, 2, 3, 4)),
-        policy="resync",
-        time_ms=5,
-        by="ann@desk",
-    )
-    gap = repair.gap()
-    starts = {
-        "t": LATEST,
-        "u": StartPosition("timestamp", 1_700_000_000_123),
-        "v": StartPosition("offsets", offsets=((0, 7), (2, 9))),
-    }
-    where = TopicPartition("my.topic-1", 12)
+PARTITION = TopicPartition("my.topic-1", 12)
+PARTITION_DOCUMENT = {
+    "source_topic_id": "s1",
+    "target_topic": "A.t",
+    "target_topic_id": "t1",
+    "source_offset": 5,
+    "target_offset": 3,
+    "sequence": None,
+    "source_epoch": -1,
+    "target_epoch": -1,
+    "settled": False,
+    "producer_id": None,
+    "producer_epoch": 0,
+    "shared": False,
+    "foreign_to": -1,
+    "skip": [[1, 3], [7, 8]],
+    "origin_source_offset": None,
+    "origin_target_offset": None,
+    "origin_sequence": None,
+    "end_offset": None,
+    "recounting": False,
+    "transforms": "",
+    "transforms_source_offset": None,
+    "transforms_target_offset": None,
+    "routes_from": None,
+    "begins_at": None,
+    "aligned_at": None,
+}
+FAULT = PartitionFault(kind="copy_lost", text="x", target_from=3, resume=OffsetPair(1, 2, 3, 4))
+RESOLUTION = FaultResolution(trouble=FAULT, policy="resync", time_ms=5, by="ann@desk")
+TIMESTAMP = StartPosition("timestamp", 1_700_000_000_123)
+OFFSETS = StartPosition("offsets", offsets=((0, 7), (2, 9)))
+BACKFILL = BackfillRecord(
+    topic="t", into="again", ranges=(BackfillRange(0, 5, 20),), said="from 0@5", time_ms=7, positions=((0, 9),)
+)
+SOME_ACL = Acl(
+    resource="TOPIC",
+    name="A.t",
+    pattern="LITERAL",
+    principal="User:x",
+    host="*",
+    operation="READ",
+    permission="ALLOW",
+)
+#: Every kind: kind, key, record, and its documents in the state topic to the letter; None is a tombstone.
+DOCUMENTS: tuple[tuple[RecordKind[Any, Any], object, object, dict[str, object]], ...] = (
+    (
+        schema.FLOW,
+        "",
+        FLOW_RECORD,
+        {
+            "flow": {
+                "producer_id": 7,
+                "producer_epoch": 0,
+                "source_cluster_id": "a",
+                "target_cluster_id": "b",
+                "selection": "s",
+                "starts": "",
+            }
+        },
+    ),
+    (schema.PARTITION, PARTITION, RECORD, {"partition/my.topic-1/12": PARTITION_DOCUMENT}),
+    (
+        schema.GRANT,
+        PARTITION,
+        GrantRecord(epoch=2, lease_ms=4000, owner="c1"),
+        {"grant/my.topic-1/12": {"epoch": 2, "lease_ms": 4000, "owner": "c1"}},
+    ),
+    (
+        schema.RESOLUTION,
+        PARTITION,
+        RESOLUTION,
+        {
+            "repair/my.topic-1/12": {
+                "trouble": {
+                    "kind": "copy_lost",
+                    "text": "x",
+                    "source_from": -1,
+                    "source_to": -1,
+                    "target_from": 3,
+                    "target_to": -1,
+                    "resume": {
+                        "source_offset": 1,
+                        "target_offset": 2,
+                        "sequence": 3,
+                        "source_epoch": 4,
+                        "target_epoch": -1,
+                    },
+                },
+                "policy": "resync",
+                "time_ms": 5,
+                "by": "ann@desk",
+            }
+        },
+    ),
+    (
+        schema.SKIPPED,
+        (PARTITION, 5),
+        RESOLUTION.skipped_range(),
+        {
+            "gap/my.topic-1/12/5": {
+                "kind": "copy_lost",
+                "policy": "resync",
+                "text": "x",
+                "time_ms": 5,
+                "source_from": -1,
+                "source_to": -1,
+                "target_from": 3,
+                "target_to": -1,
+            }
+        },
+    ),
+    (schema.START, "t", LATEST, {"latest/t": {}, "start/t": None}),
+    (
+        schema.START,
+        "u",
+        TIMESTAMP,
+        {"latest/u": None, "start/u": {"at": "2023-11-14T22:13:20.123Z"}},
+    ),
+    (
+        schema.START,
+        "v",
+        OFFSETS,
+        {"latest/v": None, "start/v": {"at": "0@7 2@9"}},
+    ),
+    (
+        schema.BACKFILL,
+        "1a2b",
+        BACKFILL,
+        {
+            "backfill/1a2b": {
+                "topic": "t",
+                "into": "again",
+                "ranges": [[0, 5, 20]],
+                "said": "from 0@5",
+                "time_ms": 7,
+                "behind": False,
+                "phase": "running",
+                "target_topic_id": "",
+                "positions": [[0, 9]],
+            }
+        },
+    ),
+    (schema.HANDED_BACK, "", 7, {"handed-back": {"time_ms": 7}}),
+    (
+        schema.ACL,
+        schema.acl_id(SOME_ACL),
+        SOME_ACL,
+        {
+            "acl/3e34ef83652cbbe1e5006589989cbf48": {
+                "resource": "TOPIC",
+                "name": "A.t",
+                "pattern": "LITERAL",
+                "principal": "User:x",
+                "host": "*",
+                "operation": "READ",
+                "permission": "ALLOW",
+            }
+        },
+    ),
+    (schema.PAUSE, Pause(), True, {"paused/flow": {}}),
+    (schema.PAUSE, Pause("t"), True, {"paused/topic/t": {}}),
+    (schema.PAUSE, Pause("t", 4), True, {"paused/partition/t/4": {}}),
+)
+
+
+@pytest.mark.parametrize(("kind", "key", "record", "documents"), DOCUMENTS)
+def test_documents_to_the_letter(
+    kind: RecordKind[Any, Any], key: object, record: object, documents: dict[str, object]
+) -> None:
+    """Systems of other versions read and write the same keys and JSON; what is written is read back as it was."""
+    written = kind.documents(key, record)
+    assert json.dumps(written) == json.dumps(documents)
+    found = [
+        read_record(name, document)
+        for name, document in json.loads(json.dumps(written)).items()
+        if document is not None
+    ]
+    assert found == [(kind, key, record)]
+    assert kind.documents(key, None) == dict.fromkeys(written)
+
+
+def test_every_kind_is_decoded() -> None:
+    """Into the field that has it."""
     written = {
-        schema.repair_key(where): schema.encode(repair),
-        schema.gap_key(where, gap): schema.encode(gap),
-        schema.FLOW_KEY: schema.encode(FLOW_RECORD),
-        schema.partition_key(TopicPartition("my.topic-1", 12)): schema.encode(RECORD),
-        schema.grant_key(TopicPartition("my.topic-1", 12)): schema.encode(GrantRecord(epoch=2, lease_ms=4000)),
-        **dict(schema.start_mark(topic, start) for topic, start in starts.items()),
-        **{schema.pause_key(pause): {} for pause in pauses},
+        name: document for *_, documents in DOCUMENTS for name, document in documents.items() if document is not None
     }
-    memory = schema.decode(json.loads(json.dumps(written)))
-    assert memory.flow == FLOW_RECORD
-    assert memory.partitions == {TopicPartition("my.topic-1", 12): RECORD}
-    assert memory.grants == {TopicPartition("my.topic-1", 12): GrantRecord(epoch=2, lease_ms=4000)}
-    assert memory.starts == starts
-    assert schema.start_mark("t", LATEST) == ("latest/t", {})
-    assert memory.repairs == {where: repair}
-    assert memory.gaps == {(where, 5): gap}
-    assert memory.paused == pauses
+    memory = decode(json.loads(json.dumps(written)))
+    assert memory == FlowStateRecords(
+        flow=FLOW_RECORD,
+        partitions={PARTITION: RECORD},
+        grants={PARTITION: GrantRecord(epoch=2, lease_ms=4000, owner="c1")},
+        starts={"t": LATEST, "u": TIMESTAMP, "v": OFFSETS},
+        paused={Pause(), Pause("t"), Pause("t", 4)},
+        resolutions={PARTITION: RESOLUTION},
+        skipped_ranges={(PARTITION, 5): RESOLUTION.skipped_range()},
+        backfills={"1a2b": BACKFILL},
+        handed_back_ms=7,
+        acls={schema.acl_id(SOME_ACL): SOME_ACL},
+    )
 
 
 def test_grants_of_older_versions_are_read() -> None:
     """They do not say which coordinator made them; who reads them with an older version does not ask."""
     where = TopicPartition("t", 0)
     assert schema.read_grant("grant/t/0", {"epoch": 2, "lease_ms": 1}) == (where, GrantRecord(epoch=2, lease_ms=1))
-    grant = GrantRecord(epoch=2, lease_ms=1, owner="a")
-    assert schema.read_grant(schema.grant_key(where), schema.encode(grant)) == (where, grant)
+    assert schema.read_grant("partition/t/0", PARTITION_DOCUMENT) is None
 
 
 def test_unknown_keys_and_fields_are_ignored() -> None:
     """A newer version's state can be read."""
-    memory = schema.decode({"segments/t/0": {"x": 1}, schema.FLOW_KEY: {**schema.encode(FLOW_RECORD), "new": 1}})
+    memory = schema.decode(
+        {"segments/t/0": {"x": 1}, "partition/t": {}, "flow": {**schema.FLOW.write(FLOW_RECORD), "new": 1}}
+    )
     assert memory.flow == FLOW_RECORD
 
 
@@ -94,7 +264,7 @@ def test_unknown_keys_and_fields_are_ignored() -> None:
     ("key", "document", "wrong"),
     [
         ("partition/t/0", {}, "source_topic_id"),
-        ("partition/t/x", schema.encode(RECORD), "x"),
+        ("partition/t/x", PARTITION_DOCUMENT, "x"),
         ("grant/t/0", {"epoch": 1}, "lease_ms"),
         ("flow", [], "."),
         ("repair/t/0", {"trouble": 3}, "."),
@@ -181,7 +351,7 @@ def test_replicator_names_are_parsed_back() -> None:
 
 def test_handed_back_flow_is_refused() -> None:
     """MM2 copies it again: nothing of it is ours until it is taken over."""
-    memory = decode({HANDED_BACK_KEY: {"time_ms": 7}})
+    memory = decode({"handed-back": {"time_ms": 7}})
     assert memory.handed_back_ms == 7
     reason = flow_refusal(FlowName("A", "B"), memory, "a", "b")
     assert reason is not None

@@ -128,7 +128,7 @@ def test_never_ahead(data: st.DataObject) -> None:
         pairs += emitted(SOURCE, copied, lag_max=data.draw(st.integers(1, 5)))
     kept = [sync for sync in pairs if data.draw(st.booleans())]
     record = record_at(offsets[-1] + 1, len(target))
-    book = book_after(record, chain(kept, OffsetPair(0, 0), record.anchor), 5)
+    book = book_after(record, chain(kept, OffsetPair(0, 0), record.pair), 5)
     for offset in range(offsets[-1] + 2):
         place = place_of(book, offset)
         there = place if isinstance(place, int) else place.offset

@@ -8,7 +8,8 @@ import pytest
 
 from mirror_ray.model.names import FlowName, TopicId
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.state.schema import FlowRecord, FlowStateRecords
+from mirror_ray.state.records import FlowRecord
+from mirror_ray.state.schema import FlowStateRecords
 from mirror_ray.topics.discovery_rules import (
     TargetLogBounds,
     TopicSide,
@@ -77,4 +78,4 @@ def test_only_what_is_committed_is_sure_to_last() -> None:
 def test_a_topic_that_becomes_shared_goes_on_with_its_sequence() -> None:
     """Offsets say nothing any more."""
     shared = shared_record(RECORD)
-    assert (shared.shared, shared.anchor, shared.sequence) == (True, OffsetPair(3, 7, 7), 7)
+    assert (shared.shared, shared.pair, shared.sequence) == (True, OffsetPair(3, 7, 7), 7)

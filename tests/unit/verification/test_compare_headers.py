@@ -12,7 +12,8 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSett
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.state.schema import FlowRecord, FlowStateRecords, Pause
+from mirror_ray.state.records import FlowRecord, Pause
+from mirror_ray.state.schema import FlowStateRecords
 from mirror_ray.topics import cluster_snapshot
 from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer
 from mirror_ray.topics.comparison import ComparedTopic, FlowComparison, PartitionFacts, SideFacts

@@ -15,7 +15,8 @@ from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.offsets.map_store import OffsetMapStore
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import Document, FlowRecord
+from mirror_ray.state.records import FlowRecord
+from mirror_ray.state.schema import Document
 from mirror_ray.verification import copy_state
 from mirror_ray.verification.copy_state import FlowCopyState
 from mirror_ray.verification.job import CompareJob
@@ -57,8 +58,8 @@ async def state_of(
         if topic == schema.state_topic("D"):
             raise error
         if topic == schema.state_topic("A"):
-            return {schema.partition_key(WHERE): schema.encode(record)}
-        return {schema.FLOW_KEY: schema.encode(OTHER) if topic == schema.state_topic("C") else {"x": 1}}
+            return {schema.PARTITION.key(WHERE): schema.PARTITION.write(record)}
+        return {schema.FLOW.key(""): schema.FLOW.write(OTHER) if topic == schema.state_topic("C") else {"x": 1}}
 
     monkeypatch.setattr(copy_state, "read_state", read)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True)

@@ -20,7 +20,7 @@ from mirror_ray.offsets.partition_resolver import read_gap
 from mirror_ray.offsets.segments import BetweenSegments, MapPosition
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import encode, partition_key
+from mirror_ray.state.schema import PARTITION
 from mirror_ray.transforms.loading import TransformChains
 from mirror_ray.verification import cluster_queries, copy_state, planner
 from mirror_ray.verification.cluster_queries import ComparePolicy
@@ -108,7 +108,7 @@ def _plan_of(
     async def read(*_: object) -> str:
         return "the source was cleaned"
 
-    documents = {partition_key(SOURCE): encode(record)} if record is not None else {}
+    documents = PARTITION.documents(SOURCE, record) if record is not None else {}
     monkeypatch.setattr(planner, "query_policies", policies)
     monkeypatch.setattr(copy_state, "read_state", lambda *_: documents)
     monkeypatch.setattr(planner, "_RETRY_INTERVAL_S", 0.0)

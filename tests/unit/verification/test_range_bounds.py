@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mirror_ray.model.fault import FaultKind, FaultPolicy
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
-from mirror_ray.state.schema import SkippedRange
+from mirror_ray.state.records import SkippedRange
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.range_bounds import (
     LogBounds,

@@ -106,7 +106,7 @@ def test_what_the_map_has_forgotten_is_left_out_with_a_note() -> None:
 
 def test_without_a_map_the_origin_is_told_of() -> None:
     """It moves with nearly every answered trouble: what lies before it is said to be left out."""
-    record = RECORD.with_origin(RECORD.anchor)
+    record = RECORD.with_origin(RECORD.pair)
     found = _find((0, 0), PositionPair(5000, 4900), record=record)
     assert isinstance(found, RangeStart)
     assert found.pair == PositionPair(1000, 900)
@@ -119,7 +119,7 @@ def test_without_a_map_the_origin_is_told_of() -> None:
 def test_without_a_map_a_copy_into_an_empty_topic_began_at_its_origin() -> None:
     """Nothing was copied before."""
     record = replace(RECORD, target_offset=0)
-    found = _find((10, 0), PositionPair(5000, 4000), record=record.with_origin(record.anchor))
+    found = _find((10, 0), PositionPair(5000, 4000), record=record.with_origin(record.pair))
     assert found == RangeStart(PositionPair(1000, 0), None, (10, 1000))
 
 

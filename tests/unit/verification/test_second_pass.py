@@ -8,7 +8,7 @@ from typing import cast
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.decode import DecodedRecord, record_tail
-from mirror_ray.state.schema import SkippedRange
+from mirror_ray.state.records import SkippedRange
 from mirror_ray.verification.difference import Difference
 from mirror_ray.verification.first_pass import InProcessFirstPass
 from mirror_ray.verification.job import CompareJob

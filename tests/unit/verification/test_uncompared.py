@@ -8,7 +8,8 @@ from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.schema import FaultResolution, FlowRecord, FlowStateRecords, Pause
+from mirror_ray.state.records import FaultResolution, FlowRecord, Pause
+from mirror_ray.state.schema import FlowStateRecords
 from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash
 from mirror_ray.verification.producers import ProducerOwners, RecordAttribution, WrittenBatch, producer_owners
 from mirror_ray.verification.ranges import PositionPair, mapped_spans, subtract_spans
@@ -119,7 +120,7 @@ def test_a_partition_that_does_not_go_on() -> None:
     trouble = PartitionFault(kind="target_foreign", text="somebody wrote")
     told = state(
         paused={Pause(), Pause("t"), Pause("u", 1)},
-        repairs={TopicPartition("v", 0): FaultResolution(trouble=trouble, policy="skip", time_ms=1)},
+        resolutions={TopicPartition("v", 0): FaultResolution(trouble=trouble, policy="skip", time_ms=1)},
     )
     assert halt_of(told, SOURCE, line("copying")) is None
     assert halt_of(told, SOURCE, line("waiting")) is None
