@@ -22,13 +22,17 @@ from mirror_ray.config.gateway_keys import take_tokens
 from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind, find_key
 from mirror_ray.config.loaded import MOST_TOLD, ConfigNote, LoadedConfig
 from mirror_ray.config.mm2_grammar import place_key
-from mirror_ray.config.operating import AlertSettings, AuditSettings, CostSettings, ElasticSettings, SparkSettings
 from mirror_ray.config.reference import our_default
 from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import (
+    AlertSettings,
+    AuditSettings,
     ClusterSettings,
+    CostSettings,
+    ElasticSettings,
     FlowSettings,
     MirrorSettings,
+    SparkSettings,
 )
 from mirror_ray.config.transforms import take_steps, transform_notes, unlisted, with_routes
 from mirror_ray.model.errors import ConfigError

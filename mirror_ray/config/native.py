@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from mirror_ray.config.addresses import MOST_CLUSTERS, Server, illegal_alias, too_many_clusters
-from mirror_ray.config.base import Settings
+from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.document import path_text, read_document
 from mirror_ray.config.error_texts import told
@@ -17,43 +16,19 @@ from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.loaded import MOST_TOLD, ConfigNote, LoadedConfig
-from mirror_ray.config.numbers import AgeMilliseconds, Milliseconds
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS, build_providers
 from mirror_ray.config.providers import ConfigProvider, resolve
 from mirror_ray.config.secrets import Secret, SecretReference
 from mirror_ray.config.settings import (
     ClusterSettings,
-    FlowBehaviour,
     FlowSettings,
     MirrorSettings,
-    SecuritySettings,
+    NativeCluster,
+    NativeFlow,
     SystemSettings,
 )
 from mirror_ray.config.transforms import transform_notes, with_routes
 from mirror_ray.model.names import FlowName
-
-
-def _split_commas(value: object) -> object:
-    return tuple(filter(None, (item.strip() for item in value.split(",")))) if isinstance(value, str) else value
-
-
-class NativeCluster(Settings):
-    """One Kafka cluster."""
-
-    bootstrap_servers: Annotated[
-        tuple[Server, ...], BeforeValidator(_split_commas, json_schema_input_type=str | list[str])
-    ]
-    security: SecuritySettings = SecuritySettings()
-    client_rack: str | None = None
-    request_timeout_ms: Milliseconds = 30_000
-    connection_setup_timeout_ms: Milliseconds = 10_000
-    metadata_max_age_ms: AgeMilliseconds = 60_000
-
-
-class NativeFlow(FlowBehaviour):
-    """What a flow does, or under ``defaults`` what every flow does that says nothing else."""
-
-    enabled: bool = True
 
 
 class NativeConfig(SystemSettings):
@@ -122,8 +97,7 @@ def _settings(config: NativeConfig, environ: Mapping[str, str], problems: list[s
         return None
     clusters = {}
     for alias, cluster in config.clusters.items():
-        values = {name: getattr(cluster, name) for name in NativeCluster.model_fields}
-        clusters[alias] = ClusterSettings(alias=alias, **values)
+        clusters[alias] = ClusterSettings(alias=alias, **dict(cluster))
         problems.extend(check_security(cluster.security, partial(_prefixed, f"clusters.{alias}")))
         if not cluster.bootstrap_servers:
             problems.append(f"clusters.{alias}.bootstrap_servers: empty; write host:port")

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from mirror_ray.config.secrets import Secret
-from mirror_ray.config.settings import FlowBehaviour, FlowSettings, MirrorSettings, SystemSettings
+from mirror_ray.config.settings import FlowSettings, MirrorSettings, NativeFlow, SystemSettings
 
 
 def native_form(settings: MirrorSettings) -> dict[str, Any]:
@@ -28,8 +28,7 @@ def _cluster(alias: str, cluster: BaseModel) -> dict[str, Any]:
 
 
 def _flow(flow: FlowSettings) -> dict[str, Any]:
-    shown = {key: each for key, each in _plain(flow, "").items() if key in FlowBehaviour.model_fields}
-    return shown if flow.enabled else {"enabled": False, **shown}
+    return {key: value for key, value in _plain(flow, "").items() if key in NativeFlow.model_fields}
 
 
 def _plain(value: Any, path: str) -> Any:

@@ -18,7 +18,7 @@ from mirror_ray.config.fields import FieldValues, RawValue
 from mirror_ray.config.flow_rules import topic_names
 from mirror_ray.config.keys import ConfigKey, KeyUse, find_key, nearest
 from mirror_ray.config.security import take_security
-from mirror_ray.config.settings import ClusterSettings, FlowBehaviour
+from mirror_ray.config.settings import ClusterSettings, NativeFlow
 from mirror_ray.model.policy import SOURCE_ALIAS_CONFIG, ReplicationPolicy, load_policy
 from mirror_ray.model.topic_names import NamedPolicy
 
@@ -116,7 +116,7 @@ def _policy(given: Mapping[str, RawValue], problems: list[str]) -> ReplicationPo
     options = {key: value.text for key, value in given.items() if _is_option(find_key(_POLICY_ROWS, key))}
     if options:
         fields.put("policy.options", options, "replication.policy.class")
-    behaviour = fields.build(FlowBehaviour, problems, "replication.policy.class")
+    behaviour = fields.build(NativeFlow, problems, "replication.policy.class")
     source = given[SOURCE_ALIAS_CONFIG].text.strip() if SOURCE_ALIAS_CONFIG in given else None
     if behaviour is None:
         return None
@@ -133,7 +133,7 @@ def _policy(given: Mapping[str, RawValue], problems: list[str]) -> ReplicationPo
 
 
 def _named(
-    policy: ReplicationPolicy, behaviour: FlowBehaviour, source: str | None, problems: list[str]
+    policy: ReplicationPolicy, behaviour: NativeFlow, source: str | None, problems: list[str]
 ) -> ReplicationPolicy | None:
     """The policy, with the names that the flow from ``source`` gives."""
     topics = behaviour.topics

@@ -13,16 +13,10 @@ from mirror_ray.config.document import read_document
 from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
-from mirror_ray.config.settings import FlowBehaviour, FlowSettings, MirrorSettings, SystemSettings, with_all_names
+from mirror_ray.config.settings import FlowSettings, MirrorSettings, NativeFlow, SystemSettings, with_all_names
 from mirror_ray.config.transforms import with_routes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
-
-
-class _Keys(FlowBehaviour):
-    """What can be set of a flow."""
-
-    enabled: bool = True
 
 
 def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[str, str | None]) -> MirrorSettings:
@@ -46,7 +40,7 @@ def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[st
         _raise(problems)
         return settings.model_copy(update={name: getattr(made, name) for name in SystemSettings.model_fields})
     before = _find(settings, flow)
-    values = _changed(before, _Keys, changes, problems)
+    values = _changed(before, NativeFlow, changes, problems)
     after = _built(FlowSettings, {**values, "name": before.name}, f"{flow}: ", problems) if not problems else None
     if after is not None:
         problems.extend(check_flow(after, partial(_prefixed, flow)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from mirror_ray.config.fields import FieldValues, RawValue, parse_value
 from mirror_ray.config.keys import ValueKind
 from mirror_ray.config.loaded import ConfigNote
-from mirror_ray.config.settings import FlowSettings, RouteSettings
+from mirror_ray.config.settings import FlowSettings, RouteSettings, route_settings
 from mirror_ray.model.internal_topics import dead_letters_topic, segments_topic
 from mirror_ray.model.names import BACKFILL_ID
 from mirror_ray.model.policy import load_policy
@@ -128,7 +128,7 @@ def with_routes(flows: Iterable[FlowSettings]) -> Iterator[FlowSettings]:
             for destination in load_step(step).transform.destinations:
                 topics.setdefault(destination, {}).update(dict.fromkeys(step.topics))
         for destination, patterns in topics.items():
-            yield flow.along(RouteSettings(to=destination, topics=tuple(patterns)))
+            yield route_settings(flow, RouteSettings(to=destination, topics=tuple(patterns)))
 
 
 def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[ConfigNote]:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mirror_ray.config.settings import BackfillSettings, FlowSettings
+from mirror_ray.config.settings import BackfillSettings, FlowSettings, backfill_settings
 from mirror_ray.coordinator.flow import FlowController
 from mirror_ray.coordinator.ports import ClusterTopics, Emit
 from mirror_ray.model import backfill
@@ -239,7 +239,9 @@ def _source(record: BackfillRecord, partition: int) -> TopicPartition:
 
 def _settings(live: FlowController, identity: str, record: BackfillRecord) -> FlowSettings:
     ranges = tuple((each.partition, each.start, each.end) for each in record.ranges)
-    return live.settings.beside(identity, BackfillSettings(topic=record.topic, into=record.into, ranges=ranges))
+    return backfill_settings(
+        live.settings, identity, BackfillSettings(topic=record.topic, into=record.into, ranges=ranges)
+    )
 
 
 def _is_over(controller: FlowController, record: BackfillRecord) -> bool:

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from mirror_ray.config.operating import CostSettings
-from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.config.settings import CostSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator import snapshot
 from mirror_ray.coordinator.flow import FlowController
 from mirror_ray.coordinator.flow_topics import TopicView

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from mirror_ray.config.fields import message
 from mirror_ray.config.numbers import REPLICATORS
-from mirror_ray.config.operating import ElasticSettings
-from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.config.settings import ElasticSettings, MirrorSettings
 from mirror_ray.coordinator.ports import CoordinatorTiming, Emit, Nodes, NodesPort
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.scaling_rules import ElasticScaler, FlowLag, SystemLoad

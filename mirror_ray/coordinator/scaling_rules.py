@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mirror_ray.config.operating import ElasticSettings
+from mirror_ray.config.settings import ElasticSettings
 
 #: In only when the rest would use at most this share of the target: what is between keeps out and in apart.
 SPARE = 0.8

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from mirror_ray.config.operating import AuditSettings
-from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.config.settings import AuditSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.audit_writer import AuditWriter
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of

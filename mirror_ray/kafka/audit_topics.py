@@ -8,8 +8,7 @@ from contextlib import closing
 from typing import Final
 
 from mirror_ray.config.internal_topics import audit_log
-from mirror_ray.config.operating import AuditSettings
-from mirror_ray.config.settings import ClusterSettings, MirrorSettings
+from mirror_ray.config.settings import AuditSettings, ClusterSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader

@@ -7,8 +7,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from mirror_ray.config.operating import AuditSettings
-from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.config.settings import AuditSettings, ClusterSettings
 from mirror_ray.kafka.audit_topics import ensure_audit_log
 from mirror_ray.kafka.credential_renewal import CredentialRenewal
 from mirror_ray.kafka.librdkafka import client_config, mirror_error

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mirror_ray.config.operating import AlertSettings
+from mirror_ray.config.settings import AlertSettings
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import Problem, ProblemKind
 from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus

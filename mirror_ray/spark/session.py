@@ -21,7 +21,7 @@ from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from raydp.utils import parse_memory_size
 
-from mirror_ray.config.operating import SparkSettings
+from mirror_ray.config.settings import SparkSettings
 from mirror_ray.jars.maven import SPARK, ensure_jars, java_command
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.spark.lock import reserve

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from mirror_ray.config.flow_rules import config_filter, replication_rules
 from mirror_ray.config.internal_topics import InternalTopic, audit_log, offset_topics
-from mirror_ray.config.operating import AuditSettings
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.config.settings import AuditSettings, ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.config.topic_merging import claims_of, conflicts
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.state_topic import read_state, transactional_id

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from mirror_ray.cli.app import app
 from mirror_ray.config.flow_rules import replication_rules
-from mirror_ray.config.operating import AuditSettings
-from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
+from mirror_ray.config.settings import AuditSettings, GroupSettings, MirrorSettings, TopicSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.audit_topics import ensure_audit_log, read_audit
 from mirror_ray.kafka.topic_editor import ClusterEditor

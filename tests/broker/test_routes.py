@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.config.settings import MirrorSettings, TopicSettings, TransformSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, create_topic, produce, read_all
 from tests.support.local import LocalSystem, aside

@@ -26,8 +26,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from prometheus_client.parser import text_string_to_metric_families
 
 from mirror_ray.config.gateway import GatewaySettings
-from mirror_ray.config.operating import AlertSettings
 from mirror_ray.config.secrets import Secret
+from mirror_ray.config.settings import AlertSettings
 from mirror_ray.lab.devcluster import DevCluster, DevListener
 from mirror_ray.lab.traffic import Traffic, TrafficReader
 from mirror_ray.mirror import Mirror

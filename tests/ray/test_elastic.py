@@ -11,7 +11,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from actors.spawn import spawn_coordinator, start_system
-from mirror_ray.config.operating import ElasticSettings
+from mirror_ray.config.settings import ElasticSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import add_node, announce_end, autoscaled_nodes, several_nodes
 from tests.support.scene import PARTITIONS, Scene, open_scene

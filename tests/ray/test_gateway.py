@@ -13,10 +13,9 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from ray.experimental import internal_kv
 
-from mirror_ray.config.operating import CostSettings
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
-from mirror_ray.config.settings import MirrorSettings, SecuritySettings, SslSettings
+from mirror_ray.config.settings import CostSettings, MirrorSettings, SecuritySettings, SslSettings
 from mirror_ray.mirror import Mirror
 from mirror_ray.state.actor_names import NAMESPACE
 from mirror_ray.whoami import whoami

@@ -6,7 +6,7 @@ import os
 import signal
 
 from mirror_ray.attach import Mirror
-from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.config.settings import TransformSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, produce, read_all
 from tests.support.systems import run, settings_of, wait_caught_up

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark(ray_session: None) -> Iterator[SparkSession]:
     """Spark in the Ray of the session, with one executor of one core."""
-    from mirror_ray.config.operating import SparkSettings
+    from mirror_ray.config.settings import SparkSettings
     from mirror_ray.spark.session import spark_session
 
     with spark_session("tests", SparkSettings(), print) as session:

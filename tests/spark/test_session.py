@@ -11,9 +11,8 @@ import ray
 from pyspark.sql import SparkSession
 from ray.util.placement_group import placement_group
 
-from mirror_ray.config.operating import SparkSettings
 from mirror_ray.config.secrets import Secret
-from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
+from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SparkSettings, SslSettings
 from mirror_ray.lab.devcluster import DevCluster, DevSecurity
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from mirror_ray.config.settings import FlowSettings, GroupSettings
-from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.config.settings import FlowSettings, GroupSettings, TransformSettings
 from mirror_ray.groups.commit_history_topic import HistoryWriter
 from mirror_ray.groups.sync import GroupOffsetSync
 from mirror_ray.kafka.audit_log import UNRECORDED

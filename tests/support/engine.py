@@ -22,8 +22,8 @@ from mirror_ray.config.settings import (
     SaslSettings,
     SecuritySettings,
     StatisticsSettings,
+    TransformSettings,
 )
-from mirror_ray.config.transform_settings import TransformSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.leader_requests import LATEST

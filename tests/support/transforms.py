@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.config.settings import TransformSettings
 from mirror_ray.transforms import Record, Result, Transform
 
 THIRD: tuple[str, dict[str, Any]] = (f"{__name__}:Third", {})

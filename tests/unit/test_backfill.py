@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mirror_ray.cli.backfill import plain, read_point, read_request
-from mirror_ray.config.settings import BackfillSettings, FlowSettings
+from mirror_ray.config.settings import BackfillSettings, FlowSettings, backfill_settings
 from mirror_ray.model.backfill import (
     BackfillRange,
     BackfillRecord,
@@ -56,7 +56,7 @@ def test_what_a_backfill_works_by() -> None:
     """The flow's settings, without statistics of its own, each partition at its place, troubles left to people."""
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
     backfill = BackfillSettings(topic="my.orders", into="again", ranges=((0, 5, 20), (2, 0, 10)))
-    beside = flow.beside("1a2b", backfill)
+    beside = backfill_settings(flow, "1a2b", backfill)
     assert beside.name == FlowName("A", "B", "1a2b")
     assert beside.topics.start_overrides == (r"my\.orders=0@5 2@0",)
     assert not beside.statistics.emit_enabled

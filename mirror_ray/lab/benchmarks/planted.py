@@ -18,7 +18,7 @@ import time
 from contextlib import ExitStack
 
 from mirror_ray.cli.launch import some_ray
-from mirror_ray.config.operating import SparkSettings
+from mirror_ray.config.settings import SparkSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import start_all
 from mirror_ray.spark.session import spark_session

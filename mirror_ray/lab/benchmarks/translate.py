@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mirror_ray.cli.launch import some_ray
-from mirror_ray.config.operating import SparkSettings
+from mirror_ray.config.settings import SparkSettings
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.records.segment_block import encode_key, encode_value

@@ -27,8 +27,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from mirror_ray.cli.launch import some_ray
-from mirror_ray.config.operating import SparkSettings
-from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.config.settings import MirrorSettings, SparkSettings
 from mirror_ray.lab.benchmarks.translate import Used, watched
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import start_all

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
-from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings, TransformSettings
 from mirror_ray.failover.bulk_translation import BulkOrder
 from mirror_ray.failover.bulk_translation import carry_out as translate_all
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind

@@ -13,8 +13,7 @@ import mirror_ray.config
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.native import json_schema
-from mirror_ray.config.settings import TopicSettings
-from mirror_ray.config.transform_settings import TransformSettings, TransformStep
+from mirror_ray.config.settings import TopicSettings, TransformSettings, TransformStep
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.config.operating import ElasticSettings
-from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.config.settings import ElasticSettings, MirrorSettings
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.errors import ConfigError
 from tests.unit.coordinator.fakes import World, eventually, settings

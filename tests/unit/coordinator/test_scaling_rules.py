@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mirror_ray.config.operating import ElasticSettings
+from mirror_ray.config.settings import ElasticSettings
 from mirror_ray.coordinator.scaling_rules import ElasticScaler, FlowLag, ScalingDecision, SystemLoad
 
 TERMS = ElasticSettings(min_replicators=1, max_replicators=6)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from mirror_ray.config.operating import AuditSettings
+from mirror_ray.config.settings import AuditSettings
 from mirror_ray.kafka import audit_logs
 from mirror_ray.kafka.audit_log import recorded, recorded_async
 from mirror_ray.kafka.audit_logs import KafkaAuditLog

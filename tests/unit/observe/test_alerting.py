@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.config.operating import AlertSettings
+from mirror_ray.config.settings import AlertSettings
 from mirror_ray.model.assignment import PartitionState
 from mirror_ray.observe.alerting import MOST_PROBLEMS, AlertFacts, ReplicatorExit, duration, judge
 from mirror_ray.observe.groups import FlowGroups

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.config.settings import ClusterSettings, FlowSettings
-from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, TransformSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition

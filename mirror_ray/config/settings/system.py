@@ -1,12 +1,13 @@
-"""Settings of a system's processes, and of how it is looked after: what counts as a problem, the audit."""
+"""Settings of a whole system: its processes, what counts as a problem, the audit; its clusters and flows."""
 
 from __future__ import annotations
 
 from typing import Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from mirror_ray.config.base import Settings
+from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.numbers import (
     BufferBytes,
     Cores,
@@ -20,7 +21,12 @@ from mirror_ray.config.numbers import (
     RetentionMilliseconds,
     StartSeconds,
 )
+from mirror_ray.config.settings.cluster import ClusterSettings
+from mirror_ray.config.settings.derived import backfill_settings, with_all_names
+from mirror_ray.config.settings.flow import FlowSettings
+from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS
+from mirror_ray.model.names import FlowName
 
 #: A size of memory as Spark and RayDP both read it.
 SPARK_SIZE: Final = r"^[1-9][0-9]{0,8}[kKmMgGtT]$"
@@ -125,3 +131,54 @@ class ElasticSettings(Settings):
         if self.max_replicators is None:
             return replicators
         return max(self.min_replicators, min(replicators, self.max_replicators))
+
+
+class SystemSettings(ReplicatorSettings):
+    """What holds for a system as a whole, in every form of configuration."""
+
+    spark: SparkSettings = SparkSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    alerts: AlertSettings = AlertSettings()
+    cost: CostSettings = CostSettings()
+    elastic: ElasticSettings = ElasticSettings()
+    audit: AuditSettings = AuditSettings()
+
+    def starting(self, asked: int | None) -> int:
+        """How many replicators to start with: as many as asked for, else as configured, within ``elastic``'s bounds."""
+        return self.elastic.bounded(asked or self.replicators)
+
+
+class MirrorSettings(SystemSettings):
+    """A whole mirror-ray system."""
+
+    clusters: dict[str, ClusterSettings]
+    flows: tuple[FlowSettings, ...]
+
+    @field_validator("flows")
+    @classmethod
+    def _know_all_names(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
+        return with_all_names(flows)
+
+    def flow(self, name: FlowName) -> FlowSettings:
+        """The flow of that name, or what a backfill beside it works by.
+
+        Raises:
+            ConfigError: There is none; names those that there are.
+        """
+        for flow in self.flows:
+            if flow.name == name.configured:
+                return backfill_settings(flow, name.backfill) if name.backfill else flow
+        names = ", ".join(str(each.name) for each in self.flows) or "none"
+        raise ConfigError(f"there is no flow {name}; flows: {names}")
+
+    def routes_of(self, name: FlowName) -> tuple[FlowSettings, ...]:
+        """The routes of a flow, each as a flow beside it."""
+        return tuple(flow for flow in self.flows if flow.name.live == name and flow.route is not None)
+
+    def family(self, name: FlowName) -> tuple[FlowSettings, ...]:
+        """A flow and its routes; a route or a backfill alone.
+
+        Raises:
+            ConfigError: There is none of that name.
+        """
+        return (self.flow(name), *(self.routes_of(name) if name.is_live else ()))

@@ -1,22 +1,14 @@
-"""The resolved settings that every other room works from; what a config file becomes, whatever its form.
-
-Values here are complete: precedence, defaults and config providers have been applied. A value of None means that
-the file is silent and that the default depends on the cluster (for example the replication factor).
-"""
+"""Settings of a flow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from mirror_ray.config.addresses import Server
 from mirror_ray.config.base import Settings
-from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.limits import LimitSettings
 from mirror_ray.config.numbers import (
-    AgeMilliseconds,
     Hops,
     IntervalSeconds,
     Milliseconds,
@@ -26,80 +18,11 @@ from mirror_ray.config.numbers import (
     RetentionSeconds,
     SocketBytes,
 )
-from mirror_ray.config.operating import (
-    AlertSettings,
-    AuditSettings,
-    CostSettings,
-    ElasticSettings,
-    ReplicatorSettings,
-    SparkSettings,
-)
-from mirror_ray.config.secrets import Secret
-from mirror_ray.config.transform_settings import TransformSettings
+from mirror_ray.config.options import OptionValue, revealed
 from mirror_ray.model.config_policy import ConfigPolicy
-from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.fault import FaultKind, FaultPolicy
 from mirror_ray.model.filters import literal_topic
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.model.pattern_syntax import escaped
-
-SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-
-
-class SslSettings(Settings):
-    """TLS material: PEM text, PEM files, JKS or PKCS12 stores, as Kafka's ``ssl.*`` keys name them."""
-
-    truststore_location: str | None = None
-    truststore_type: Literal["PEM", "JKS", "PKCS12"] | None = None
-    truststore_password: Secret | None = None
-    truststore_certificates: str | None = None
-    keystore_location: str | None = None
-    keystore_type: Literal["PEM", "JKS", "PKCS12"] | None = None
-    keystore_password: Secret | None = None
-    keystore_key: Secret | None = None
-    keystore_certificate_chain: str | None = None
-    key_password: Secret | None = None
-    #: ``https`` checks the broker's host name; an empty string turns the check off, as in Kafka.
-    endpoint_identification_algorithm: Literal["https", ""] = "https"
-
-
-class SaslSettings(Settings):
-    """SASL credentials, from ``sasl.*`` keys or a ``sasl.jaas.config`` line."""
-
-    mechanism: SaslMechanism
-    username: str | None = None
-    password: Secret | None = None
-    #: OAUTHBEARER, OIDC client credentials grant.
-    token_endpoint_url: str | None = None
-    #: Whether the client's secret may go to the token endpoint over plain HTTP; within this machine it always may.
-    token_endpoint_allow_http: bool = False
-    client_id: str | None = None
-    client_secret: Secret | None = None
-    scope: str | None = None
-    #: OAUTHBEARER, Kafka's unsecured tokens for development: the principal (``unsecuredLoginStringClaim_sub``).
-    unsecured_subject: str | None = None
-
-
-class SecuritySettings(Settings):
-    """How to get into a cluster."""
-
-    protocol: SecurityProtocol = "PLAINTEXT"
-    ssl: SslSettings = SslSettings()
-    sasl: SaslSettings | None = None
-
-
-class ClusterSettings(Settings):
-    """One Kafka cluster."""
-
-    alias: str
-    bootstrap_servers: tuple[Server, ...]
-    security: SecuritySettings = SecuritySettings()
-    #: ``client.rack``: the nearest replica is read where the source offers it.
-    client_rack: str | None = None
-    request_timeout_ms: Milliseconds = 30_000
-    connection_setup_timeout_ms: Milliseconds = 10_000
-    metadata_max_age_ms: AgeMilliseconds = 60_000
 
 
 class PolicySettings(Settings):
@@ -268,9 +191,46 @@ class ProvenanceSettings(Settings):
     max_hops: Hops | None = None
 
 
-class FlowBehaviour(Settings):
-    """What a flow does, in every form of configuration."""
+class TransformStep(Settings):
+    """A transform of a user's, or one of ``mirror_ray.transforms``."""
 
+    #: A Python class, as ``package.module:Class``.
+    type: str
+    #: What it is built with.
+    options: dict[str, OptionValue] = Field(default_factory=dict)
+    #: Patterns of the source topics that it is for.
+    topics: tuple[str, ...] = (".*",)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The options, with what they refer to as it is now.
+
+        Raises:
+            ValueError: A reference leads to nothing here.
+        """
+        try:
+            return {name: revealed(value) for name, value in self.options.items()}
+        except LookupError as error:
+            raise ValueError(f"{self.type}: {error.args[0]}") from error
+
+
+class TransformSettings(Settings):
+    """What a flow makes of records on the way; nothing, by default."""
+
+    #: One after the other.
+    steps: tuple[TransformStep, ...] = ()
+    #: What becomes of a record that one of them fails on: its partition stops, it is left out, or it is left out and
+    #: written to ``dead_letter_topic`` on the target.
+    errors: Literal["stop", "skip", "dead_letter"] = "stop"
+    #: None: ``mm2-ray-dead-letters.<source>.internal``.
+    dead_letter_topic: str | None = None
+
+
+class NativeFlow(Settings):
+    """What a flow does, or under ``defaults`` what every flow does that says nothing else."""
+
+    #: False: no data moves, but heartbeats are emitted where they are on, as in MM2.
+    enabled: bool = True
     policy: PolicySettings = PolicySettings()
     topics: TopicSettings = TopicSettings()
     groups: GroupSettings = GroupSettings()
@@ -334,11 +294,10 @@ class RouteSettings(Settings):
         return tuple(RenamePattern(match=each, to=self.to) for each in self.topics if literal_topic(each) is None)
 
 
-class FlowSettings(FlowBehaviour):
-    """One flow ``A->B``. ``enabled`` false: no data moves, but heartbeats are emitted where they are on (as in MM2)."""
+class FlowSettings(NativeFlow):
+    """One flow ``A->B``."""
 
     name: FlowName
-    enabled: bool
     backfill: BackfillSettings | None = None
     #: What this is a route of its flow to; None: it is the flow itself, or a backfill.
     route: RouteSettings | None = None
@@ -350,119 +309,3 @@ class FlowSettings(FlowBehaviour):
     def both_sides_write(self, topic: str, remote_topic: str) -> bool:
         """Whether a topic is written to under its one name on source and target, as the records then tell."""
         return self.provenance.enabled and topic == remote_topic
-
-    def beside(self, identity: str, backfill: BackfillSettings | None = None) -> FlowSettings:
-        """What a backfill of this flow works by: it tells nobody of offsets, and its troubles wait for an answer."""
-        changed: dict[str, object] = {
-            "name": FlowName(self.name.source, self.name.target, identity),
-            "backfill": backfill,
-            "statistics": StatisticsSettings(emit_enabled=False),
-            "trouble": FaultSettings(),
-        }
-        if backfill is not None:
-            starts = " ".join(f"{partition}@{start}" for partition, start, _ in backfill.ranges)
-            topic = backfill.topic.replace(".", r"\.")
-            own = {"start": "earliest", "start_overrides": (f"{topic}={starts}",)}
-            changed["topics"] = self.topics.model_copy(update=own)
-        return self.model_copy(update=changed)
-
-    def along(self, route: RouteSettings) -> FlowSettings:
-        """What a route of this flow works by: the same topics and transforms, of which it keeps what goes there.
-
-        What is told once of a source topic, or of a record that transforms fail on, the flow itself tells.
-        """
-        shared = (escaped(route.to),) if route.rename else ()
-        topics = {
-            "map": route.map,
-            "rename": route.rename,
-            "shared_remote": (*self.topics.shared_remote, *shared),
-            "sync_acls_groups": False,
-        }
-        errors = "stop" if self.transforms.errors == "stop" else "skip"
-        changed: dict[str, object] = {
-            "name": self.name._replace(route=route.to),
-            "route": route,
-            "topics": self.topics.model_copy(update=topics),
-            "groups": self.groups.model_copy(update={"history_enabled": False}),
-            "offset_syncs": OffsetSyncSettings(enabled=False),
-            "heartbeats": HeartbeatSettings(emit_enabled=False, replication_enabled=False),
-            "statistics": StatisticsSettings(emit_enabled=False),
-            "transforms": self.transforms.model_copy(update={"errors": errors}),
-        }
-        return self.model_copy(update=changed)
-
-
-def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
-    """The flows, each of which knows how the others name their copies, and which of them say where records are from."""
-    given = tuple(flows)
-    names = tuple(
-        NamesOfFlow(flow=flow.name, map=flow.topics.map, rename=flow.topics.rename)
-        for flow in given
-        if flow.enabled and (flow.topics.map or flow.topics.rename)
-    )
-    provenance = tuple(
-        ProvenanceOfFlow(
-            flow=flow.name,
-            include=flow.topics.include,
-            exclude=flow.topics.exclude,
-            max_hops=flow.provenance.max_hops,
-        )
-        for flow in given
-        if flow.enabled and flow.provenance.enabled and flow.route is None
-    )
-    known = {"all_names": names, "all_provenance": provenance}
-    return tuple(
-        flow if (flow.all_names, flow.all_provenance) == (names, provenance) else flow.model_copy(update=known)
-        for flow in given
-    )
-
-
-class SystemSettings(ReplicatorSettings):
-    """What holds for a system as a whole, in every form of configuration."""
-
-    spark: SparkSettings = SparkSettings()
-    gateway: GatewaySettings = GatewaySettings()
-    alerts: AlertSettings = AlertSettings()
-    cost: CostSettings = CostSettings()
-    elastic: ElasticSettings = ElasticSettings()
-    audit: AuditSettings = AuditSettings()
-
-    def starting(self, asked: int | None) -> int:
-        """How many replicators to start with: as many as asked for, else as configured, within ``elastic``'s bounds."""
-        return self.elastic.bounded(asked or self.replicators)
-
-
-class MirrorSettings(SystemSettings):
-    """A whole mirror-ray system."""
-
-    clusters: dict[str, ClusterSettings]
-    flows: tuple[FlowSettings, ...]
-
-    @field_validator("flows")
-    @classmethod
-    def _know_all_names(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
-        return with_all_names(flows)
-
-    def flow(self, name: FlowName) -> FlowSettings:
-        """The flow of that name, or what a backfill beside it works by.
-
-        Raises:
-            ConfigError: There is none; names those that there are.
-        """
-        for flow in self.flows:
-            if flow.name == name.configured:
-                return flow.beside(name.backfill) if name.backfill else flow
-        names = ", ".join(str(each.name) for each in self.flows) or "none"
-        raise ConfigError(f"there is no flow {name}; flows: {names}")
-
-    def routes_of(self, name: FlowName) -> tuple[FlowSettings, ...]:
-        """The routes of a flow, each as a flow beside it."""
-        return tuple(flow for flow in self.flows if flow.name.live == name and flow.route is not None)
-
-    def family(self, name: FlowName) -> tuple[FlowSettings, ...]:
-        """A flow and its routes; a route or a backfill alone.
-
-        Raises:
-            ConfigError: There is none of that name.
-        """
-        return (self.flow(name), *(self.routes_of(name) if name.is_live else ()))

@@ -1,0 +1,93 @@
+"""The resolved settings that every other room works from; what a config file becomes, whatever its form.
+
+Values here are complete: precedence, defaults and config providers have been applied. A value of None means that
+the file is silent and that the default depends on the cluster (for example the replication factor).
+"""
+
+from mirror_ray.config.settings.cluster import (
+    ClusterSettings,
+    NativeCluster,
+    SaslMechanism,
+    SaslSettings,
+    SecurityProtocol,
+    SecuritySettings,
+    SslSettings,
+)
+from mirror_ray.config.settings.derived import (
+    backfill_settings,
+    route_settings,
+    with_all_names,
+)
+from mirror_ray.config.settings.flow import (
+    BackfillSettings,
+    FaultSettings,
+    FetchSettings,
+    FlowSettings,
+    GroupSettings,
+    HeartbeatSettings,
+    NamesOfFlow,
+    NativeFlow,
+    OffsetSyncSettings,
+    PolicySettings,
+    ProduceSettings,
+    ProvenanceOfFlow,
+    ProvenanceSettings,
+    RenamePattern,
+    RouteSettings,
+    StatisticsSettings,
+    TopicSettings,
+    TransformSettings,
+    TransformStep,
+)
+from mirror_ray.config.settings.system import (
+    SPARK_SIZE,
+    AlertSettings,
+    AuditSettings,
+    CostSettings,
+    ElasticSettings,
+    MirrorSettings,
+    ReplicatorSettings,
+    SparkSettings,
+    SystemSettings,
+)
+
+__all__ = [
+    "SPARK_SIZE",
+    "AlertSettings",
+    "AuditSettings",
+    "BackfillSettings",
+    "ClusterSettings",
+    "CostSettings",
+    "ElasticSettings",
+    "FaultSettings",
+    "FetchSettings",
+    "FlowSettings",
+    "GroupSettings",
+    "HeartbeatSettings",
+    "MirrorSettings",
+    "NamesOfFlow",
+    "NativeCluster",
+    "NativeFlow",
+    "OffsetSyncSettings",
+    "PolicySettings",
+    "ProduceSettings",
+    "ProvenanceOfFlow",
+    "ProvenanceSettings",
+    "RenamePattern",
+    "ReplicatorSettings",
+    "RouteSettings",
+    "SaslMechanism",
+    "SaslSettings",
+    "SecurityProtocol",
+    "SecuritySettings",
+    "SparkSettings",
+    "SslSettings",
+    "StatisticsSettings",
+    "SystemSettings",
+    "TopicSettings",
+    "TransformSettings",
+    "TransformStep",
+    "backfill_settings",
+    "route_settings",
+    "with_all_names",
+]
