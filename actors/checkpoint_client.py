@@ -16,7 +16,7 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.ports import ReplicatorGoneError
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.groups import CheckpointReport, FlowGroups, GroupStatus
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.state.actor_names import NAMESPACE, checkpoint_number
 
 _STOP_S = 5.0

@@ -20,7 +20,7 @@ from mirror_ray.observe.status import (
     SystemStatus,
     TopicStatus,
 )
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.whoami import whoami
 
 if TYPE_CHECKING:

@@ -218,10 +218,10 @@ def _carry_out(
     spark: bool,
 ) -> Sequence[BulkRow]:
     from mirror_ray.failover.bulk_translation import carry_out
-    from mirror_ray.groups.bulk import ReadMaps
+    from mirror_ray.groups.bulk import LocalMaps
 
     if not spark:
-        return asyncio.run(carry_out(settings, order, ReadMaps, audit_log))
+        return asyncio.run(carry_out(settings, order, LocalMaps, audit_log))
     with ExitStack() as stack:
         stack.enter_context(ray_for_spark(name, address, mirror))
         from mirror_ray.spark.session import spark_session
@@ -263,9 +263,9 @@ def _plain(row: BulkRow, *, outcome: bool) -> Row:
         "partition": found.source.partition,
         "source_offset": found.committed.offset,
         "target_topic": found.target.topic,
-        "target_offset": found.place.offset,
-        "exact": found.place.exact,
-        "reason": found.place.reason,
+        "target_offset": found.translation.offset,
+        "exact": found.translation.exact,
+        "reason": found.translation.reason,
     }
     return {**plain, "outcome": row.outcome} if outcome else plain
 

@@ -10,7 +10,7 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.ports import CheckpointPort
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from mirror_ray.observe.groups import FlowGroups, GroupStatus
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from mirror_ray.model.notice import Notice
 from mirror_ray.model.quota import QuotaShare
 from mirror_ray.model.replicator_health import ReplicatorHealth
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.state.schema import Document
 from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
 

@@ -27,7 +27,7 @@ from mirror_ray.observe.status import (
     TopicStatus,
 )
 from mirror_ray.observe.system_snapshot import SystemSnapshot
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 
 #: States of partitions that should be copying and don't yet.
 _COMING: tuple[PartitionState, ...] = ("waiting", "establishing")

@@ -90,7 +90,8 @@ def _carried(
     sides: FailoverClusters, committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 ) -> set[TopicPartition]:
     """The partitions that the flow carries groups in."""
-    return {each for each in {each for offsets in committed.values() for each in offsets} if sides.routes(each)}
+    partitions = {partition for offsets in committed.values() for partition in offsets}
+    return {partition for partition in partitions if sides.remote_partitions(partition)}
 
 
 async def groups_at_work(sides: FailoverClusters, groups: Mapping[str, ListedGroup], *, every: bool) -> set[str]:
@@ -141,7 +142,8 @@ async def _topics(sides: FailoverClusters, *, every: bool) -> frozenset[str]:
     topics = (await answered(sides.origin, sides.origin.refresh(None))).topics
     partitions = (TopicPartition(topic, 0) for topic in topics)
     back = sides.kind == "failback" and every
-    return frozenset(each.topic for each in partitions if sides.routes(each) and (not back or sides.is_remote(each)))
+    found = (each for each in partitions if sides.remote_partitions(each))
+    return frozenset(each.topic for each in found if not back or sides.is_remote(each))
 
 
 async def _prepare(sides: FailoverClusters) -> None:

@@ -11,7 +11,7 @@ from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.commit_offsets import CommitResult, commit
 from mirror_ray.failover.plan import FailoverOptions
 from mirror_ray.failover.translated_offsets import GroupPlacement
-from mirror_ray.groups.bulk import FindPlaces, TranslatedOffset, translate_all
+from mirror_ray.groups.bulk import AnswerQueries, TranslatedOffset, translate_all
 from mirror_ray.groups.commit_history_topic import commits_as_of
 from mirror_ray.groups.offset_state import ACTIVE
 from mirror_ray.groups.subscriptions import NOT_KNOWN, GroupReads
@@ -22,7 +22,7 @@ from mirror_ray.model.names import FlowName
 
 _FROM_TARGET = "the topic came from the target: its groups are carried there by the flow back"
 
-MakeFind = Callable[[FlowSettings, ClusterConnections, ClusterConnections], FindPlaces]
+MakeFind = Callable[[FlowSettings, ClusterConnections, ClusterConnections], AnswerQueries]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class BulkRow:
 async def carry_out(
     settings: MirrorSettings, order: BulkOrder, make_find: MakeFind, audit_log: AuditLog = UNRECORDED
 ) -> list[BulkRow]:
-    """Translate, and commit where the order says so; ``make_find``: see ``FindPlaces``.
+    """Translate, and commit where the order says so; ``make_find``: see ``AnswerQueries``.
 
     ``audit_log`` keeps what is committed.
 
@@ -119,9 +119,9 @@ def _place(row: TranslatedOffset) -> GroupPlacement:
         origin=row.source,
         origin_offset=row.committed.offset,
         destination=None if row.back else row.target,
-        offset=row.place.offset,
-        exact=row.place.exact,
-        reason=row.place.reason,
+        offset=row.translation.offset,
+        exact=row.translation.exact,
+        reason=row.translation.reason,
         metadata=row.committed.metadata,
     )
 
@@ -143,7 +143,7 @@ class _Outcomes:
             return BulkRow(translated=row, outcome=f"refused: {refused.name}", refused=refused.name)
         if row.back:
             outcome = f"left: {_FROM_TARGET}"
-        elif row.place.offset is None:
+        elif row.translation.offset is None:
             outcome = "left: there is no place yet"
         elif row.group in self._active:
             outcome = f"left: {ACTIVE}"

@@ -34,8 +34,8 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.subscription import Subscription
-from mirror_ray.offsets.maps import FlowMaps, RemotePartition
-from mirror_ray.offsets.translate import ReadableBounds
+from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition
+from mirror_ray.offsets.translation import LogBounds
 
 _log = logging.getLogger(__name__)
 
@@ -164,14 +164,16 @@ class FailoverClusters:
     def _every_map(self) -> tuple[FlowMaps, ...]:
         return self.maps, *self.routed.values(), *self._routed_from.values()
 
-    def routes(self, partition: TopicPartition) -> tuple[RemotePartition, ...]:
+    def remote_partitions(self, partition: TopicPartition) -> tuple[RemotePartition, ...]:
         """The ways of a partition on the origin: to its copy, and to what its records are routed to; or back."""
         if not self.way_is_copied and not self.is_remote(partition):
             return ()
         back = self._routed_from.get(partition.topic)
         if back is not None:
             return back.backwards(partition)
-        return tuple(route for maps in (self.maps, *self.routed.values()) for route in maps.routes(partition))
+        return tuple(
+            route for maps in (self.maps, *self.routed.values()) for route in maps.remote_partitions(partition)
+        )
 
     async def look(self, partitions: Collection[TopicPartition]) -> None:
         """See which topics are there now, of these partitions on the origin and of where they lead.
@@ -179,7 +181,7 @@ class FailoverClusters:
         Raises:
             ClusterUnreachableError: No broker answers.
         """
-        there = {route.remote.topic for each in partitions for route in self.routes(each)}
+        there = {route.remote.topic for each in partitions for route in self.remote_partitions(each)}
         here = {each.topic for each in partitions}
         await asyncio.gather(self.origin.refresh(here), self.destination.refresh(there))
 
@@ -252,7 +254,7 @@ class FailoverClusters:
 
     async def logs(
         self, on: ClusterConnections, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, ReadableBounds]:
+    ) -> dict[TopicPartition, LogBounds]:
         """Where logs begin and end; a partition that is missing is left out.
 
         Raises:
@@ -276,7 +278,7 @@ class FailoverClusters:
                 f"cluster {on.settings.alias}: the leader of {silent[0]} does not answer; --force goes on without such"
                 " partitions"
             )
-        return {each: ReadableBounds(starts[each].offset, ends[each].offset) for each in known if each not in silent}
+        return {each: LogBounds(starts[each].offset, ends[each].offset) for each in known if each not in silent}
 
     async def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the logs on the origin end for the flow: last stable offsets under read_committed.
@@ -297,11 +299,11 @@ class FailoverClusters:
         """The origin's offset up to which a partition was copied and routed, by the maps; None: one says nothing."""
         topic = self.origin.metadata.topics.get(partition.topic)
         reached: list[int] = []
-        for maps in (self.maps, *(each for each in self.routed.values() if each.routes(partition))):
-            page = maps.own.book.find(partition)
+        for maps in (self.maps, *(each for each in self.routed.values() if each.remote_partitions(partition))):
+            page = maps.own.store.find(partition)
             if page is None or (topic is not None and topic.topic_id != page.source_topic_id):
                 return None
-            reached.append(page.places.head.source)
+            reached.append(page.segments.head.source)
         return min(reached)
 
     async def said(self) -> dict[str, dict[TopicPartition, GroupCheckpoint]]:

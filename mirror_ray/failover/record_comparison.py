@@ -15,7 +15,7 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.patterns import compile_patterns
-from mirror_ray.offsets.translate import ReadableBounds
+from mirror_ray.offsets.translation import LogBounds
 
 #: Partitions of each side that are read at once.
 _AT_ONCE: Final = 16
@@ -96,7 +96,7 @@ async def _records(
     sides: FailoverClusters,
     cluster: ClusterConnections,
     places: Collection[tuple[TopicPartition, int]],
-    logs: Mapping[TopicPartition, ReadableBounds],
+    logs: Mapping[TopicPartition, LogBounds],
 ) -> dict[tuple[TopicPartition, int], Fingerprint]:
     """The records at these places of one side, where there are any."""
     offsets: dict[TopicPartition, list[int]] = defaultdict(list)
@@ -115,9 +115,7 @@ async def _records(
     return {place: record for found in every for place, record in found.items()}
 
 
-def _differ(
-    pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, destination: ReadableBounds
-) -> str | None:
+def _differ(pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, destination: LogBounds) -> str | None:
     """How they differ; None: they don't, "": one side does not have the record any more."""
     if wanted is None and found is None:
         return None

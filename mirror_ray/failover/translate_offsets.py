@@ -14,9 +14,9 @@ from mirror_ray.groups.offset_state import GroupPartition
 from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.maps import FlowMaps, RemotePartition
-from mirror_ray.offsets.segments import ExactPosition
-from mirror_ray.offsets.translate import ReadableBounds, Translation
+from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition
+from mirror_ray.offsets.map import ExactOffset
+from mirror_ray.offsets.translation import LogBounds, Translation
 
 Places = dict[str, list[GroupPlacement]]
 
@@ -65,7 +65,7 @@ async def with_source(
         await maps.prepare()
     for group, offset in _unread_of_routes(sides, moved, committed):
         committed[group.group][group.partition] = offset
-    routes = {each: sides.routes(each) for offsets in committed.values() for each in offsets}
+    routes = {each: sides.remote_partitions(each) for offsets in committed.values() for each in offsets}
     if sides.kind == "failback" and every:
         committed = {g: o for g, o in committed.items() if any(map(sides.is_remote, o))}
     logs = await sides.logs(sides.destination, {route.remote for each in routes.values() for route in each})
@@ -188,7 +188,7 @@ def _unread_of_routes(
 async def _merged(
     sides: FailoverClusters,
     places: Sequence[GroupPlacement],
-    logs: Mapping[TopicPartition, ReadableBounds],
+    logs: Mapping[TopicPartition, LogBounds],
     left: Mapping[GroupPlacement, str],
 ) -> list[GroupPlacement]:
     """The places, where those of one group in one partition of the destination have one offset for all of them.
@@ -202,7 +202,7 @@ async def _merged(
             committed=each.origin_offset or 0,
             target=each.destination,
             back=sides.is_remote(each.origin),
-            place=Translation(offset=each.offset, exact=each.exact, reason=each.reason),
+            translation=Translation(offset=each.offset, exact=each.exact, reason=each.reason),
             assumed=left.get(each),
         )
         for each in places
@@ -218,7 +218,7 @@ async def _located(
     key: GroupPartition,
     committed: CommittedOffset,
     route: RemotePartition | None,
-    logs: Mapping[TopicPartition, ReadableBounds],
+    logs: Mapping[TopicPartition, LogBounds],
     *,
     merged: bool,
 ) -> GroupPlacement:
@@ -228,8 +228,6 @@ async def _located(
         found = Translation(offset=None, reason=NOT_COPIED)
     elif remote not in logs:
         found = Translation(offset=None, reason=NOT_THERE)
-    elif route.outdated is not None:
-        found = Translation(offset=None, reason=route.outdated)
     else:
         found = await route.translate(committed.offset)
         end = route.copied_before(committed.offset) if merged and found.offset is None else None
@@ -250,6 +248,6 @@ async def _located(
 
 
 def _exactly(maps: FlowMaps, origin: TopicPartition, offset: int) -> int | None:
-    page = maps.own.book.find(origin)
-    place = page.places.to_target(offset) if page is not None and not page.places.empty else None
-    return place.offset if isinstance(place, ExactPosition) else None
+    page = maps.own.store.find(origin)
+    place = page.segments.to_target(offset) if page is not None and not page.segments.empty else None
+    return place.offset if isinstance(place, ExactOffset) else None

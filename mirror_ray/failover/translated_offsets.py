@@ -12,7 +12,7 @@ from typing import Any
 
 from mirror_ray.groups.sync_rule import KeepOffset, TargetOffset, WriteOffset, decide
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translate import NOTHING_COPIED, ReadableBounds, Translation, within
+from mirror_ray.offsets.translation import NOTHING_COPIED, LogBounds, Translation, within
 
 NOT_COPIED = "this flow does not copy the topic"
 NOT_THERE = "its partition is missing on the other side, or has no leader there"
@@ -68,7 +68,7 @@ def place_of(group: str, value: list[Any]) -> GroupPlacement:
     )
 
 
-def final_place(found: Translation, log: ReadableBounds) -> Translation:
+def final_place(found: Translation, log: LogBounds) -> Translation:
     """The offset to commit for a position whose translation was ``found``.
 
     A group of a partition of which nothing was copied goes on at the start of its log, so that
@@ -81,7 +81,7 @@ def final_place(found: Translation, log: ReadableBounds) -> Translation:
     return within(found, log)
 
 
-def known_place(said: int | None, by_map: int | None, log: ReadableBounds) -> Translation:
+def known_place(said: int | None, by_map: int | None, log: LogBounds) -> Translation:
     """The offset to commit where the source can't be asked.
 
     Args:
@@ -147,7 +147,7 @@ def lost_if_gone(end: int, copied_to: int | None, committed: int) -> int:
     return max(0, end - max(committed, copied_to or 0))
 
 
-def reread_if_gone(place: int | None, said: int | None, log: ReadableBounds) -> int:
+def reread_if_gone(place: int | None, said: int | None, log: LogBounds) -> int:
     """Records that a group would read again if the source were lost now and its last checkpoint counted."""
     return 0 if place is None else max(0, place - max(said or 0, log.start))
 

@@ -11,14 +11,14 @@ from mirror_ray.groups.merged_groups import first_places
 from mirror_ray.groups.merged_topics import GroupThere, UncommittedTopic, unread
 from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translate import ReadableBounds, within
+from mirror_ray.offsets.translation import LogBounds, within
 
 
 async def unread_places(
     sides: FailoverClusters,
     groups: Mapping[str, ListedGroup],
     places: Sequence[GroupPlacement],
-    logs: Mapping[TopicPartition, ReadableBounds],
+    logs: Mapping[TopicPartition, LogBounds],
 ) -> dict[GroupPlacement, str]:
     """Where groups may yet have to read such topics from, and why; see ``offsets.merged.unread``.
 
@@ -65,7 +65,7 @@ def _topics(sides: FailoverClusters, places: Sequence[GroupPlacement]) -> dict[G
 
 
 async def _place(
-    sides: FailoverClusters, left: UncommittedTopic, logs: Mapping[TopicPartition, ReadableBounds]
+    sides: FailoverClusters, left: UncommittedTopic, logs: Mapping[TopicPartition, LogBounds]
 ) -> GroupPlacement:
     group, remote = left.there
     (found,) = (await first_places([left.source], sides.maps_of(remote.topic), sides.origin)).values()

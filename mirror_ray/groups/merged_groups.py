@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -27,16 +26,16 @@ from mirror_ray.kafka.group_coordinators import GroupCoordinators
 from mirror_ray.kafka.leader_requests import LATEST, IsolationLevel
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.maps import FlowMaps
-from mirror_ray.offsets.partition_resolver import log_bounds
-from mirror_ray.offsets.translate import ReadableBounds, Translation, within
+from mirror_ray.offsets.flow_maps import FlowMaps, translate_many
+from mirror_ray.offsets.translation import LogBounds, Translation, within
+from mirror_ray.offsets.translator import log_bounds
 from mirror_ray.records.mm2_records import CheckpointRecord
 
 _UNKNOWN = Translation(offset=None, reason="its place is being looked up")
 _NOT_ASKED = "the leader of its partition on the source does not answer"
 #: So long a round waits for the source to be read for the places of first records; a later one has them.
 _READ_WITHIN_S = 1.0
-_NO_LOG = ReadableBounds(-1, -1)
+_NO_LOG = LogBounds(-1, -1)
 #: Where a log begins whose leader can't be asked.
 _NOT_KNOWN = -1
 
@@ -63,7 +62,7 @@ class GroupPosition(NamedTuple):
     committed: int
     #: None: it has none.
     target: TopicPartition | None
-    place: Translation
+    translation: Translation
     #: Whether its records were copied from the target, so that others there may be in other topics here.
     back: bool = False
     #: See ``SourcePosition``.
@@ -72,7 +71,7 @@ class GroupPosition(NamedTuple):
 
 async def merge_positions(
     positions: Sequence[GroupPosition],
-    logs: Mapping[TopicPartition, ReadableBounds],
+    logs: Mapping[TopicPartition, LogBounds],
     source: ClusterConnections,
     isolation_level: IsolationLevel,
 ) -> list[Translation]:
@@ -92,7 +91,7 @@ async def merge_positions(
     ends = (positions[n] for numbers in several.values() for n in numbers if not positions[n].back)
     asked = {(each.source, each.committed) for each in ends}
     at_end = await read_to_the_end(source, asked, isolation_level)
-    places = [each.place for each in positions]
+    places = [each.translation for each in positions]
     for (_, remote), numbers in several.items():
         parts = [_part(positions[n], at_end, logs[remote]) for n in numbers]
         for number, place in zip(numbers, merge(parts, logs[remote].end).places, strict=True):
@@ -100,13 +99,11 @@ async def merge_positions(
     return places
 
 
-def _part(
-    position: GroupPosition, at_end: Collection[tuple[TopicPartition, int]], log: ReadableBounds
-) -> SourcePosition:
+def _part(position: GroupPosition, at_end: Collection[tuple[TopicPartition, int]], log: LogBounds) -> SourcePosition:
     return SourcePosition(
         topic=position.source.topic,
         committed=position.committed,
-        place=position.place if position.assumed is None else within(position.place, log),
+        place=position.translation if position.assumed is None else within(position.translation, log),
         at_end=(position.source, position.committed) in at_end,
         assumed=position.assumed,
     )
@@ -133,17 +130,11 @@ async def first_places(
         ClusterUnreachableError: No broker answers.
     """
     starts = await first_offsets(source, partitions)
-    await maps.look(partitions)
-    found: dict[TopicPartition, tuple[int, Translation]] = {}
-    until_s = time.monotonic() + _READ_WITHIN_S
-    for each in partitions:
-        route = maps.route(each)
-        why = _NOT_ASKED if each not in starts or route is None else route.outdated
-        if route is None or why is not None:
-            found[each] = _NOT_KNOWN, Translation(offset=None, reason=why)
-        else:
-            found[each] = starts[each], await route.translate(starts[each], max(0.0, until_s - time.monotonic()))
-    return found
+    await maps.refresh(partitions)
+    known = {each: remote for each in starts if (remote := maps.remote_partition(each)) is not None}
+    translations = await translate_many([(remote, starts[each]) for each, remote in known.items()], _READ_WITHIN_S)
+    found = dict.fromkeys(partitions, (_NOT_KNOWN, Translation(offset=None, reason=_NOT_ASKED)))
+    return found | {each: (starts[each], place) for each, place in zip(known, translations, strict=True)}
 
 
 class MergedGroups:
@@ -161,7 +152,7 @@ class MergedGroups:
         self._source, self._target, self._isolation_level = source, target, isolation_level
         self._members = Subscriptions(GroupCoordinators(source))
 
-    async def bring_together(self, kinds: Mapping[str, str]) -> None:
+    async def merge_sides(self, kinds: Mapping[str, str]) -> None:
         """After every group's positions were translated. ``kinds``: of the groups on the source, see ``ListedGroup``.
 
         Raises:
@@ -187,7 +178,7 @@ class MergedGroups:
         found: dict[GroupThere, list[GroupOffset]] = {}
         for group, entries in self._book.groups.items():
             for partition, entry in sorted(entries.items()):
-                route = self._maps.route(partition) if entry.source is not None else None
+                route = self._maps.remote_partition(partition) if entry.source is not None else None
                 if route is not None and route.merges:
                     found.setdefault((group, route.remote), []).append(entry)
         return found
@@ -257,7 +248,7 @@ class MergedGroups:
 
     def remote_of(self, entry: GroupOffset) -> TopicPartition | None:
         """The partition on the target where an entry's group is to stand; None: nowhere, or another stands for it."""
-        route = self._maps.route(entry.key.partition) if entry.merged is None else None
+        route = self._maps.remote_partition(entry.key.partition) if entry.merged is None else None
         if route is not None:
             return None if route.merges else route.remote
         return entry.merged
@@ -266,7 +257,7 @@ class MergedGroups:
         """The headers that say where a checkpoint's remote topic came from, where its name does not tell."""
         sources: Mapping[str, int] = entry.sources
         if entry.merged is None and entry.source is not None:
-            route = self._maps.route(entry.key.partition)
+            route = self._maps.remote_partition(entry.key.partition)
             sources = {entry.key.partition.topic: entry.source.offset} if route is not None and route.named else {}
         told = ((SOURCES_HEADER, encode_sources(sources)),) if sources else ()
         return (*told, *unsubscribed_header(entry.unsubscribed))

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 
 #: Of a checkpoint whose remote topic the map or a pattern names: the source topics, and the group's offset in each.
 SOURCES_HEADER: Final = b"mirror-ray.sources"

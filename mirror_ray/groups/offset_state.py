@@ -15,7 +15,7 @@ from mirror_ray.groups.merged_topics import has_gone_back
 from mirror_ray.groups.sync_rule import KeepOffset, TargetOffset, WriteOffset, decide
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.mm2_records import CheckpointRecord
 
 WRITTEN_HEADER: Final = b"mirror-ray.written"

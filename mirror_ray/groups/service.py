@@ -22,8 +22,8 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import CheckpointReport, FlowGroups, GroupStatus
-from mirror_ray.offsets.maps import FlowMaps
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.flow_maps import FlowMaps
+from mirror_ray.offsets.translation import Translation
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class GroupSyncService:
         """Where position ``offset`` of a source partition is on the target; ``back``: the other way round."""
         each = self._find(flow)
         await each.maps.ready()
-        return await each.maps.place(TopicPartition(topic, partition), offset, back=back)
+        return await each.maps.translate(TopicPartition(topic, partition), offset, back=back)
 
     async def settle(self, deadline_s: float) -> bool:
         """Carry over at once what can be; whether every flow had its round by the deadline.
@@ -182,7 +182,7 @@ class GroupSyncService:
                     await flow.carrier.round()
                     flow.done, flow.done_s = number, time.monotonic()
                 if self._number == 0:
-                    await flow.maps.own.delete_superfluous()
+                    await flow.maps.own.delete_obsolete()
                 flow.round_s = time.monotonic() - began_s
                 self._recovered(flow)
                 pause_s = _FIRST_PAUSE_S

@@ -8,7 +8,7 @@ from typing import Final
 from mirror_ray.groups.offset_state import ACTIVE, GroupOffset, GroupOffsetState
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupState, GroupStatus
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 
 #: The first one of a group's partitions' states in this order is the group's.
 _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopied", "translated", "synced")

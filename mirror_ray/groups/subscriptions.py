@@ -13,7 +13,7 @@ from mirror_ray.kafka.group_members import describe_members
 from mirror_ray.kafka.leader_requests import EARLIEST
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
-from mirror_ray.offsets.partition_resolver import PartitionResolver
+from mirror_ray.offsets.flow_maps import FlowTranslator
 
 #: A group's members are asked about again after so long.
 _ASK_AGAIN_S: Final = 10.0
@@ -68,7 +68,7 @@ NOT_KNOWN: Final = GroupReads({}, {})
 
 
 async def first_unread(
-    ways: PartitionResolver,
+    ways: FlowTranslator,
     source: ClusterConnections,
     committed: Mapping[GroupThere, Collection[str]],
     reads: GroupReads,

@@ -40,9 +40,9 @@ from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRec
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.groups import GroupStatus
-from mirror_ray.offsets.maps import FlowMaps, RemotePartition
-from mirror_ray.offsets.partition_resolver import log_bounds
-from mirror_ray.offsets.translate import Translation, within
+from mirror_ray.offsets.flow_maps import FlowMaps, translate_many
+from mirror_ray.offsets.translation import Translation, within
+from mirror_ray.offsets.translator import log_bounds
 from mirror_ray.records.mm2_records import CheckpointRecord
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class GroupOffsetSync:
         await self.look()
         self.problems |= self._there.problems
         await self._translate()
-        await self._merged.bring_together({name: each.kind for name, each in self._listed().items()})
+        await self._merged.merge_sides({name: each.kind for name, each in self._listed().items()})
         now_s = time.monotonic()
         writes: dict[str, dict[TopicPartition, GroupOffset]] = {}
         groups = self._flow.groups
@@ -161,7 +161,7 @@ class GroupOffsetSync:
         """Yield where every group stands, by name."""
 
         def remote(partition: TopicPartition) -> tuple[TopicPartition, bool] | None:
-            route = self._maps.route(partition)
+            route = self._maps.remote_partition(partition)
             return (route.remote, route.back) if route is not None else None
 
         return group_statuses(
@@ -198,38 +198,33 @@ class GroupOffsetSync:
     async def _translate(self) -> None:
         await self._maps.prepare()
         routes = {
-            partition: self._maps.route(partition) for partition in {e.key.partition for e in self.book.untranslated}
+            partition: self._maps.remote_partition(partition)
+            for partition in {e.key.partition for e in self.book.untranslated}
         }
         versions = {partition: route.version for partition, route in routes.items() if route is not None}
         pending = list(self.book.to_translate(versions))
         if pending:
-            await self._maps.look({entry.key.partition for entry, _ in pending})
-        until_s, found = time.monotonic() + _READ_WITHIN_S, []
-        for entry, offset in pending:
-            wait_s = max(0.0, until_s - time.monotonic())
-            place = await self._place(entry.key.partition, routes[entry.key.partition], offset, wait_s)
-            found.append((entry, offset, place))
+            await self._maps.refresh({entry.key.partition for entry, _ in pending})
+        copied = [(route, offset) for entry, offset in pending if (route := routes[entry.key.partition]) is not None]
+        translations = iter(await translate_many(copied, _READ_WITHIN_S))
+        found = [
+            (entry, offset, self._not_copied(entry) if routes[entry.key.partition] is None else next(translations))
+            for entry, offset in pending
+        ]
         placed = {entry.key.partition for entry, _, place in found if place.offset is not None}
         remotes = {route.remote for partition in placed if (route := routes[partition]) is not None}
         bounds = await log_bounds(self._target, remotes)
         for entry, offset, place in found:
             route = routes[entry.key.partition]
             # The map may have changed since: then it is asked again.
-            version = versions.get(entry.key.partition, 0)
+            version = -1 if place.retry else versions.get(entry.key.partition, 0)
             if route is None or place.offset is None:
-                # Which topics there are may turn out without a change of the map.
-                self.book.translated(entry, offset, -1 if route and route.outdated else version, place)
+                self.book.translated(entry, offset, version, place)
             elif route.remote in bounds:
-                version = -1 if place.again else version
                 self.book.translated(entry, offset, version, within(place, bounds[route.remote]))
 
-    async def _place(
-        self, partition: TopicPartition, route: RemotePartition | None, offset: int, wait_s: float
-    ) -> Translation:
-        if route is None:
-            return Translation(offset=None, reason=self._maps.why_not(partition) or _NOT_COPIED)
-        why = route.outdated
-        return Translation(offset=None, reason=why) if why else await route.translate(offset, wait_s)
+    def _not_copied(self, entry: GroupOffset) -> Translation:
+        return Translation(offset=None, reason=self._maps.why_not(entry.key.partition) or _NOT_COPIED)
 
     async def _compare(self, now_s: float) -> dict[str, dict[TopicPartition, GroupOffset]]:
         """What is to be committed on the target: by group, the remote partitions and what they are of."""
@@ -238,7 +233,7 @@ class GroupOffsetSync:
             self.book.look_again()
         by_group: dict[str, list[GroupOffset]] = defaultdict(list)
         for entry in list(self.book.unsynced):
-            route = self._maps.route(entry.key.partition) if entry.merged is None else None
+            route = self._maps.remote_partition(entry.key.partition) if entry.merged is None else None
             if self._merged.remote_of(entry) is None or (route is not None and route.back):
                 self.book.unsynced.discard(entry)
             else:
@@ -259,7 +254,7 @@ class GroupOffsetSync:
             there = self._on_target.get(group, {})
             for entry in by_group[group]:
                 remote = self._merged.remote_of(entry)
-                both = (route := self._maps.route(entry.key.partition)) is not None and route.both
+                both = (route := self._maps.remote_partition(entry.key.partition)) is not None and route.both
                 if remote is not None and self.book.compare(entry, there.get(remote), both_sides_write=both):
                     writes[group][remote] = entry
         return writes

@@ -17,16 +17,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.groups.bulk import NO_MAP, MapAnswer, OffsetQuery, answer_by
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, protocol_error
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.offsets.map_store import OffsetMapStore, TransformedGap
-from mirror_ray.offsets.partition_resolver import log_bounds
-from mirror_ray.offsets.segments import BetweenSegments, MapPosition, MapTail
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.map import AppliedTransforms, CountedPair, MapTail, OffsetMapStore, SegmentGap
+from mirror_ray.offsets.translation import NO_MAP, MapAnswer, OffsetQuery, Translation, answer_from
+from mirror_ray.offsets.translator import log_bounds
 from mirror_ray.records.segment_block import decode_block
 from mirror_ray.spark.kafka import read_ranges
 
@@ -45,7 +43,7 @@ _TASKS_PER_CORE: Final = 2
 
 
 class SparkMaps:
-    """See ``FindPlaces``: the executors read and answer."""
+    """See ``AnswerQueries``: the executors read and answer."""
 
     def __init__(
         self, spark: SparkSession, flow: FlowSettings, source: ClusterConnections, target: ClusterConnections
@@ -145,15 +143,14 @@ def _answer_in_order(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
                 continue
         else:
             question = OffsetQuery(back, key, position)
-            page = book.find(key)
-            yield _written(question, answer_by(page, question) if page is not None else NO_MAP)
+            yield _written(question, answer_from(book, question))
 
 
 def _written(question: OffsetQuery, answer: MapAnswer) -> tuple[Any, ...]:
-    topics, found, tail, made = answer
+    topics, found, tail, made, _ = answer
     row = (question.back, *question.key, question.offset, *(topics or (None, None)))
     end = [*tail] if tail is not None else None
-    if isinstance(found, BetweenSegments):
+    if isinstance(found, SegmentGap):
         return (*row, None, False, False, None, [*found.after, *found.before], end, *made)
     return (*row, found.offset, found.exact, found.waits, found.reason, None, end, *made)
 
@@ -162,13 +159,13 @@ def _read_answer(row: Row) -> tuple[OffsetQuery, MapAnswer]:
     back, topic, partition, position, source_id, target_id, offset, exact, waits, reason, gap, end, *made = row
     tail = MapTail(*end) if end is not None else None
     topics = (TopicId(source_id), TopicId(target_id)) if source_id is not None else None
-    found: Translation | BetweenSegments
+    found: Translation | SegmentGap
     if gap is not None:
-        found = BetweenSegments(MapPosition(*gap[:3]), MapPosition(*gap[3:]))
+        found = SegmentGap(CountedPair(*gap[:3]), CountedPair(*gap[3:]))
     else:
         found = Translation(offset=offset, exact=exact, waits=waits, reason=reason)
     return OffsetQuery(back, TopicPartition(topic, partition), position), MapAnswer(
-        topics, found, tail, TransformedGap(*made)
+        topics, found, tail, AppliedTransforms(*made)
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.segments import thinned
+from mirror_ray.offsets.map import thinned
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.state.partition_record import PartitionRecord
 

@@ -13,7 +13,7 @@ from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.offsets.map_store import OffsetMapStore, PartitionOffsetMap
+from mirror_ray.offsets.map import OffsetMapStore, PartitionOffsetMap
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import SkippedRange
 from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
@@ -97,7 +97,7 @@ class FlowCopyState:
     def offset_map(self, job: CompareJob) -> PartitionOffsetMap | None:
         """The offset map of exactly the job's topics."""
         found = self._offset_maps.find(job.source)
-        if found is None or not len(found.places):
+        if found is None or not len(found.segments):
             return None
         ids = (found.source_topic_id, found.target_topic_id)
         return found if ids == (job.source_topic_id, job.target_topic_id) else None
@@ -111,7 +111,9 @@ class FlowCopyState:
         """How far the copy has come, by the source that knows it best; None: as far as is known, nothing is copied."""
         offset_map, record = self.offset_map(job), self.record(job)
         head = (
-            None if offset_map is None else PositionPair(offset_map.places.head.source, offset_map.places.head.target)
+            None
+            if offset_map is None
+            else PositionPair(offset_map.segments.head.source, offset_map.segments.head.target)
         )
         if self.is_shared(job):
             # Behind the map's head it is unknown which records of the target are ours.
@@ -154,14 +156,14 @@ class FlowCopyState:
         """Target offsets that offset maps account for: the partition's, in a shared topic those of all copied there."""
         if not self.is_shared(job):
             offset_map = self.offset_map(job)
-            return mapped_spans(offset_map.places) if offset_map is not None else []
+            return mapped_spans(offset_map.segments) if offset_map is not None else []
         found: list[Span] = []
         for source, record in self._state.partitions.items():
             if TopicPartition(record.target_topic, source.partition) != job.target:
                 continue
             offset_map = self._offset_maps.find(source)
             if offset_map is not None and offset_map.target_topic_id == job.target_topic_id:
-                found += mapped_spans(offset_map.places)
+                found += mapped_spans(offset_map.segments)
         return found
 
     def notes(self, job: CompareJob) -> tuple[str, ...]:

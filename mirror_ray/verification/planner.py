@@ -14,7 +14,7 @@ from mirror_ray.kafka.leader_requests import LATEST, OffsetAnswer
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.offsets.map_tailer import OffsetMapTailer
+from mirror_ray.offsets.translator import OffsetMapTailer
 from mirror_ray.transforms.loading import TransformChains
 from mirror_ray.verification.cluster_queries import (
     UNKNOWN_PARTITION,
@@ -85,7 +85,7 @@ class VerifyPlanner:
         self._rules = replication_rules(flow)
         self._source, self._target = source, target
         self._translator = offset_map.translator
-        self._copy = FlowCopyState(flow, target, offset_map.book)
+        self._copy = FlowCopyState(flow, target, offset_map.store)
         self._since: Mapping[TopicPartition, OffsetAnswer] = {}
         self._ends: Mapping[TopicPartition, OffsetAnswer] = {}
 
@@ -273,7 +273,7 @@ class VerifyPlanner:
                 return job
             return replace(job, reason=self._copy.why_unknown(job))
         offset_map = self._copy.offset_map(job)
-        end = range_end(reached, source, target, offset_map.places if offset_map is not None else ())
+        end = range_end(reached, source, target, offset_map.segments if offset_map is not None else ())
         if isinstance(end, str):
             return replace(job, reason=end)
         if end.lost and self._copy.is_shared(job):
@@ -297,7 +297,7 @@ class VerifyPlanner:
         size = range_offsets(job.begin, job.end, request.range_offsets)
         if job.compacted:
             size = max(1, job.end.source)
-        segments = list(offset_map.places) if offset_map is not None else []
+        segments = list(offset_map.segments) if offset_map is not None else []
         ranges = (cut_shared if self._copy.is_shared(job) else cut)(segments, job.begin, job.end, size)
         if isinstance(ranges, str):
             return replace(job, reason=ranges)

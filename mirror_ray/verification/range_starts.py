@@ -6,9 +6,8 @@ import asyncio
 import sys
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.map_store import PartitionOffsetMap
-from mirror_ray.offsets.segments import SegmentMap
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.map import PartitionOffsetMap, SegmentMap
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.verification.range_bounds import RangeStart, UnknownStart
@@ -49,7 +48,7 @@ async def find_range_start(
     if offset_map is None:
         return _without_map(record, starts, reached)
     queries = _Queries(translator, source)
-    places = offset_map.places
+    places = offset_map.segments
     wanted, target = starts
     not_copied = None
     first = next(iter(places))

@@ -15,7 +15,7 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.map_tailer import OffsetMapTailer
+from mirror_ray.offsets.translator import OffsetMapTailer
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.verification.cluster_queries import PartitionQuery, no_system

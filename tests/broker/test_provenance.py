@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
-from mirror_ray.groups.bulk import ReadMaps
+from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.verification.planner import VerifyRequest
@@ -97,8 +97,8 @@ async def test_groups_of_a_topic_that_both_sides_write(clusters: Clusters, uniqu
                 assert place == len(on_b[number]) or on_b[number][place].value not in read
         (last,) = [each for each in await system.coordinator.groups("A->B") if each.group == f"{unique_topic}-10"]
         assert [(each.state, each.exact, each.reason) for each in last.partitions] == [("synced", True, None)] * 2
-        rows = await carry_out(settings, BulkOrder(flow=FlowName("A", "B")), ReadMaps)
-        assert {(row.translated.group, row.translated.source): row.translated.place.offset for row in rows} == {
+        rows = await carry_out(settings, BulkOrder(flow=FlowName("A", "B")), LocalMaps)
+        assert {(row.translated.group, row.translated.source): row.translated.translation.offset for row in rows} == {
             (group, each): offset for group, offsets in there.items() for each, offset in offsets.items()
         }
         # The flow back sees them on B now, at places of its own for A, which lie before those where they stand there.

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import RenamePattern, TopicSettings
 from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
-from mirror_ray.groups.bulk import ReadMaps
+from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.verification.planner import VerifyRequest
@@ -122,7 +122,7 @@ def _verified(mirror: Mirror, scene: Scene, killed_ms: int) -> None:
 def _told_alike(mirror: Mirror, scene: Scene) -> None:
     """``translate --all`` says what the checkpoint actor says."""
     settings, flow = mirror.settings(), FlowName("A", "B")
-    rows = asyncio.run(carry_out(settings, BulkOrder(flow=flow), ReadMaps))
+    rows = asyncio.run(carry_out(settings, BulkOrder(flow=flow), LocalMaps))
     asked = {
         (each.group, TopicPartition(p.topic, p.partition)): (p.target_offset, p.exact)
         for each in mirror.groups("A->B")
@@ -130,9 +130,9 @@ def _told_alike(mirror: Mirror, scene: Scene) -> None:
         if scene.mark in each.group
     }
     found = {
-        (row.translated.group, row.translated.source): (row.translated.place.offset, row.translated.place.exact)
-        for row in rows
-        if scene.mark in row.translated.group
+        (row.group, row.source): (row.translation.offset, row.translation.exact)
+        for row in (row.translated for row in rows)
+        if scene.mark in row.group
     }
     assert found == asked
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
 from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow, MakeFind, carry_out
-from mirror_ray.groups.bulk import ReadMaps
+from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.spark.translation import SparkMaps
@@ -70,7 +70,7 @@ def test_every_row_is_the_checkpoint_actors(spark: SparkSession, clusters: Clust
         expected = _by_the_actor(mirror, committed)
         by_spark = _by(settings, partial(SparkMaps, spark))
         assert by_spark == expected
-        assert _by(settings, ReadMaps) == expected
+        assert _by(settings, LocalMaps) == expected
     reasons = {row.reason.split(" ")[0] for row in expected.values() if row.reason}
     assert reasons == {"it", "no"}
     assert sum(row.exact and row.offset is not None for row in expected.values()) > GROUPS * PARTITIONS
@@ -140,7 +140,7 @@ def _by(settings: MirrorSettings, make_find: MakeFind) -> dict[tuple[str, TopicP
     found = [row.translated for row in rows]
     return {
         (each.group, each.source, each.committed.offset): Row(
-            each.target, each.place.offset, each.place.exact, each.place.reason
+            each.target, each.translation.offset, each.translation.exact, each.translation.reason
         )
         for each in found
     }

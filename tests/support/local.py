@@ -17,7 +17,7 @@ from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.model.notice import Notice
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.observe.status import GapStatus, PartitionStatus
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.replication.engine import ReplicationEngine
 from mirror_ray.replication.service import ReplicatorService
 from mirror_ray.state.actor_names import replicator_name

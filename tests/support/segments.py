@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.map_store import OffsetMapStore
+from mirror_ray.offsets.map import OffsetMapStore
 
 
 def book_of(

@@ -31,7 +31,7 @@ from mirror_ray.lab.devcluster.clusters import start_all
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.maps import FlowMaps
+from mirror_ray.offsets.flow_maps import FlowMaps
 from mirror_ray.records.segment_block import encode_key, encode_value
 from tests.support.kafka import create_topic
 

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from mirror_ray.config.settings import ClusterSettings
@@ -33,10 +34,9 @@ from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.offsets.gap_scan import GapReader
-from mirror_ray.offsets.map_store import PartitionOffsetMap
-from mirror_ray.offsets.map_tailer import OffsetMapTailer
-from mirror_ray.offsets.segments import BetweenSegments, ExactPosition, SegmentMap
-from mirror_ray.offsets.translator import Translator
+from mirror_ray.offsets.map import ExactOffset, PartitionOffsetMap, SegmentGap, SegmentMap
+from mirror_ray.offsets.translation import MapAnswer, answer_from
+from mirror_ray.offsets.translator import OffsetMapTailer, Translator
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.records.repack import encode
 from mirror_ray.records.segment_block import encode_key, encode_value
@@ -96,7 +96,7 @@ async def followed(cluster: ClusterConnections) -> AsyncIterator[OffsetMapTailer
 
 def page_of(following: OffsetMapTailer) -> PartitionOffsetMap:
     """What is known of the partition."""
-    page = following.book.find(SOURCE)
+    page = following.store.find(SOURCE)
     if page is None:
         raise SystemExit("nothing of the partition was told")
     return page
@@ -114,22 +114,22 @@ async def tell(
             blocks = [(encode_key(block.key), encode_value(block)) for block in log.take(STEP * number + STEP)]
             size += sum(len(key) + len(value) for key, value in blocks)
             await writer.append([KeyedRecord(*each) for each in blocks])
-            await following.delete_superfluous()
+            await following.delete_obsolete()
     end = STEP * options.holes
 
     async def heard() -> bool:
-        page = following.book.find(SOURCE)
-        return page is not None and page.places.head.source == end
+        page = following.store.find(SOURCE)
+        return page is not None and page.segments.head.source == end
 
     await wait_until_async(heard, PATIENCE_S, "all was heard")
-    await following.delete_superfluous()
+    await following.delete_obsolete()
     return time.process_time() - began_s, size
 
 
 def map_bytes(page: PartitionOffsetMap) -> int:
     """Of its four columns of 64 bits, and of the blocks' keys."""
     keys = sys.getsizeof(page.blocks) + sum(sys.getsizeof(key) + sys.getsizeof(key.first) for key in page.blocks)
-    return 4 * 8 * len(page.places) + keys
+    return 4 * 8 * len(page.segments) + keys
 
 
 def log_bytes(brokers: DevCluster) -> int:
@@ -143,7 +143,7 @@ def log_bytes(brokers: DevCluster) -> int:
     return sum(sizes)
 
 
-async def read_stub(_: TopicPartition, __: PartitionOffsetMap, gap: BetweenSegments) -> SegmentMap | str:
+async def read_stub(_: TopicPartition, __: MapAnswer, gap: SegmentGap) -> SegmentMap | str:
     """Walk the source's batch headers, each with one record."""
     reader = GapReader(gap, read_committed=True)
     batch = encode([DecodedRecord(0, 1, record_tail(None, b"", ()))], "none")
@@ -157,16 +157,16 @@ async def read_stub(_: TopicPartition, __: PartitionOffsetMap, gap: BetweenSegme
 async def look_up(title: str, page: PartitionOffsetMap, following: OffsetMapTailer, holes: int) -> None:
     """Offsets all over the partition, and the newest ones: which are known at once, and what the others cost."""
     print(f"{title}:", flush=True)
-    line("segments, blocks in the topic", f"{len(page.places):,}, {len(page.blocks):,}")
+    line("segments, blocks in the topic", f"{len(page.segments):,}, {len(page.blocks):,}")
     line("memory", f"{map_bytes(page) / 1024:,.0f} KiB")
     newest = next(n for n in range(1, holes) if not _known(page, holes - n)) - 1
     line("newest records known without a walk", f"{newest:,}")
     dice, walks, longest_s, widest = random.Random(1), 0, 0.0, 0
     for number in (*(dice.randrange(holes) for _ in range(SAMPLES)), holes - 1, holes):
         # Each walk anew.
-        translator = Translator(following.book, read_stub)
-        place = page.places.to_target(STEP * number)
-        if isinstance(place, BetweenSegments):
+        translator = Translator(partial(answer_from, following.store), read_stub)
+        place = page.segments.to_target(STEP * number)
+        if isinstance(place, SegmentGap):
             # Enough of them are made to be sure.
             walks, widest = walks + 1, max(widest, place.before.source - place.after.source)
             if walks > WALKS:
@@ -181,7 +181,7 @@ async def look_up(title: str, page: PartitionOffsetMap, following: OffsetMapTail
 
 
 def _known(page: PartitionOffsetMap, number: int) -> bool:
-    return page.places.to_target(STEP * number) == ExactPosition(number)
+    return page.segments.to_target(STEP * number) == ExactOffset(number)
 
 
 async def measure(brokers: DevCluster, options: argparse.Namespace) -> None:

@@ -13,13 +13,13 @@ from confluent_kafka import Consumer
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
 from mirror_ray.failover.clusters import FailoverClusters
-from mirror_ray.groups.bulk import ReadMaps
+from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.groups.offset_state import ACTIVE
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.carrying import SEGMENTS, carrier, internal_topics
@@ -42,10 +42,9 @@ def settings(clusters: Clusters, prefix: str) -> MirrorSettings:
 
 async def outcomes(configured: MirrorSettings, **order: Any) -> dict[str, tuple[int | None, bool, str | None]]:
     """By group: target offset, exact, and what became of it; each has one partition."""
-    rows = await carry_out(configured, BulkOrder(flow=FLOW, **order), ReadMaps)
-    return {
-        row.translated.group: (row.translated.place.offset, row.translated.place.exact, row.outcome) for row in rows
-    }
+    rows = await carry_out(configured, BulkOrder(flow=FLOW, **order), LocalMaps)
+    found = ((row.translated.group, row.translated.translation, row.outcome) for row in rows)
+    return {group: (translation.offset, translation.exact, outcome) for group, translation, outcome in found}
 
 
 async def copied(clusters: Clusters, topic: str, count: int = 100) -> None:
@@ -166,8 +165,8 @@ async def test_what_the_map_has_forgotten_is_read_on_the_source(clusters: Cluste
     configured = settings(clusters, prefix)
     assert await outcomes(configured) == {prefix: (23, True, None)}
     delete_records(clusters.a.confluent_config(), topic, 22)
-    (row,) = await carry_out(configured, BulkOrder(flow=FLOW), ReadMaps)
-    place = row.translated.place
+    (row,) = await carry_out(configured, BulkOrder(flow=FLOW), LocalMaps)
+    place = row.translated.translation
     assert (place.offset, place.exact) == (10, False)
     assert place.reason == "source offset 10, from which to count, was deleted"
 
@@ -183,17 +182,17 @@ async def test_what_transforms_left_out_of_it_is_known(clusters: Clusters, make_
     produce(clusters.b.confluent_config(), remote, [Message(values[offset]) for offset in kept])
     # As after a crash: nothing was told but both ends.
     ends = Segment(0, 0, 0, 0), Segment(60, len(kept), 0, len(kept))
-    made_by = transforms(THIRD)
-    await _tell(clusters, topic, ends, source_next=60, transforms=TransformChains(made_by.steps).identity(topic))
+    gap_transforms = transforms(THIRD)
+    await _tell(clusters, topic, ends, source_next=60, transforms=TransformChains(gap_transforms.steps).identity(topic))
     commit(clusters.a, prefix, {(topic, 0): 30})
     plain = settings(clusters, prefix)
-    known = plain.model_copy(update={"flows": (plain.flow(FLOW).model_copy(update={"transforms": made_by}),)})
+    known = plain.model_copy(update={"flows": (plain.flow(FLOW).model_copy(update={"transforms": gap_transforms}),)})
     assert await outcomes(known) == {prefix: (sum(offset < 30 for offset in kept), True, None)}
     assert (await outcomes(plain))[prefix][:2] == (0, False)
     async with FailoverClusters(known, FLOW, "failback") as sides:
         await sides.maps_are_read()
-        await sides.maps.look([TopicPartition(remote, 0)])
-        route = sides.maps.route(TopicPartition(remote, 0))
+        await sides.maps.refresh([TopicPartition(remote, 0)])
+        route = sides.maps.remote_partition(TopicPartition(remote, 0))
         assert route is not None
         places = [await route.translate(number) for number in range(len(kept))]
     assert places == [Translation(offset=offset) for offset in kept]

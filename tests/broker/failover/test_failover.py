@@ -15,7 +15,7 @@ from mirror_ray.failover.steps import StepTiming
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.offsets.translator import Translator
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import Names, caught_up, member, new_names, numbered, order, outcomes, scene, settings

@@ -13,7 +13,7 @@ from mirror_ray.failover.bulk_translation import carry_out as translate_all
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind
 from mirror_ray.failover.run import FailoverOrder, carry_out
 from mirror_ray.failover.steps import StepTiming
-from mirror_ray.groups.bulk import ReadMaps
+from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.planning import make_plan
 from mirror_ray.topics.reconciliation import find
@@ -95,9 +95,9 @@ async def test_there_and_back(clusters: Clusters) -> None:
     config = scene.settings()
     async with LocalSystem(config, groups=True) as system:
         await carried(system, scene)
-        rows = await translate_all(config, BulkOrder(flow=scene.flow), ReadMaps)
-        told = {(row.translated.target.topic, row.translated.target.partition): row.translated.place for row in rows}
-        assert {key: (place.offset, place.exact) for key, place in told.items()} == {
+        rows = await translate_all(config, BulkOrder(flow=scene.flow), LocalMaps)
+        found = {tuple(row.translated.target): row.translated.translation for row in rows}
+        assert {key: (translation.offset, translation.exact) for key, translation in found.items()} == {
             (remote, number): (offset, True)
             for remote, offsets in scene.places().items()
             for number, offset in enumerate(offsets)

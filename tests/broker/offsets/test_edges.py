@@ -15,7 +15,7 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.observe.groups import GroupPartitionStatus
-from mirror_ray.offsets.segments import BetweenSegments
+from mirror_ray.offsets.map import SegmentGap
 from mirror_ray.records.mm2_records import CheckpointRecord, OffsetSyncRecord
 from mirror_ray.records.segment_block import encode_key, encode_value
 from tests.support.carrying import (
@@ -177,9 +177,9 @@ async def test_a_crash_before_the_last_second_was_told(
     truth = places(clusters, topic)
     offsets = {f"{n}": n for n in range(95, 177)}
     async with follow(clusters) as maps:
-        page = maps.own.book.find(place)
+        page = maps.own.store.find(place)
         assert page is not None
-        assert isinstance(page.places.to_target(120), BetweenSegments)
+        assert isinstance(page.segments.to_target(120), SegmentGap)
     found = targets(await asked(clusters, prefix, topic, offsets))
     assert found == {name: min((t for s, t in truth.items() if s >= n), default=140) for name, n in offsets.items()}
     await _clean(clusters.a, topic, place)

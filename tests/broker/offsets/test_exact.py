@@ -19,7 +19,6 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.mm2_store import TOO_OLD, Mm2OffsetSyncStore
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from tests.support.carrying import SYNCS, carrier, commit_many, internal_topics, standings
 from tests.support.clusters import Clusters
@@ -34,6 +33,7 @@ from tests.support.kafka import (
     read_placed,
 )
 from tests.support.kinds import CLEANED_AT_ONCE
+from tests.support.mm2_offset_sync_store import TOO_OLD, Mm2OffsetSyncStore
 from tests.support.mm2_syncs import Pair, emitted
 from tests.support.waiting import wait_until_async
 

@@ -9,8 +9,7 @@ from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.map_store import OffsetMapStore
-from mirror_ray.offsets.segments import ExactPosition
+from mirror_ray.offsets.map import ExactOffset, OffsetMapStore
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import decode_block
@@ -42,14 +41,14 @@ async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_t
     for partition, truth in places.items():
         page = book.find(partition)
         assert page is not None
-        assert {source: page.places.to_target(source) for source in truth} == {
-            s: ExactPosition(t) for s, t in truth.items()
+        assert {source: page.segments.to_target(source) for source in truth} == {
+            s: ExactOffset(t) for s, t in truth.items()
         }
-        assert {page.places.to_source(target): source for source, target in truth.items()} == {
-            ExactPosition(source): source for source in truth
+        assert {page.segments.to_source(target): source for source, target in truth.items()} == {
+            ExactOffset(source): source for source in truth
         }
-        end = page.places.head
-        assert page.places.to_target(end.source) == ExactPosition(max(truth.values()) + 1)
+        end = page.segments.head
+        assert page.segments.to_target(end.source) == ExactOffset(max(truth.values()) + 1)
     syncs = [
         OffsetSyncRecord.decode(each.key, each.value)
         for each in await _records(clusters.a, "mm2-offset-syncs.B.internal")

@@ -23,7 +23,7 @@ from mirror_ray.observe.status import (
     SystemStatus,
     TopicStatus,
 )
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 
 CONFIG = """
 clusters = A, B

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from tests.unit.cli.fakes import GROUP, FakeCoordinator
 
 Run = Callable[..., Any]

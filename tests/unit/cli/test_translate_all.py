@@ -18,7 +18,7 @@ from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import NoAnswerError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from tests.unit.cli.fakes import FakeCoordinator
 
 Run = Callable[..., Any]
@@ -34,7 +34,7 @@ def orders(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> lis
         committed=CommittedOffset(70),
         target=TopicPartition("A.orders", 1),
         back=False,
-        place=Translation(offset=68, exact=False, reason="why"),
+        translation=Translation(offset=68, exact=False, reason="why"),
     )
 
     async def carry_out(

@@ -18,7 +18,7 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.quota import QuotaShare
 from mirror_ray.model.replicator_health import ReplicatorHealth
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.replication.unreported_events import UnreportedEvents
 from mirror_ray.state.actor_names import replicator_name
 

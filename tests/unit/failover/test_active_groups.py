@@ -52,7 +52,7 @@ class FakeSides:
     async def maps_are_read(self) -> None:
         """See ``FailoverClusters``."""
 
-    def routes(self, partition: TopicPartition) -> tuple[str, ...]:
+    def remote_partitions(self, partition: TopicPartition) -> tuple[str, ...]:
         """See ``FailoverClusters``."""
         return ("there",) if partition.topic == "orders" else ()
 

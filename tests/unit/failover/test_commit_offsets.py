@@ -25,7 +25,7 @@ from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.rules import ReplicationRules
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from tests.unit.kafka.group_brokers import Fetched, FetchedState, GroupBrokers
 
 REMOTE, OTHER = TopicPartition("A.orders", 0), TopicPartition("A.bills", 0)
@@ -145,7 +145,7 @@ async def test_each_row_has_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None
             committed=CommittedOffset(9),
             target=REMOTE,
             back=False,
-            place=Translation(offset=7),
+            translation=Translation(offset=7),
         )
         for group in ("no", "share", "yes")
     ]

@@ -14,28 +14,28 @@ from mirror_ray.failover.translated_offsets import (
     reread_if_gone,
 )
 from mirror_ray.groups.sync_rule import KeepOffset, WriteOffset
-from mirror_ray.offsets.translate import NOTHING_COPIED, ReadableBounds, Translation
+from mirror_ray.offsets.translation import NOTHING_COPIED, LogBounds, Translation
 
 OFFSETS = st.integers(0, 50)
-LOGS = st.tuples(OFFSETS, OFFSETS).map(lambda ends: ReadableBounds(min(ends), max(ends)))
+LOGS = st.tuples(OFFSETS, OFFSETS).map(lambda ends: LogBounds(min(ends), max(ends)))
 AHEAD = Translation(offset=5, exact=False, waits=True, reason="it stands at 9 on the source, the copy at 5")
 
 
 def test_nothing_was_copied() -> None:
     """An empty remote partition is read from its start; one with records of others is not guessed about."""
     nothing = Translation(offset=None, reason=NOTHING_COPIED)
-    assert final_place(nothing, ReadableBounds(3, 3)) == Translation(offset=3)
-    assert final_place(nothing, ReadableBounds(0, 3)).offset is None
+    assert final_place(nothing, LogBounds(3, 3)) == Translation(offset=3)
+    assert final_place(nothing, LogBounds(0, 3)).offset is None
 
 
 def test_ahead_of_the_copy() -> None:
     """A group goes on at the end of the copy, never beyond, and it is said that this is before its place."""
-    assert final_place(AHEAD, ReadableBounds(0, 8)) == AHEAD
-    assert final_place(AHEAD, ReadableBounds(0, 3)).offset is None
+    assert final_place(AHEAD, LogBounds(0, 8)) == AHEAD
+    assert final_place(AHEAD, LogBounds(0, 3)).offset is None
 
 
 @given(st.none() | OFFSETS, st.none() | OFFSETS, LOGS)
-def test_a_known_place_lies_within_the_log(said: int | None, by_map: int | None, log: ReadableBounds) -> None:
+def test_a_known_place_lies_within_the_log(said: int | None, by_map: int | None, log: LogBounds) -> None:
     """Whatever checkpoint and map say; and without a checkpoint nothing with records is guessed about."""
     place = known_place(said, by_map, log)
     if place.offset is not None:
@@ -73,7 +73,7 @@ def test_what_would_be_lost_and_read_again_now() -> None:
     assert lost_if_gone(end=100, copied_to=80, committed=50) == 20
     assert lost_if_gone(end=100, copied_to=80, committed=95) == 5
     assert lost_if_gone(end=100, copied_to=None, committed=100) == 0
-    log = ReadableBounds(10, 90)
+    log = LogBounds(10, 90)
     assert reread_if_gone(40, 35, log) == 5
     assert reread_if_gone(40, None, log) == 30
     assert reread_if_gone(None, 35, log) == 0

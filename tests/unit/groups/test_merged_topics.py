@@ -26,7 +26,7 @@ from mirror_ray.groups.sync_rule import WriteOffset
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.mm2_records import CheckpointRecord
 
 ALL = TopicPartition("all", 0)

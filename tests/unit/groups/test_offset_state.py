@@ -6,15 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mirror_ray.groups.offset_state import (
-    WRITTEN_HEADER,
-    GroupOffsetState,
-    decode_written,
-    encode_written,
-)
+from mirror_ray.groups.offset_state import WRITTEN_HEADER, GroupOffsetState, decode_written, encode_written
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.mm2_records import CheckpointRecord
 
 SOURCE, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)

@@ -6,7 +6,7 @@ from mirror_ray.groups.offset_state import ACTIVE, GroupOffset, GroupOffsetState
 from mirror_ray.groups.sync_rule import WriteOffset
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.mm2_records import CheckpointRecord
 
 SOURCE, REMOTE, ALL = TopicPartition("orders", 3), TopicPartition("A.orders", 3), TopicPartition("all", 3)

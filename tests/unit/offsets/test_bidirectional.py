@@ -14,15 +14,14 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.bidirectional import (
     BothLogEnds,
-    bring_together,
-    is_told,
+    is_in_map,
+    merge_sides,
     sources_part,
     targets_part,
-    why_not_carried,
+    why_not_synced,
 )
-from mirror_ray.offsets.map_answer import answer, answer_before_gap
-from mirror_ray.offsets.segments import DEFAULT_LIMIT, BetweenSegments, MapTail, SegmentMap
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.map import DEFAULT_LIMIT, MapTail, SegmentGap, SegmentMap
+from mirror_ray.offsets.translation import Translation, answer, answer_before_gap
 
 #: A record: who wrote it, and its number there.
 Log = list[tuple[str, int]]
@@ -102,9 +101,9 @@ class World:
         there, back = self.there.map(limit), self.back.map(limit)
         found: list[Translation | None] = []
         for places, is_back in ((there, False), (back, True)):
-            told = answer(places, offset, back=is_back) if is_told(places.tail, offset, back=is_back) else None
-            found.append(answer_before_gap(told, "a gap", back=is_back) if isinstance(told, BetweenSegments) else told)
-        return bring_together(
+            told = answer(places, offset, back=is_back) if is_in_map(places.tail, offset, back=is_back) else None
+            found.append(answer_before_gap(told, "a gap", back=is_back) if isinstance(told, SegmentGap) else told)
+        return merge_sides(
             sources_part(there.tail, offset, self.seen, found[0], "A"),
             targets_part(back.tail, self.seen, found[1], "B"),
         )
@@ -203,7 +202,7 @@ def _flows(*names: str, hops: int | None = None, **only: str) -> dict[str, FlowS
 )
 def test_where_both_maps_tell_of_everything(names: tuple[str, ...], hops: int | None, why: str | None) -> None:
     """A pair, and a hub with its spokes; in a ring or a full mesh they don't."""
-    found = why_not_carried(_flows(*names, hops=hops)["A->B"], "orders")
+    found = why_not_synced(_flows(*names, hops=hops)["A->B"], "orders")
     assert (found is None) is (why is None)
     assert why is None or why in (found or "")
 
@@ -211,7 +210,7 @@ def test_where_both_maps_tell_of_everything(names: tuple[str, ...], hops: int | 
 def test_flows_of_other_topics_do_not_count() -> None:
     """By their filters."""
     mesh = ("A->B", "B->A", "B->C", "C->B", "A->C", "C->A")
-    assert why_not_carried(_flows(*mesh, hops=1, CB="bills")["A->B"], "orders") is None
+    assert why_not_synced(_flows(*mesh, hops=1, CB="bills")["A->B"], "orders") is None
 
 
 TOLD = MapTail(source=5, target=6, reached=5)
@@ -219,20 +218,25 @@ TOLD = MapTail(source=5, target=6, reached=5)
 
 def test_an_end_counts_only_if_the_source_held_nothing_more_then() -> None:
     """What it held may lie before that end of the target."""
-    early = sources_part(TOLD, 5, [BothLogEnds(9, 7)], None, "A").place
+    early = sources_part(TOLD, 5, [BothLogEnds(9, 7)], None, "A").translation
     assert (early.offset, early.exact) == (6, False)
-    settled = sources_part(TOLD, 5, [BothLogEnds(9, 5)], None, "A").place
+    settled = sources_part(TOLD, 5, [BothLogEnds(9, 5)], None, "A").translation
     assert (settled.offset, settled.exact) == (9, True)
 
 
 def test_a_position_behind_the_copy_is_not_known() -> None:
     """What lies between may be copied yet."""
     found = sources_part(TOLD, 8, [BothLogEnds(9, 8)], None, "A")
-    assert (found.place.offset, found.place.exact, found.place.waits, found.read_up_to) == (9, False, True, None)
+    assert (found.translation.offset, found.translation.exact, found.translation.waits, found.read_up_to) == (
+        9,
+        False,
+        True,
+        None,
+    )
 
 
 def test_what_the_target_wrote_is_known_once_all_of_it_came_back() -> None:
     """As it was seen last."""
-    assert targets_part(TOLD, [BothLogEnds(9, 0), BothLogEnds(5, 0)], None, "B").place.exact
-    assert not targets_part(TOLD, [BothLogEnds(5, 0), BothLogEnds(9, 0)], None, "B").place.exact
-    assert not targets_part(TOLD, [], None, "B").place.exact
+    assert targets_part(TOLD, [BothLogEnds(9, 0), BothLogEnds(5, 0)], None, "B").translation.exact
+    assert not targets_part(TOLD, [BothLogEnds(5, 0), BothLogEnds(9, 0)], None, "B").translation.exact
+    assert not targets_part(TOLD, [], None, "B").translation.exact

@@ -13,8 +13,7 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import SegmentBlock
-from mirror_ray.offsets.map_store import OffsetMapStore
-from mirror_ray.offsets.segments import BetweenSegments, ExactPosition
+from mirror_ray.offsets.map import ExactOffset, OffsetMapStore, SegmentGap
 from mirror_ray.replication.segment_log import SegmentLog
 
 SOURCE = TopicPartition("orders", 3)
@@ -77,15 +76,15 @@ def test_what_is_exact_is_right_whoever_told_it(
             book.apply(block)
         page = book.find(SOURCE)
         assert page is not None
-        assert page.places.head.source == source
+        assert page.segments.head.source == source
         for offset in range(source):
             following = min((each for each in truth if each >= offset), default=None)
-            place = page.places.to_target(offset)
+            place = page.segments.to_target(offset)
             expected = target if following is None else truth[following]
-            if isinstance(place, ExactPosition):
+            if isinstance(place, ExactOffset):
                 assert place.offset == expected
             else:
-                assert isinstance(place, BetweenSegments)
+                assert isinstance(place, SegmentGap)
                 assert place.after.target <= expected <= place.before.target
 
 
@@ -105,9 +104,9 @@ def test_a_recreated_topic_is_another_one() -> None:
             book.apply(block)
     page = book.find(SOURCE)
     assert page is not None
-    assert page.places.to_target(5) == ExactPosition(5)
-    assert [key.source_topic_id for key in book.superfluous()] == ["s"]
-    assert book.superfluous() == []
+    assert page.segments.to_target(5) == ExactOffset(5)
+    assert [key.source_topic_id for key in book.obsolete_blocks()] == ["s"]
+    assert book.obsolete_blocks() == []
 
 
 def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
@@ -120,7 +119,7 @@ def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
             for block in log.take(2 * number + 2):
                 book.apply(block)
                 topic[block.key] = block
-            for key in book.superfluous():
+            for key in book.obsolete_blocks():
                 del topic[key]
     assert len(topic) <= 1025
     again = OffsetMapStore()
@@ -129,11 +128,11 @@ def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
     for each in (book, again):
         page = each.find(SOURCE)
         assert page is not None
-        assert all(page.places.to_target(2 * number) == ExactPosition(number) for number in range(96_000, 100_000))
-        assert len(page.places) <= 1 << 14
+        assert all(page.segments.to_target(2 * number) == ExactOffset(number) for number in range(96_000, 100_000))
+        assert len(page.segments) <= 1 << 14
         for number in range(0, 100_000, 777):
-            place = page.places.to_target(2 * number)
-            if isinstance(place, BetweenSegments):
+            place = page.segments.to_target(2 * number)
+            if isinstance(place, SegmentGap):
                 to_read, behind = place.before.source - place.after.source, 200_000 - place.before.source
                 assert to_read <= behind / 32
 
@@ -148,7 +147,7 @@ def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None
         for block in log.take(reached):
             book.apply(block)
             topic[block.key] = block
-        for key in book.superfluous():
+        for key in book.obsolete_blocks():
             topic.pop(key, None)
 
     first, second = _log(1), _log(2)
@@ -172,10 +171,8 @@ def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None
     for each in (book, again):
         page = each.find(SOURCE)
         assert page is not None
-        places = {offset: page.places.to_target(offset) for offset in truth}
-        assert all(
-            place == ExactPosition(truth[at]) for at, place in places.items() if isinstance(place, ExactPosition)
-        )
+        places = {offset: page.segments.to_target(offset) for offset in truth}
+        assert all(place == ExactOffset(truth[at]) for at, place in places.items() if isinstance(place, ExactOffset))
 
 
 def _block(epoch: int, first: int, count: int, source_id: str = "s") -> SegmentBlock:
@@ -196,8 +193,8 @@ def test_what_is_told_late_changes_nothing() -> None:
     page = book.find(SOURCE)
     assert page is not None
     assert page.epoch == 2
-    assert [page.places.to_target(each) for each in (4, 9)] == [ExactPosition(4), ExactPosition(9)]
-    assert book.superfluous() == [late.key]
+    assert [page.segments.to_target(each) for each in (4, 9)] == [ExactOffset(4), ExactOffset(9)]
+    assert book.obsolete_blocks() == [late.key]
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -210,7 +207,7 @@ def test_another_topic_of_that_name_has_a_page_of_its_own(side: str) -> None:
     page = book.find(SOURCE)
     assert page is not None
     assert (page.source_topic_id, page.target_topic_id) == ((other, "t") if side == "source" else ("s", other))
-    assert page.places.first_source == 50
+    assert next(iter(page.segments)).source == 50
 
 
 def test_every_change_has_a_version() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.mm2_store import SLOTS, TOO_OLD, Mm2OffsetSyncStore
 from mirror_ray.records.mm2_records import OffsetSyncRecord
+from tests.support.mm2_offset_sync_store import SLOTS, TOO_OLD, Mm2OffsetSyncStore
 
 PARTITION = TopicPartition("topic1", 2)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.segments import BetweenSegments, BeyondMap, ExactPosition, Place, SegmentMap, thinned
+from mirror_ray.offsets.map import BeyondMap, ExactOffset, MapLookup, SegmentGap, SegmentMap, thinned
 
 
 @dataclass
@@ -78,11 +78,11 @@ def test_what_is_exact_is_right(runs: list[tuple[int, int, int, bool]], limit: i
         _agrees(copy.places.to_source(target), copy.source_of(target), "source")
 
 
-def _agrees(place: Place, truth: int, side: str) -> None:
+def _agrees(place: MapLookup, truth: int, side: str) -> None:
     match place:
-        case ExactPosition(offset):
+        case ExactOffset(offset):
             assert offset == truth
-        case BetweenSegments(after, before):
+        case SegmentGap(after, before):
             assert getattr(after, side) <= truth <= getattr(before, side)
         case BeyondMap():
             raise AssertionError("everything was told in the end")
@@ -94,16 +94,16 @@ def test_every_edge() -> None:
     assert isinstance(places.to_target(0), BeyondMap)
     places.add(Segment(100, 0, 10, 0), 115)
     assert [places.to_target(each) for each in (0, 100, 105, 110, 115)] == [
-        ExactPosition(each) for each in (0, 0, 5, 10, 10)
+        ExactOffset(each) for each in (0, 0, 5, 10, 10)
     ]
     assert isinstance(places.to_target(116), BeyondMap)
     places.add(Segment(120, 10, 1, 10), 121)
     assert [places.to_target(each) for each in (109, 112, 119, 120, 121)] == [
-        ExactPosition(each) for each in (9, 10, 10, 10, 11)
+        ExactOffset(each) for each in (9, 10, 10, 10, 11)
     ]
     places.reached(130)
-    assert places.to_target(130) == ExactPosition(11)
-    assert [places.to_source(each) for each in (0, 9, 10, 11)] == [ExactPosition(each) for each in (100, 109, 120, 130)]
+    assert places.to_target(130) == ExactOffset(11)
+    assert [places.to_source(each) for each in (0, 9, 10, 11)] == [ExactOffset(each) for each in (100, 109, 120, 130)]
 
 
 def test_a_log_without_holes_is_one_segment() -> None:
@@ -120,8 +120,8 @@ def test_memory_is_bounded_by_the_limit() -> None:
     for number in range(100_000):
         places.add(Segment(2 * number, number, 1, number), 2 * number + 2)
     assert len(places) <= 1000
-    assert all(places.to_target(2 * number) == ExactPosition(number) for number in range(99_750, 100_000))
-    assert isinstance(places.to_target(1_001), BetweenSegments)
+    assert all(places.to_target(2 * number) == ExactOffset(number) for number in range(99_750, 100_000))
+    assert isinstance(places.to_target(1_001), SegmentGap)
 
 
 def test_below_what_is_copied_anew_is_its_beginning() -> None:
@@ -130,8 +130,8 @@ def test_below_what_is_copied_anew_is_its_beginning() -> None:
     places.add(Segment(100, 0, 50, 0), 150)
     places.add(Segment(80, 50, 0, 50), 80)
     places.add(Segment(80, 50, 70, 50), 150)
-    assert places.to_target(10) == ExactPosition(50)
-    assert places.to_target(100) == ExactPosition(70)
+    assert places.to_target(10) == ExactOffset(50)
+    assert places.to_target(100) == ExactOffset(70)
 
 
 def test_what_is_left_out_is_a_small_share_of_the_way_to_the_end() -> None:
@@ -153,7 +153,7 @@ def test_what_is_cut_off_inside_a_segment_is_forgotten() -> None:
     places = SegmentMap()
     places.add(Segment(0, 0, 10, 0), 10)
     places.add(Segment(5, 5, 2, 5), 7)
-    assert places.to_target(6) == ExactPosition(6)
+    assert places.to_target(6) == ExactOffset(6)
     assert isinstance(places.to_target(8), BeyondMap)
 
 
@@ -164,11 +164,11 @@ def test_what_the_target_lost_is_forgotten_though_the_source_went_on() -> None:
     places.add(Segment(10, 5, 5, 5), 15)
     places.add(Segment(20, 2, 3, 2), 23)
     assert [places.to_source(target) for target in (1, 2, 4)] == [
-        ExactPosition(1),
-        ExactPosition(20),
-        ExactPosition(22),
+        ExactOffset(1),
+        ExactOffset(20),
+        ExactOffset(22),
     ]
-    assert places.to_target(12) == ExactPosition(2)
+    assert places.to_target(12) == ExactOffset(2)
 
 
 def test_numbers_begin_again_at_nothing() -> None:
@@ -176,4 +176,4 @@ def test_numbers_begin_again_at_nothing() -> None:
     places = SegmentMap()
     places.add(Segment(0, 0, 2, SEQUENCE_MODULUS - 1), 2)
     places.add(Segment(5, 7, 1, 1), 6)
-    assert places.to_target(3) == ExactPosition(7)
+    assert places.to_target(3) == ExactOffset(7)

@@ -8,10 +8,8 @@ import pytest
 
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.gap_scan import GapReader
-from mirror_ray.offsets.map_store import OffsetMapStore, PartitionOffsetMap
-from mirror_ray.offsets.segments import BetweenSegments, ExactPosition, MapPosition, SegmentMap
-from mirror_ray.offsets.transform_version import TransformVersions
+from mirror_ray.offsets.gap_scan import GapReader, GapTransforms
+from mirror_ray.offsets.map import CountedPair, ExactOffset, OffsetMapStore, PartitionOffsetMap, SegmentGap, SegmentMap
 from mirror_ray.records.batch import iter_batches
 from mirror_ray.records.segment_block import decode_block, encode_key, encode_value
 from mirror_ray.transforms.loading import TransformChains
@@ -23,7 +21,7 @@ STEPS = transforms(THIRD).steps
 IDENTITY = TransformChains(STEPS).identity("orders")
 
 
-def _block(first: int, epoch: int, made_by: str, number: int = 0, since: int = 0) -> SegmentBlock:
+def _block(first: int, epoch: int, applied: str, number: int = 0, since: int = 0) -> SegmentBlock:
     return SegmentBlock(
         source=SOURCE,
         source_topic_id=TopicId("s"),
@@ -31,8 +29,8 @@ def _block(first: int, epoch: int, made_by: str, number: int = 0, since: int = 0
         epoch=epoch,
         segments=(Segment(first, number, 0, number),),
         source_next=first,
-        transforms=made_by,
-        transforms_since=since if made_by else 0,
+        transforms=applied,
+        transforms_since=since if applied else 0,
     )
 
 
@@ -46,16 +44,16 @@ def _page(*blocks: SegmentBlock) -> PartitionOffsetMap:
     return page
 
 
-def _read(page: PartitionOffsetMap, gap: BetweenSegments, steps: Sequence[object] = STEPS) -> SegmentMap | str:
-    made_by = TransformVersions(lambda: TransformChains(steps), lambda text: None)  # type: ignore[arg-type]
-    reader = GapReader(gap, read_committed=True, copied=made_by.of(SOURCE, page.made, gap))
+def _read(page: PartitionOffsetMap, gap: SegmentGap, steps: Sequence[object] = STEPS) -> SegmentMap | str:
+    applied = GapTransforms(lambda: TransformChains(steps), lambda text: None)  # type: ignore[arg-type]
+    reader = GapReader(gap, read_committed=True, copied=applied.selector(SOURCE, page.transforms, gap))
     data = batch(100, [(n, b"%d" % (100 + n)) for n in range(60)])
     reader.take(iter_batches(memoryview(bytearray(data))), [])
     return reader.finish()
 
 
 KEPT = [offset for offset in range(100, 160) if of_the_third(b"%d" % offset)]
-GAP = BetweenSegments(MapPosition(100, 7, 7), MapPosition(160, 7 + len(KEPT), 7 + len(KEPT)))
+GAP = SegmentGap(CountedPair(100, 7, 7), CountedPair(160, 7 + len(KEPT), 7 + len(KEPT)))
 
 
 def test_every_place_in_a_gap_is_known_by_the_transforms() -> None:
@@ -64,7 +62,7 @@ def test_every_place_in_a_gap_is_known_by_the_transforms() -> None:
     assert isinstance(found, SegmentMap)
     for offset in range(KEPT[-1] + 1):
         wanted = 7 + sum(kept < offset for kept in KEPT)
-        assert found.to_target(offset) == ExactPosition(wanted) or offset < 100
+        assert found.to_target(offset) == ExactOffset(wanted) or offset < 100
 
 
 @pytest.mark.parametrize(

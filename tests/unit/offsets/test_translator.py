@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.map_store import OffsetMapStore, PartitionOffsetMap
-from mirror_ray.offsets.segments import BetweenSegments, SegmentMap
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.map import OffsetMapStore, SegmentGap, SegmentMap
+from mirror_ray.offsets.translation import MapAnswer, Translation, answer_from
 from mirror_ray.offsets.translator import Translator
 from tests.support.segments import book_of
 
@@ -31,8 +31,9 @@ class _Source:
         self.answers = asyncio.Event()
         self.error: Exception | None = None
         self.asked = 0
+        self.store = _book()
 
-    async def read(self, source: TopicPartition, page: PartitionOffsetMap, gap: BetweenSegments) -> SegmentMap | str:
+    async def read(self, source: TopicPartition, page: MapAnswer, gap: SegmentGap) -> SegmentMap | str:
         self.asked += 1
         await self.answers.wait()
         if self.error is not None:
@@ -45,7 +46,7 @@ class _Source:
 def _run(test: Callable[[_Source, Translator], object]) -> None:
     async def run() -> None:
         source = _Source()
-        translator = Translator(_book(), source.read)
+        translator = Translator(partial(answer_from, source.store), source.read)
         await test(source, translator)  # type: ignore[misc]
         await translator.close()
 
@@ -70,7 +71,7 @@ def test_a_slow_source_is_read_on_while_nobody_waits() -> None:
 
     async def test(source: _Source, translator: Translator) -> None:
         early = await translator.to_target(SOURCE, 33, wait_s=0)
-        assert (early.offset, early.exact, early.again) == (10, False, True)
+        assert (early.offset, early.exact, early.retry) == (10, False, True)
         source.answers.set()
         assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
         assert source.asked == 1
@@ -86,7 +87,7 @@ def test_a_source_that_fails_is_read_again(error: Exception) -> None:
         source.error = error
         source.answers.set()
         failed = await translator.to_target(SOURCE, 33)
-        assert (failed.offset, failed.exact, failed.again) == (10, False, True)
+        assert (failed.offset, failed.exact, failed.retry) == (10, False, True)
         assert str(error) in (failed.reason or "")
         source.error = None
         assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
@@ -112,7 +113,7 @@ def test_another_topics_gap_is_another_one() -> None:
     async def test(source: _Source, translator: Translator) -> None:
         source.answers.set()
         await translator.to_target(SOURCE, 33)
-        page = translator._book.find(SOURCE)
+        page = source.store.find(SOURCE)
         assert page is not None
         page.source_topic_id = TopicId("other")
         await translator.to_target(SOURCE, 33)

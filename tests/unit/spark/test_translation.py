@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
-from mirror_ray.groups.bulk import NO_MAP, MapAnswer, OffsetQuery
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
-from mirror_ray.offsets.map_answer import answer
-from mirror_ray.offsets.map_store import OffsetMapStore
-from mirror_ray.offsets.segments import BetweenSegments
+from mirror_ray.offsets.map import OffsetMapStore, SegmentGap
+from mirror_ray.offsets.translation import NO_MAP, MapAnswer, OffsetQuery, answer
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.spark.translation import _answer_in_order, _read_answer
 
@@ -84,11 +82,11 @@ def test_places_are_the_books(partitions: list[list[tuple[int, int, bool]]], bac
         assert page is not None
         assert less is not None
         for offset in asked:
-            found = answer(page.places, offset, back=back)
-            expected[OffsetQuery(back, place, offset)] = MapAnswer(TOPICS, found, page.places.tail)
-            forgetful = answer(less.places, offset, back=back)
-            assert isinstance(forgetful, BetweenSegments) or forgetful == found
-            if not back and not isinstance(found, BetweenSegments) and found.exact and found.offset is not None:
+            found = answer(page.segments, offset, back=back)
+            expected[OffsetQuery(back, place, offset)] = MapAnswer(TOPICS, found, page.segments.tail)
+            forgetful = answer(less.segments, offset, back=back)
+            assert isinstance(forgetful, SegmentGap) or forgetful == found
+            if not back and not isinstance(found, SegmentGap) and found.exact and found.offset is not None:
                 following = min((each for each in truth if each >= offset), default=None)
                 assert found.offset == (len(truth) if following is None else truth[following])
     assert answers(rows) == expected
@@ -100,7 +98,7 @@ def test_a_partition_without_blocks_has_no_map() -> None:
     blocks, _ = copied(known, [(0, 5, True)])
     found = answers([*rows_of(False, blocks, known, [3]), *rows_of(False, [], unknown, [3])])
     assert found[OffsetQuery(False, unknown, 3)] == NO_MAP
-    assert found[OffsetQuery(False, known, 3)].topics == TOPICS
+    assert found[OffsetQuery(False, known, 3)].topic_ids == TOPICS
 
 
 def test_a_block_that_does_not_parse_is_passed_over() -> None:

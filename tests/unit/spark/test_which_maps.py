@@ -10,13 +10,13 @@ from typing import Any, cast
 import pytest
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.groups.bulk import NO_MAP, OffsetQuery
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from mirror_ray.kafka.leader_requests import OffsetAnswer
 from mirror_ray.model.errors import KafkaProtocolError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.offsets.translation import NO_MAP, OffsetQuery
 from mirror_ray.spark import translation
 from mirror_ray.spark.translation import SparkMaps
 

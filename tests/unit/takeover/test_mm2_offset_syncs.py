@@ -11,10 +11,8 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.gap_scan import others_wrote
-from mirror_ray.offsets.map_answer import answer
-from mirror_ray.offsets.map_store import OffsetMapStore
-from mirror_ray.offsets.segments import BetweenSegments
-from mirror_ray.offsets.translate import Translation
+from mirror_ray.offsets.map import OffsetMapStore, SegmentGap
+from mirror_ray.offsets.translation import Translation, answer
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import decode_block, encode_key, encode_value
 from mirror_ray.state.partition_record import PartitionRecord
@@ -64,8 +62,8 @@ def place_of(book: OffsetMapStore, offset: int) -> Translation | int:
     """The answer; or the lower bound, where it lies between two pairs, which must be told without reading."""
     page = book.find(SOURCE)
     assert page is not None
-    found = answer(page.places, offset, back=False)
-    if isinstance(found, BetweenSegments):
+    found = answer(page.segments, offset, back=False)
+    if isinstance(found, SegmentGap):
         assert others_wrote(found) is not None
         return found.after.target
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.segments import SegmentMap
+from mirror_ray.offsets.map import SegmentMap
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification import uncompared_records

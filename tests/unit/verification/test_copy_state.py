@@ -12,7 +12,7 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
-from mirror_ray.offsets.map_store import OffsetMapStore
+from mirror_ray.offsets.map import OffsetMapStore
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FlowRecord

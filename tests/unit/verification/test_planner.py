@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +17,9 @@ from mirror_ray.kafka.metadata import ClusterMetadata, PartitionMetadata, TopicM
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.partition_resolver import read_gap
-from mirror_ray.offsets.segments import BetweenSegments, MapPosition
-from mirror_ray.offsets.translator import Translator
+from mirror_ray.offsets.map import CountedPair, SegmentGap
+from mirror_ray.offsets.translation import answer_from
+from mirror_ray.offsets.translator import Translator, read_gap
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.schema import PARTITION
 from mirror_ray.transforms.loading import TransformChains
@@ -116,7 +117,7 @@ def _plan_of(
     book = book_of(SOURCE, segments, ids=("id of orders", "id of A.orders"))
 
     async def run() -> list[CompareJob]:
-        own_map: Any = SimpleNamespace(book=book, translator=Translator(book, read))
+        own_map: Any = SimpleNamespace(store=book, translator=Translator(partial(answer_from, book), read))
         flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
         planner = VerifyPlanner(flow, *clusters, own_map, TransformChains(()))  # type: ignore[arg-type]
         return await planner.plan(wanted or VerifyRequest())
@@ -212,7 +213,7 @@ def test_a_flow_of_which_no_topic_can_be_seen(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_source_that_ends_in_a_gap_of_the_map_is_not_waited_for() -> None:
     """Its reading would never end."""
-    gap = BetweenSegments(MapPosition(10, 10, 10), MapPosition(30, 20, 20))
+    gap = SegmentGap(CountedPair(10, 10, 10), CountedPair(30, 20, 20))
     cluster: Any = _Cluster("A", {"orders": (0, 20, 20)})
     with pytest.raises(MirrorError, match="orders-0 ends at 20, and was copied up to 30"):
         asyncio.run(read_gap(cluster, SOURCE, TopicId("id of orders"), gap, read_committed=True))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment
-from mirror_ray.offsets.map_store import PartitionOffsetMap
-from mirror_ray.offsets.segments import BetweenSegments, SegmentMap
+from mirror_ray.offsets.map import SegmentGap, SegmentMap
+from mirror_ray.offsets.translation import MapAnswer, answer_from
 from mirror_ray.offsets.translator import Translator
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.verification import range_starts
@@ -43,7 +44,7 @@ def _find(
     book = book_of(SOURCE, segments, source_next=source_next)
 
     async def run() -> RangeStart | UnknownStart:
-        translator = Translator(book, _cleaned)
+        translator = Translator(partial(answer_from, book), _cleaned)
         return await find_range_start(translator, SOURCE, book.find(SOURCE), record, starts=starts, reached=reached)
 
     return asyncio.run(run())
@@ -134,12 +135,12 @@ def test_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(range_starts, "_TIMEOUT_S", 0.05)
     book = book_of(SOURCE, (Segment(0, 0, 10, 0), Segment(30, 20, 20, 20)))
 
-    async def never(source: TopicPartition, offset_map: PartitionOffsetMap, gap: BetweenSegments) -> SegmentMap | str:
+    async def never(source: TopicPartition, offset_map: MapAnswer, gap: SegmentGap) -> SegmentMap | str:
         await asyncio.Event().wait()
         raise AssertionError(source, offset_map, gap)
 
     async def run() -> RangeStart | UnknownStart:
-        translator = Translator(book, never)
+        translator = Translator(partial(answer_from, book), never)
         try:
             return await find_range_start(
                 translator, SOURCE, book.find(SOURCE), None, starts=(15, 0), reached=PositionPair(50, 40)
