@@ -15,7 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.actor_classes import Checkpoint, Coordinator, Gateway, Heartbeat, Replicator
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordinator.fingerprint import fingerprint
+from mirror_ray.coordinator.saved_settings import fingerprint
 from mirror_ray.model.starter import Starter
 from mirror_ray.state.actor_names import (
     DEFAULT_NAME,

@@ -10,15 +10,13 @@ from dataclasses import replace
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator.assignment_rules import PartitionWeight
-from mirror_ray.coordinator.begun_flows import stay_between
-from mirror_ray.coordinator.cluster_ids import ClusterIds
-from mirror_ray.coordinator.fault_resolution import FaultResolver
+from mirror_ray.coordinator.begun_flows import ClusterIds, stay_between
+from mirror_ray.coordinator.faults import FaultResolver
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.flow_topics import LimitBook, TopicView, changes, refusals
 from mirror_ray.coordinator.ports import ClusterTopics, CoordinatorTiming, Emit, FlowClusters, TargetLimits
-from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
+from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters, TopicNameConflicts
 from mirror_ray.coordinator.start_positions import StartPositions
-from mirror_ray.coordinator.topic_name_conflicts import TopicNameConflicts
 from mirror_ray.coordinator.transform_changes import TransformChanges
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError

@@ -1,13 +1,153 @@
-"""What the replicators have reported, folded into one picture: newest report per partition, totals, rates."""
+"""What the replicators have reported: newest report per partition, totals, rates, lags and throttled time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, Generic, Protocol, Self, TypeVar
 
-from mirror_ray.coordinator.rates import RateMeter
-from mirror_ray.model.assignment import PartitionReport
+from mirror_ray.model.assignment import PartitionReport, ReplicatorReport
 from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.quota import ThrottledTime
+
+#: Long enough to smooth large requests, short enough to show a change while one looks.
+WINDOW_S = 5.0
+
+
+class RateMeter:
+    """Records/s and bytes/s over the last ``window_s`` seconds."""
+
+    __slots__ = ("_samples", "_window_s")
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self._window_s = window_s
+        self._samples: deque[tuple[float, int, int]] = deque()
+
+    def sample(self, now_s: float, records: int, bytes_: int) -> None:
+        """Take the counters' values at ``now_s``. Counters that went backwards begin anew."""
+        samples = self._samples
+        if samples and records < samples[-1][1]:
+            samples.clear()
+        samples.append((now_s, records, bytes_))
+        while len(samples) > 2 and samples[1][0] <= now_s - self._window_s:
+            samples.popleft()
+
+    def rates(self, now_s: float) -> tuple[float, float]:
+        """(records/s, bytes/s); zero when nothing was sampled for a window's time."""
+        samples = self._samples
+        if len(samples) < 2 or samples[-1][0] <= now_s - self._window_s:
+            return 0.0, 0.0
+        (start_s, records, bytes_), (end_s, last_records, last_bytes) = samples[0], samples[-1]
+        elapsed_s = end_s - start_s
+        if elapsed_s <= 0:
+            return 0.0, 0.0
+        return (last_records - records) / elapsed_s, (last_bytes - bytes_) / elapsed_s
+
+
+class FlowCounters(Protocol):
+    """What a process counts; it only grows while the process lives."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+    def __sub__(self, before: Self, /) -> Self: ...
+
+
+_C = TypeVar("_C", bound=FlowCounters)
+
+
+class FlowTotals(Generic[_C]):
+    """By flow, since the coordinator began."""
+
+    def __init__(self, counts: Callable[[ReplicatorReport], Iterable[tuple[FlowName, _C]]], nothing: _C) -> None:
+        """``counts``: where it is in a report; ``nothing``: what is counted at first."""
+        self._counts, self._nothing = counts, nothing
+        self._totals: dict[FlowName, _C] = {}
+
+    def take(self, before: ReplicatorReport | None, report: ReplicatorReport, *, adopted: bool) -> None:
+        """Add what a process counted since its report ``before``; None: this is its first.
+
+        ``adopted``: what it counted until then was before our time.
+        """
+        same = before is not None and before.pid == report.pid
+        known = dict(self._counts(before)) if before is not None and same else {}
+        for flow, counted in self._counts(report):
+            growth = self._nothing if adopted and not same else counted - known.get(flow, self._nothing)
+            self._totals[flow] = self._totals.get(flow, self._nothing) + growth
+
+    def by_flow(self) -> Mapping[FlowName, _C]:
+        """The sums so far."""
+        return dict(self._totals)
+
+    def of(self, flow: FlowName) -> _C:
+        """One flow's."""
+        return self._totals.get(flow, self._nothing)
+
+
+#: "Just now".
+_RECENT_S: Final = 10.0
+
+
+class ThrottleShare:
+    """By flow."""
+
+    def __init__(self) -> None:
+        self._samples: dict[FlowName, deque[tuple[float, ThrottledTime]]] = {}
+
+    def sample(self, now_s: float, totals: Mapping[FlowName, ThrottledTime]) -> None:
+        """Remember the sums as of now."""
+        for flow, held in totals.items():
+            samples = self._samples.setdefault(flow, deque())
+            samples.append((now_s, held))
+            while len(samples) > 2 and samples[1][0] <= now_s - _RECENT_S:
+                samples.popleft()
+
+    def of(self, flow: FlowName) -> ThrottledTime:
+        """Seconds of each second."""
+        samples = self._samples.get(flow)
+        if not samples or len(samples) < 2:
+            return ThrottledTime()
+        (begin_s, before), (end_s, after) = samples[0], samples[-1]
+        grown, elapsed_s = after - before, max(end_s - begin_s, 0.001)
+        return ThrottledTime(grown.limit_s / elapsed_s, grown.source_s / elapsed_s, grown.target_s / elapsed_s)
+
+
+_SLICES: Final = 6
+
+
+@dataclass(slots=True)
+class _Slice:
+    began_s: float
+    least: int
+
+
+class LagTrend:
+    """The least lag of each of the last slices: where even that grows each time, copying falls behind."""
+
+    def __init__(self, window_s: float) -> None:
+        self.window_s = window_s
+        self._slices: deque[_Slice] = deque(maxlen=_SLICES + 1)
+
+    def sample(self, now_s: float, lag: int) -> None:
+        """The lag is so many records. Times only grow."""
+        length_s = self.window_s / _SLICES
+        last = self._slices[-1] if self._slices else None
+        if last is not None and now_s - last.began_s > 2 * length_s:
+            # Nothing was seen for a while: what was before says nothing of now.
+            self._slices.clear()
+            last = None
+        if last is None or now_s - last.began_s >= length_s:
+            self._slices.append(_Slice(now_s, lag))
+        else:
+            last.least = min(last.least, lag)
+
+    @property
+    def growing(self) -> bool:
+        """Whether it has grown through the whole window. The slice that has just begun counts too."""
+        least = [each.least for each in self._slices]
+        full = len(least) == _SLICES + 1
+        return full and all(before < after for before, after in pairwise(least))
+
 
 #: A flow and the source's name of one of its topics.
 FlowTopic = tuple[FlowName, str]

@@ -6,21 +6,17 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.assignment import PartitionAssigner
-from mirror_ray.coordinator.audit_watch import AuditWatch
 from mirror_ray.coordinator.backfills import Backfills
 from mirror_ray.coordinator.begun_flows import BegunFlows
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.flow import FlowController
-from mirror_ray.coordinator.gateway_watch import GatewayWatch
-from mirror_ray.coordinator.group_watch import GroupWatch
 from mirror_ray.coordinator.limits import LimitController
-from mirror_ray.coordinator.observed import ObservedState
-from mirror_ray.coordinator.ports import HeartbeatPort
+from mirror_ray.coordinator.observed import ObservedState, ThrottleShare
 from mirror_ray.coordinator.problems import ProblemWatch
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.running_flows import RunningFlows
 from mirror_ray.coordinator.scaling import ScalingController
-from mirror_ray.coordinator.throttle_share import ThrottleShare
+from mirror_ray.coordinator.supervision import AuditWatch, GatewayWatch, GroupWatch, HeartbeatWatch
 from mirror_ray.model.errors import ConfigError, NotRunningError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
@@ -62,9 +58,6 @@ class CoordinatorParts:
         self.settings: MirrorSettings | None = None
         self.starter: Starter | None = None
         self.started_ms = dependencies.wall_ms()
-        self.heartbeat: HeartbeatPort | None = None
-        #: Seconds since the last heartbeat, by flow.
-        self.heartbeat_ages: dict[str, float | None] = {}
         self.flows: dict[FlowName, FlowController] = {}
         self.events = EventLog(dependencies.wall_ms)
         self.emit = emit = self.events.emit
@@ -72,6 +65,7 @@ class CoordinatorParts:
         self.throttled = ThrottleShare()
         self.begun = BegunFlows(dependencies.cluster_id)
         self.groups = GroupWatch(dependencies.checkpoint, emit)
+        self.heartbeat = HeartbeatWatch(dependencies.heartbeat, emit)
         self.gateway = GatewayWatch(dependencies.gateway, emit, refused)
         timing, clock, wall_ms = dependencies.timing, dependencies.clock, dependencies.wall_ms
         self.assigner = PartitionAssigner(self.flows, self.observed, timing=timing, emit=emit, wake=wake)

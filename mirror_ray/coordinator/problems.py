@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.flow import FlowController
-from mirror_ray.coordinator.lag_trend import LagTrend
-from mirror_ray.coordinator.observed import ObservedState
+from mirror_ray.coordinator.observed import LagTrend, ObservedState
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.topic_sync import TopicSync
 from mirror_ray.model.names import FlowName

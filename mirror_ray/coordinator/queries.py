@@ -262,7 +262,7 @@ class CoordinatorQueries:
             limit_bytes_per_s=rate,
             held=parts.pool.held.of(settings.name),
             price_per_gb=self._price_per_gb(),
-            heartbeat_age_s=parts.heartbeat_ages.get(str(settings.name)),
+            heartbeat_age_s=parts.heartbeat.ages_s.get(str(settings.name)),
             discovered=flow is not None and flow.discovered,
             problems=problems,
         )

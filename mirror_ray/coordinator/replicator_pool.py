@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordinator.flow_totals import FlowTotals
+from mirror_ray.coordinator.observed import FlowTotals, RateMeter
 from mirror_ray.coordinator.ports import (
     CoordinatorTiming,
     Emit,
@@ -21,7 +21,6 @@ from mirror_ray.coordinator.ports import (
     ReplicatorSilentError,
     SpawnPort,
 )
-from mirror_ray.coordinator.rates import RateMeter
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.latency import LatencyHistogram

@@ -1,4 +1,4 @@
-"""The flows that run: begun, changed while they run, brought to one place with their routes, ended."""
+"""The flows that run: begun, changed while they run, aligned with their routes, ended."""
 
 from __future__ import annotations
 
@@ -8,21 +8,54 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mirror_ray.config.difference import data_path
+from mirror_ray.config.flow_rules import config_filter, replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.coordinator.alignment import align
 from mirror_ray.coordinator.assignment import PartitionAssigner
 from mirror_ray.coordinator.begun_flows import BegunFlows
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.fault_rules import SOURCE_KINDS
 from mirror_ray.coordinator.flow import FlowController
-from mirror_ray.coordinator.flow_resources import open_ports
-from mirror_ray.coordinator.ports import Emit, FlowClusters
+from mirror_ray.coordinator.ports import Emit, FlowClusters, FlowClustersFactory
 from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
-from mirror_ray.coordinator.route_alignment import align
 from mirror_ray.coordinator.topic_sync import TopicSync
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.fault import FaultPolicy
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+
+
+async def open_ports(
+    settings: MirrorSettings, flows: Collection[FlowSettings], coming: Collection[FlowName], make: FlowClustersFactory
+) -> dict[FlowName, FlowClusters]:
+    """The ports of the flows that are to be begun; nothing has been sent by them.
+
+    A transform that can't be loaded on this node, as after a restart elsewhere, stops its flow alone, not the system.
+
+    Args:
+        settings: Of the system.
+        flows: All that are to run.
+        coming: Names of those that are to be begun.
+        make: Makes a port.
+
+    Raises:
+        ConfigError: With a sentence for each flow that can't run by its settings.
+    """
+    ports: dict[FlowName, FlowClusters] = {}
+    problems: list[str] = []
+    for flow in flows:
+        try:
+            replication_rules(flow)
+            config_filter(flow)
+            if flow.name in coming:
+                ports[flow.name] = make(settings, flow)
+        except (ValueError, ConfigError) as error:
+            problems.append(f"{flow.name}: {error}")
+    if problems:
+        await asyncio.gather(*(port.close() for port in ports.values()))
+        raise ConfigError(*problems, "nothing has been changed")
+    return ports
+
 
 _log = logging.getLogger(__name__)
 

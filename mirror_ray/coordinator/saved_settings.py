@@ -1,19 +1,41 @@
-"""What a coordinator keeps in Ray's store for the one that follows it: JSON, which can be nothing but values."""
+"""What a coordinator saves in Ray's store for the one that follows it: JSON, which can be nothing but values."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from typing import Final, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.base import Settings
-from mirror_ray.config.secrets import KEPT
+from mirror_ray.config.secrets import KEPT, Secret
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordinator.begun_flows import BegunFlows
-from mirror_ray.coordinator.cluster_ids import ClusterIds
+from mirror_ray.coordinator.begun_flows import BegunFlows, ClusterIds
 from mirror_ray.coordinator.scaling import ScalingController
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
+
+
+def fingerprint(settings: MirrorSettings) -> str:
+    """Tells settings apart without showing them; equal ones have the same, whatever process they have been through."""
+    return hashlib.sha256(repr(_plain(settings)).encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    """The value in a form whose ``repr`` says all of it, secrets as they are written: references by their texts."""
+    match value:
+        case Secret():
+            return value.text, value.option, value.trimmed, _plain(value.providers)
+        case BaseModel():
+            return [(name, _plain(each)) for name, each in value]
+        case Mapping():
+            return [(key, _plain(value[key])) for key in sorted(value)]
+        case tuple() | list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
 
 _VERSION: Final = 1
 #: How Python's pickle begins, which versions before 1 kept. It is never read: reading it could run anything.

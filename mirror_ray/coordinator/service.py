@@ -9,27 +9,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 from mirror_ray.config.difference import SettingsDifference
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.applied_settings import AppliedSettings
 from mirror_ray.coordinator.audited_commands import AuditedCommands, CommandState, paused_of
 from mirror_ray.coordinator.commands import CoordinatorCommands
-from mirror_ray.coordinator.deadlines import within
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.parts import CoordinatorParts
 from mirror_ray.coordinator.queries import CoordinatorQueries
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
 #: What replicators get to end in when their partitions have been drained already, or will not be any more.
 _END_S = 1.0
-_HEARTBEAT_POLL_S = 1.0
+
+
+async def within(timeout_s: float, work: Awaitable[_T]) -> _T | None:
+    """What ``work`` returns; None when it fails or the time is over: then it is cancelled, and not waited for."""
+    task = asyncio.ensure_future(work)
+    done, _ = await asyncio.wait({task}, timeout=timeout_s)
+    task.cancel()
+    if not done:
+        return None
+    if (error := task.exception()) is not None:
+        _log.warning("while going down: %s", error)
+        return None
+    return task.result()
 
 
 class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
@@ -79,7 +91,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
             loops = [
                 self._loop(),
                 parts.scaling.watch(),
-                self._watch_heartbeat(),
+                parts.heartbeat.watch(self._until_settled),
                 parts.groups.watch(self._until_settled),
                 parts.gateway.watch(self._until_settled),
             ]
@@ -163,18 +175,6 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
             async with asyncio.timeout(self._dependencies.timing.helpers_most_s):
                 await self._settled.wait()
 
-    async def _watch_heartbeat(self) -> None:
-        await self._until_settled()
-        parts = self.parts
-        while True:
-            await asyncio.sleep(_HEARTBEAT_POLL_S)
-            if parts.heartbeat is not None:
-                try:
-                    parts.heartbeat_ages = dict(await parts.heartbeat.ages_s())
-                except MirrorError as error:
-                    parts.heartbeat_ages = {}
-                    parts.emit("warning", "heartbeat", f"{error}; started again")
-
     async def down(self, deadline_s: float = 30.0) -> bool:
         """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one.
 
@@ -193,10 +193,9 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
         drained = bool(await within(deadline_s, self._drain_all()))
         if not drained:
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
-        heartbeat, parts.settings, parts.heartbeat = parts.heartbeat, None, None
-        parts.begun.known = {}
-        stopping = [parts.pool.shut_down(_END_S), parts.groups.stop(), parts.gateway.stop(), parts.scaling.stop()]
-        stopping += [heartbeat.stop()] if heartbeat is not None else []
+        parts.settings, parts.begun.known = None, {}
+        stopping = [parts.pool.shut_down(_END_S), parts.scaling.stop()]
+        stopping += [helper.stop() for helper in (parts.heartbeat, parts.groups, parts.gateway)]
         await within(2 * _END_S, asyncio.gather(*stopping))
         return drained
 

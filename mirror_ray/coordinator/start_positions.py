@@ -1,4 +1,4 @@
-"""One flow's first anchors: where partitions that are new to it begin, and whether their remote topics are shared."""
+"""One flow's first offset pairs: where new partitions begin, and whether their remote topics are shared."""
 
 from __future__ import annotations
 
@@ -10,13 +10,58 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.ports import ClusterTopics, FlowClusters
 from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
-from mirror_ray.coordinator.start_offsets import find_starts
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.patterns import compile_patterns
+from mirror_ray.model.start import EARLIEST, StartPosition, out_of_bounds
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.topics import discovery_rules
 from mirror_ray.topics.discovery_rules import TargetLogBounds
+
+
+async def find_starts(
+    port: FlowClusters, starts: Mapping[str, StartPosition], fresh: Mapping[str, Sequence[int]]
+) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """The first offsets to copy; partitions that can't be asked now are left out.
+
+    Args:
+        port: The flow's.
+        starts: By topic; one without begins at its earliest record, and so does a partition without an offset.
+        fresh: Partitions by topic.
+
+    Returns:
+        The offsets, and by topic why it can't begin where it should.
+
+    Raises:
+        MirrorError: The source can't be reached, or refuses.
+    """
+    asked = {
+        TopicPartition(topic, number): starts.get(topic, EARLIEST)
+        for topic, numbers in fresh.items()
+        for number in numbers
+    }
+    named = {
+        each: dict(start.offsets)[each.partition]
+        for each, start in asked.items()
+        if each.partition in dict(start.offsets)
+    }
+    firsts = [each for each, start in asked.items() if start.kind in ("earliest", "offsets")]
+    ends = [each for each, start in asked.items() if start.kind == "latest" or each in named]
+    times = {each: start.time_ms for each, start in asked.items() if start.kind == "timestamp"}
+    first, end, since = await asyncio.gather(
+        port.source_offsets(firsts, latest=False), port.source_offsets(ends, latest=True), port.offsets_since(times)
+    )
+    found = {each: first[each] for each in firsts if each in first and each not in named}
+    found |= {each: end[each] for each in ends if each in end and each not in named} | dict(since)
+    bounds = {each: (first[each], end[each]) for each in named if each in first and each in end}
+    misplaced: dict[str, str] = {}
+    for topic in fresh.keys() & starts.keys():
+        within = {each.partition: pair for each, pair in bounds.items() if each.topic == topic}
+        if reason := out_of_bounds(topic, starts[topic], fresh[topic], within):
+            misplaced[topic] = reason
+    found |= {each: named[each] for each in bounds}
+    return found, misplaced
+
 
 #: Partitions of a topic that are asked again before all of them are, where some could not be asked.
 _SAMPLE = 16

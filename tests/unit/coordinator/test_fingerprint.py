@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.coordinator.fingerprint import fingerprint
+from mirror_ray.coordinator.saved_settings import fingerprint
 from tests.unit.coordinator.fakes import settings
 
 

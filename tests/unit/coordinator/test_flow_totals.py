@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_ray.coordinator.flow_totals import FlowTotals
-from mirror_ray.coordinator.throttle_share import ThrottleShare
+from mirror_ray.coordinator.observed import FlowTotals, ThrottleShare
 from mirror_ray.model.assignment import ReplicatorReport
 from mirror_ray.model.latency import LatencyCounter, LatencyHistogram
 from mirror_ray.model.names import FlowName

@@ -13,7 +13,7 @@ import pytest
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
-from mirror_ray.coordinator import gateway_watch
+from mirror_ray.coordinator import supervision
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.notice import Notice
 from mirror_ray.web.client_limits import BOUNDS
@@ -24,7 +24,7 @@ from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
 
 async def test_who_was_not_let_in_is_kept_and_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the log of every flow, in nobody's name; other notices are events alone."""
-    monkeypatch.setattr(gateway_watch, "_EVERY_S", 0.01)
+    monkeypatch.setattr(supervision, "_POLL_S", 0.01)
     coordinator = world.coordinator()
     await coordinator.act("ann@desk", "apply", (settings(flow()), None))
     await eventually(lambda: coordinator.parts.gateway.address is not None)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.coordinator.lag_trend import LagTrend
+from mirror_ray.coordinator.observed import LagTrend
 
 
 def _seen(lags: list[int], window_s: float = 60.0) -> LagTrend:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mirror_ray.coordinator import snapshot
-from mirror_ray.coordinator.observed import ObservedState
-from mirror_ray.coordinator.rates import RateMeter
+from mirror_ray.coordinator.observed import ObservedState, RateMeter
 from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.offset_pair import OffsetPair

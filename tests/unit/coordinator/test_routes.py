@@ -9,7 +9,7 @@ import pytest
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.config.transforms import with_routes
-from mirror_ray.coordinator.alignment_rules import Positions, aligned, stops
+from mirror_ray.coordinator.alignment import Positions, aligned, stops
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.backfill import BackfillRequest

@@ -7,8 +7,7 @@ from typing import Any, cast
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, RenamePattern, TopicSettings, with_all_names
 from mirror_ray.coordinator.flow_state import FlowState
-from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
-from mirror_ray.coordinator.topic_name_conflicts import TopicNameConflicts
+from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters, TopicNameConflicts
 from mirror_ray.model.names import FlowName
 
 

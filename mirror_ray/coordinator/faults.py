@@ -1,4 +1,4 @@
-"""One flow's partitions in trouble: which policy answers, and the carrying out once nobody copies them."""
+"""One flow's partitions with a fault: which policy resolves it, and the carrying out once nobody copies them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator import fault_rules
-from mirror_ray.coordinator.fault_context import look_at_both_sides
 from mirror_ray.coordinator.fault_rules import FaultContext
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.ports import ClusterTopics, Emit, FlowClusters
@@ -21,6 +20,40 @@ from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FaultResolution
 from mirror_ray.state.schema import RESOLUTION
 from mirror_ray.topics.discovery_rules import identity_troubles
+
+
+async def look_at_both_sides(
+    port: FlowClusters,
+    partitions: Collection[TopicPartition],
+    source: ClusterTopics,
+    target: ClusterTopics,
+    selected: Mapping[str, str],
+) -> dict[TopicPartition, FaultContext]:
+    """Where the logs begin and end; a partition that can't be asked now is left out.
+
+    Raises:
+        MirrorError: A cluster can't be reached.
+    """
+    remote = {
+        each: TopicPartition(selected[each.topic], each.partition)
+        for each in partitions
+        if each.topic in selected and each.topic in source.topics and selected[each.topic] in target.topics
+    }
+    starts = await port.source_offsets(list(remote), latest=False)
+    bounds = await port.target_bounds(list(remote.values()))
+    return {
+        each: FaultContext(
+            source_topic_id=source.topics[each.topic].topic_id,
+            source_start=starts[each],
+            target_topic_id=target.topics[there.topic].topic_id,
+            target_start=bounds[there].start,
+            target_end=bounds[there].committed,
+            target_settled=bounds[there].committed == bounds[there].end,
+        )
+        for each, there in remote.items()
+        if each in starts and there in bounds
+    }
+
 
 _log = logging.getLogger(__name__)
 
