@@ -28,7 +28,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.writing import writing
 
 if TYPE_CHECKING:
-    from mirror_ray.lab.bench.report import Results
+    from mirror_ray.lab.bench.bench_report import BenchResults
     from mirror_ray.lab.bench.results import ResultRow
     from mirror_ray.lab.bench.workloads import Workload
 
@@ -68,8 +68,8 @@ def bench(
     Two real Kafka clusters are started here and ended at the end. Without --quick it takes up to an hour and a half.
     Exit 1: a copy of mirror-ray was not equal to its source.
     """
-    from mirror_ray.lab.bench.report import Results, document
-    from mirror_ray.lab.bench.systems import NAME
+    from mirror_ray.lab.bench.bench_report import BenchResults, bench_report
+    from mirror_ray.lab.bench.contender_process import NAME
     from mirror_ray.lab.bench.workloads import workloads
 
     chosen = _choose(workloads(quick=quick, size=size), workload or [], alone=against is None)
@@ -78,12 +78,12 @@ def bench(
     taken = _Taken()
     with foreground.interruptible():
         rows = _run(chosen, size)
-    results = Results(
+    results = BenchResults(
         workloads=chosen, rows=rows, machine=_machine(taken.share()), versions=_versions(), command=_command()
     )
     if directory is not None:
         _write(directory, results)
-    emit(_plain(results), output, lambda: out().print(document(results, {}), soft_wrap=True))
+    emit(_plain(results), output, lambda: out().print(bench_report(results, {}), soft_wrap=True))
     if any(row.contender.startswith("mirror-ray") and row.judgement and not row.judgement.equal for row in rows):
         raise typer.Exit(1)
 
@@ -99,7 +99,7 @@ def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> 
 
 def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
     from mirror_ray.lab.bench.results import rows
-    from mirror_ray.lab.bench.run import race
+    from mirror_ray.lab.bench.session import run_benchmark
 
     began_s = time.monotonic()
 
@@ -109,7 +109,7 @@ def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
     directory = Path(tempfile.mkdtemp(prefix="mirror-ray-bench-"))
     found: list[ResultRow] = []
     try:
-        found = rows(race(chosen, directory, _running_ray, tell, size=size))
+        found = rows(run_benchmark(chosen, directory, _running_ray, tell, size=size))
     finally:
         if found and all(row.figures for row in found):
             rmtree(directory, ignore_errors=True)
@@ -120,7 +120,7 @@ def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
 
 @contextmanager
 def _running_ray() -> Iterator[str]:
-    from mirror_ray.lab.bench.systems import RAY_NAME
+    from mirror_ray.lab.bench.contender_process import RAY_NAME
 
     with launch.keeping_sigterm():
         own = small_ray.start_ray(RAY_NAME, detached=False)
@@ -130,8 +130,8 @@ def _running_ray() -> Iterator[str]:
         own_ray.stop(own)
 
 
-def _write(directory: Path, results: Results) -> None:
-    from mirror_ray.lab.bench.report import document, picture
+def _write(directory: Path, results: BenchResults) -> None:
+    from mirror_ray.lab.bench.bench_report import bench_report, picture
 
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -141,12 +141,12 @@ def _write(directory: Path, results: Results) -> None:
             if drawn:
                 pictures[each.name] = f"{each.name}.svg"
                 (directory / pictures[each.name]).write_text(drawn)
-        (directory / "report.md").write_text(document(results, pictures))
+        (directory / "report.md").write_text(bench_report(results, pictures))
         (directory / "results.json").write_text(json.dumps(_plain(results), indent=2) + "\n")
     say(f"the report is {directory / 'report.md'}")
 
 
-def _plain(results: Results) -> dict[str, Any]:
+def _plain(results: BenchResults) -> dict[str, Any]:
     return {
         "machine": results.machine,
         "versions": results.versions,

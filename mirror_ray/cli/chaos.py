@@ -21,7 +21,7 @@ from mirror_ray.writing import writing
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.lab.chaos.outcome import ChaosOutcome, RunSettings
+    from mirror_ray.lab.chaos.chaos_report import ChaosOutcome, ChaosSettings
 
 _FAULT_OF_THE_RUN = 4
 
@@ -58,13 +58,13 @@ def chaos(
     All on this machine: two real Kafka clusters, flows both ways, plain, transactional and compacted topics. 100 faults
     take about half an hour. Exit 0: the copies are what they should be; 1: they are not, or something did not recover.
     """
-    from mirror_ray.lab.chaos.outcome import RunSettings, report
+    from mirror_ray.lab.chaos.chaos_report import ChaosSettings, chaos_report
 
     if own_ray.find(name) is not None:
         raise MirrorError(f"{name} runs already on this machine: `mirror-ray down --name {name}` ends it")
     with foreground.interruptible():
-        outcome = _run(name, directory, RunSettings(seed=seed, faults=faults, forget_every_s=forget_every_s))
-    text = report(outcome)
+        outcome = _run(name, directory, ChaosSettings(seed=seed, faults=faults, forget_every_s=forget_every_s))
+    text = chaos_report(outcome)
     out().print(text, soft_wrap=True)
     if report_path is not None:
         with writing(report_path):
@@ -75,9 +75,9 @@ def chaos(
         raise typer.Exit(1)
 
 
-def _run(name: str, kept: Path | None, settings: RunSettings) -> ChaosOutcome:
+def _run(name: str, kept: Path | None, settings: ChaosSettings) -> ChaosOutcome:
     """Run it in the directory that is kept, or in one that is kept unless all is well."""
-    from mirror_ray.lab.chaos.run import run
+    from mirror_ray.lab.chaos.chaos_run import run_chaos
 
     if kept is not None and kept.exists():
         raise ConfigError(f"--dir {kept} exists: name a new directory")
@@ -93,7 +93,7 @@ def _run(name: str, kept: Path | None, settings: RunSettings) -> ChaosOutcome:
 
     well = False
     try:
-        outcome = run(settings, directory, start_system, say)
+        outcome = run_chaos(settings, directory, start_system, say)
         well = outcome.equal and not outcome.source_problems
     finally:
         if well and kept is None:

@@ -147,8 +147,7 @@ def _order(
 
 def _simulate(flow: FlowName, name: str, groups: int, seed: int, *, planned: bool, kills: bool) -> None:
     from mirror_ray.cli import failover_drill
-    from mirror_ray.lab.failover_drill.kills_outcome import KillSettings
-    from mirror_ray.lab.failover_drill.outcome import DrillSettings
+    from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings
 
     if kills:
         failover_drill.simulate_kills(flow, KillSettings(groups=groups, seed=seed), name)

@@ -20,31 +20,30 @@ from mirror_ray.model.names import FlowName
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.lab.chaos.run import StartSystem
-    from mirror_ray.lab.failover_drill.kills_outcome import KillSettings
-    from mirror_ray.lab.failover_drill.outcome import DrillSettings
+    from mirror_ray.lab.chaos.chaos_run import StartSystem
+    from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings
 
 
 def simulate(flow: FlowName, settings: DrillSettings, name: str) -> None:
     """Rehearse a failover and print the report. Raises typer.Exit(1) where what is guaranteed does not hold."""
-    from mirror_ray.lab.failover_drill.drill import rehearse
-    from mirror_ray.lab.failover_drill.outcome import report
+    from mirror_ray.lab.failover_drill.drill import drill_failover
+    from mirror_ray.lab.failover_drill.drill_report import drill_report
 
     with _directory(flow, name) as directory:
-        outcome = rehearse(settings, directory, _system_of(name), say)
-        out().print(report(outcome), soft_wrap=True)
+        outcome = drill_failover(settings, directory, _system_of(name), say)
+        out().print(drill_report(outcome), soft_wrap=True)
         if outcome.wrong:
             raise typer.Exit(1)
 
 
 def simulate_kills(flow: FlowName, settings: KillSettings, name: str) -> None:
     """Kill a failover and a failback in every step, and print the report. Raises as ``simulate``."""
-    from mirror_ray.lab.failover_drill.kills import rehearse_kills
-    from mirror_ray.lab.failover_drill.kills_outcome import report
+    from mirror_ray.lab.failover_drill.drill_report import kills_report
+    from mirror_ray.lab.failover_drill.kills import drill_kills
 
     with _directory(flow, name) as directory:
-        outcome = rehearse_kills(settings, directory, name, _system_of(name), say)
-        out().print(report(outcome), soft_wrap=True)
+        outcome = drill_kills(settings, directory, name, _system_of(name), say)
+        out().print(kills_report(outcome), soft_wrap=True)
         if outcome.wrong:
             raise typer.Exit(1)
 

@@ -40,8 +40,7 @@ def down() -> None:
 
 def jars() -> None:
     """Fetch the jars of the brokers and of Spark with Maven, ahead of their first use; print where they are."""
-    from mirror_ray.jars.maven import KAFKA, SPARK
-    from mirror_ray.lab.devcluster import ensure_jars
+    from mirror_ray.jars.maven import KAFKA, SPARK, ensure_jars
 
     for bundle in (KAFKA, SPARK):
         out().print(str(ensure_jars(bundle)), soft_wrap=True)

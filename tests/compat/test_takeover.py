@@ -13,7 +13,7 @@ import pytest
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.lab.bench.systems import MirrorMaker
+from mirror_ray.lab.bench.contender_process import MirrorMaker
 from mirror_ray.model.errors import NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover.decisions import TakeoverDecision
@@ -152,7 +152,7 @@ def mm2_of(scene: Scene) -> Iterator[MirrorMaker]:
     try:
         yield system
     finally:
-        system.aim(whole=True)()
+        system.prepare_kill(whole=True)()
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Literal
 
 from mirror_ray.cli.compare import compare_flow
 from mirror_ray.cli.comparison_table import plain_comparison
-from mirror_ray.lab.chaos import clients
-from mirror_ray.lab.chaos.verdict import judge_compacted, judge_copy, judge_merged
+from mirror_ray.lab.judge import judge_compacted, judge_copy, judge_merged
+from mirror_ray.lab.kafka_client import read_partition, read_placed
 from mirror_ray.verification.cluster_queries import no_system
 from mirror_ray.verification.difference import Difference
 from mirror_ray.verification.planner import VerifyRequest
@@ -144,14 +144,14 @@ def _judged(planted: Planted, case: Case) -> Looked:
     a, b = planted.clusters
     first, *others = planted.sources(case.kind)
     remote = planted.remote(case.kind)
-    copy = clients.read_partition(b, remote, case.partition)
-    source = clients.read_partition(a, first, case.partition)
+    copy = read_partition(b, remote, case.partition)
+    source = read_partition(a, first, case.partition)
     if others:
-        beside = [clients.read_partition(a, name, case.partition) for name in others]
+        beside = [read_partition(a, name, case.partition) for name in others]
         verdict = judge_merged([source, *beside], copy)
     elif case.kind == "compacted":
-        there = clients.read_placed(a, first, case.partition)
-        verdict = judge_compacted(there, clients.read_placed(b, remote, case.partition), cleaned=True)
+        there = read_placed(a, first, case.partition)
+        verdict = judge_compacted(there, read_placed(b, remote, case.partition), cleaned=True)
     elif case.kind == "transformed":
         verdict = judge_copy((each._replace(value=(each.value or b"") + b"!") for each in source), copy)
     else:

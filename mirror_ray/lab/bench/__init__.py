@@ -1,1 +1,1 @@
-"""The race: mirror-ray and MirrorMaker 2 on the same data, on one machine, in one run."""
+"""The benchmark against MirrorMaker 2: both on the same data, on one machine, in one run."""

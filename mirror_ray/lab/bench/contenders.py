@@ -1,4 +1,4 @@
-"""Who runs in the race, and by which configuration. Pure."""
+"""Who takes part in the benchmark, and with which configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from mirror_ray.lab.bench.measurements import ClusterSite
 
-#: What MM2's users find in every guide to a fast MirrorMaker: batches that fill a link, and fetches that feed them.
+#: What every guide to a fast MirrorMaker 2 recommends: batches that fill a link, and fetches that feed them.
 _TUNED = {
     "{target}.producer.compression.type": "zstd",
     "{target}.producer.batch.size": "524288",
@@ -25,83 +25,84 @@ _EXACTLY_ONCE = {"{target}.exactly.once.source.support": "enabled"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A system and how it is set up. ``said``: the same in a sentence, for the report."""
+    """A system and its configuration."""
 
     name: str
     system: Literal["mirror-ray", "mm2", "floor"]
-    said: str
+    #: For the report, one sentence.
+    description: str
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     replicators: int = 1
     tasks: int = 8
-    #: On a Ray that runs already.
+    #: Whether it is started in a Ray that runs already.
     ray_runs: bool = False
 
 
-MIRROR_RAY = Contender(name="mirror-ray", system="mirror-ray", said="mirror-ray as it comes: exactly once.")
+MIRROR_RAY = Contender(name="mirror-ray", system="mirror-ray", description="mirror-ray as it comes: exactly once.")
 ON_RAY = Contender(
     name="mirror-ray on Ray",
     system="mirror-ray",
-    said="mirror-ray, started in a Ray that runs already.",
+    description="mirror-ray, started in a Ray that runs already.",
     ray_runs=True,
 )
 RECOMPRESSING = Contender(
     name="mirror-ray zstd",
     system="mirror-ray",
-    said="mirror-ray, told to compress what comes uncompressed (`producer.compression.type = zstd`).",
+    description="mirror-ray, configured to compress what comes uncompressed (`producer.compression.type = zstd`).",
     properties={"{target}.producer.compression.type": "zstd"},
 )
-MM2 = Contender(name="mm2", system="mm2", said="MirrorMaker 2 with its defaults, but `tasks.max = 8`.")
+MM2 = Contender(name="mm2", system="mm2", description="MirrorMaker 2 with its defaults, but `tasks.max = 8`.")
 MM2_TUNED = Contender(
     name="mm2 tuned",
     system="mm2",
-    said="MirrorMaker 2 as an expert would tune it: zstd, batches of 512 KiB, `linger.ms = 50`, large fetches.",
+    description="MirrorMaker 2 as an expert would tune it: zstd, batches of 512 KiB, `linger.ms = 50`, large fetches.",
     properties=_TUNED,
 )
 MM2_EXACTLY_ONCE = Contender(
     name="mm2 eos",
     system="mm2",
-    said="MirrorMaker 2 with its defaults, `tasks.max = 8` and `exactly.once.source.support = enabled`.",
+    description="MirrorMaker 2 with its defaults, `tasks.max = 8` and `exactly.once.source.support = enabled`.",
     properties=_EXACTLY_ONCE,
 )
 MM2_TUNED_EXACTLY_ONCE = Contender(
     name="mm2 tuned eos",
     system="mm2",
-    said="MirrorMaker 2 tuned, with `exactly.once.source.support = enabled`.",
+    description="MirrorMaker 2 tuned, with `exactly.once.source.support = enabled`.",
     properties={**_TUNED, **_EXACTLY_ONCE},
 )
-FLOOR = Contender(
+BASELINE = Contender(
     name="floor",
     system="floor",
-    said="What the brokers alone allow one plain connection: everything fetched and thrown away, then ready batches"
-    " produced; the slower of the two. A copy over several connections can be faster.",
+    description="What the brokers alone allow one plain connection: everything fetched and thrown away, then ready"
+    " batches produced; the slower of the two. A copy over several connections can be faster.",
 )
 
 
 def scaled(contender: Contender, workers: int) -> Contender:
-    """The same with as many replicators, or tasks."""
+    """The same with so many replicators, or tasks."""
     word = "replicator" if contender.system == "mirror-ray" else "task"
     words = f"{workers} {word}{'' if workers == 1 else 's'}"
     return Contender(
         name=f"{contender.name}, {words}",
         system=contender.system,
-        said=f"{contender.said.removesuffix('.')}; {words}.",
+        description=f"{contender.description.removesuffix('.')}; {words}.",
         properties=contender.properties,
         replicators=workers,
         tasks=workers,
     )
 
 
-def properties(contender: Contender, place: ClusterSite, source: str, bootstrap: Mapping[str, str], topics: str) -> str:
+def properties(contender: Contender, site: ClusterSite, source: str, bootstrap: Mapping[str, str], topics: str) -> str:
     """The ``mm2.properties`` that a contender is started with.
 
     Args:
-        contender: Who.
-        place: Where; its brokers say the replication factor.
-        source: The source's alias; a new one for each start, so that remote topics and progress are new.
+        contender: The contender.
+        site: Its brokers decide the replication factor.
+        source: The source cluster's alias; a new one for each start, so that remote topics and progress are new.
         bootstrap: ``bootstrap.servers`` of ``source`` and of ``B``.
         topics: The pattern of the topics to copy.
     """
-    factor = str(min(place.target_brokers, 3))
+    factor = str(min(site.target_brokers, 3))
     target = "B"
     lines = {
         "clusters": f"{source}, {target}",
@@ -116,7 +117,7 @@ def properties(contender: Contender, place: ClusterSite, source: str, bootstrap:
         "heartbeats.topic.replication.factor": factor,
         "offset-syncs.topic.replication.factor": "1",
         "tasks.max": str(contender.tasks),
-        # What is held back from every contender until it is warm is held back by an open transaction.
+        # An open transaction holds the data back until the contender is warm.
         f"{source}.consumer.isolation.level": "read_committed",
     }
     if contender.system == "mm2":

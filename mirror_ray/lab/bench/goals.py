@@ -1,4 +1,4 @@
-"""What was to be reached, and whether it was. Pure."""
+"""The goals, and whether the benchmark reached them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror_ray.lab.bench.contenders import MIRROR_RAY, MM2_TUNED, ON_RAY, Contender
-from mirror_ray.lab.bench.figures import FIGURES
-from mirror_ray.lab.bench.results import ResultRow
+from mirror_ray.lab.bench.results import FIGURES, ResultRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A figure to reach: ``bound``, or with ``times`` so many times the figure of MM2 tuned, in the same race."""
+    """A figure to reach: ``bound``, or with ``times`` so many times the figure of MM2 tuned in the same run."""
 
-    said: str
+    description: str
     workload: str
     figure: str
     case: str = ""
@@ -25,8 +24,8 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """A goal, and what was measured of it."""
+class GoalResult:
+    """A goal and what was measured."""
 
     goal: Goal
     wanted: str
@@ -35,23 +34,23 @@ class Reached:
 
 
 GOALS: Final = (
-    Goal(said="records/s, 1 KB in zstd batches", workload="throughput", figure="records_per_s", times=10),
-    Goal(said="CPU for a million of them", workload="throughput", figure="cpu_s_per_million", times=1 / 40),
-    Goal(said="memory of a replicator meanwhile", workload="throughput", figure="process_bytes", bound=250e6),
-    Goal(said="records/s, batches of 10 x 100 B", workload="small-batches", figure="records_per_s", times=4),
-    Goal(said="p99 latency at 500 records/s", workload="trickle", figure="latency_p99_ms", bound=25),
-    Goal(said="start to first record, with Ray's", workload="start", figure="first_record_s", bound=8),
+    Goal(description="records/s, 1 KB in zstd batches", workload="throughput", figure="records_per_s", times=10),
+    Goal(description="CPU for a million of them", workload="throughput", figure="cpu_s_per_million", times=1 / 40),
+    Goal(description="memory of a replicator meanwhile", workload="throughput", figure="process_bytes", bound=250e6),
+    Goal(description="records/s, batches of 10 x 100 B", workload="small-batches", figure="records_per_s", times=4),
+    Goal(description="p99 latency at 500 records/s", workload="trickle", figure="latency_p99_ms", bound=25),
+    Goal(description="start to first record, with Ray's", workload="start", figure="first_record_s", bound=8),
     Goal(
-        said="start to first record, Ray runs",
+        description="start to first record, Ray runs",
         workload="start",
         figure="first_record_s",
         contender=ON_RAY,
         bound=3,
     ),
-    Goal(said="a new topic is copied after", workload="start", figure="discovery_s", bound=5),
+    Goal(description="a new topic is copied after", workload="start", figure="discovery_s", bound=5),
     *(
         Goal(
-            said=f"one partition, 16 KB batches, {side} 100 ms away",
+            description=f"one partition, 16 KB batches, {side} 100 ms away",
             workload="wan",
             case=f"{side} 100 ms away, 1 partition",
             figure="source_bytes_per_s",
@@ -60,25 +59,25 @@ GOALS: Final = (
         for side in ("source", "target")
     ),
     Goal(
-        said="doubled after SIGKILL half-way",
+        description="doubled after SIGKILL half-way",
         workload="restart",
         case="all of it, started again",
         figure="doubled",
         bound=0,
     ),
     Goal(
-        said="nothing copied after a replicator died, for",
+        description="nothing copied after a replicator died, for",
         workload="restart",
         case="one replicator",
         figure="standstill_s",
         bound=5,
     ),
-    Goal(said="read again by a group after failover, most", workload="groups", figure="reread_most", bound=0),
+    Goal(description="read again by a group after failover, most", workload="groups", figure="reread_most", bound=0),
 )
 
 
-def reached(rows: Sequence[ResultRow]) -> list[Reached]:
-    """Every goal that was measured, by medians."""
+def goal_results(rows: Sequence[ResultRow]) -> list[GoalResult]:
+    """The goals that were measured, by medians."""
     found = {(row.workload, row.case, row.contender): row for row in rows}
 
     def value(goal: Goal, contender: Contender) -> float | None:
@@ -95,15 +94,15 @@ def reached(rows: Sequence[ResultRow]) -> list[Reached]:
     return answers
 
 
-def _judge(goal: Goal, measured: float, other: float) -> Reached:
+def _judge(goal: Goal, measured: float, other: float) -> GoalResult:
     write = FIGURES[goal.figure].words
     bound = goal.bound if goal.bound is not None else other * (goal.times or 1)
     more = FIGURES[goal.figure].better == "more"
-    wanted, said = f"{'at least' if more else 'at most'} {write(bound)}", write(measured)
+    wanted, text = f"{'at least' if more else 'at most'} {write(bound)}", write(measured)
     if goal.times is not None:
         wanted += f" ({_times(goal.times)} of {MM2_TUNED.name}'s {write(other)})"
-        said += f" ({_times(measured / other)})"
-    return Reached(goal=goal, wanted=wanted, measured=said, reached=measured >= bound if more else measured <= bound)
+        text += f" ({_times(measured / other)})"
+    return GoalResult(goal=goal, wanted=wanted, measured=text, reached=measured >= bound if more else measured <= bound)
 
 
 def _times(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What is measured: legs, the places where they are run, and the data that they need. Pure."""
+"""What is measured, on which clusters, and the data that it needs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class DataSpec:
     codec: str
     partitions: int = 8
     topic_configs: tuple[tuple[str, str], ...] = ()
-    #: So many distinct keys; 0: records have none.
+    #: How many distinct keys; 0: records have none.
     keys: int = 0
 
     def sized(self, share: float) -> DataSpec:
-        """The same with this share of the records, in whole batches, one for each partition at least."""
+        """The same with this share of the records, in whole batches, at least one for each partition."""
         batches = max(self.partitions, round(self.records * share / self.batch_records))
         return replace(self, records=batches * self.batch_records)
 
@@ -31,10 +31,7 @@ class DataSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSite:
-    """Where the clusters stand.
-
-    ``round_trip_ms``: between a contender and the cluster that is ``far``; the other one is next to it.
-    """
+    """Where the clusters are: ``round_trip_ms`` lies between a contender and the cluster that is ``far``."""
 
     target_brokers: int = 1
     far: Literal["", "source", "target"] = ""
@@ -47,8 +44,8 @@ class Measurement:
 
     workload: str
     case: str = ""
-    place: ClusterSite = ClusterSite()
-    #: The contender is started for this leg and for no other one.
+    site: ClusterSite = ClusterSite()
+    #: The contender is started for this measurement alone.
     alone: bool = False
 
 
@@ -56,16 +53,16 @@ class Measurement:
 class StartMeasurement(Measurement):
     """From the start of the process to the first record on the target; and until a topic that is new is copied."""
 
-    discovery_box_s: float = 20.0
+    discovery_limit_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMeasurement(Measurement):
-    """A backlog is opened to a contender that is warm; measured to its last record, or for ``box_s``."""
+    """A backlog is opened to a warm contender; measured until its last record is copied, or for ``limit_s``."""
 
     data: DataSpec
-    box_s: float = 120.0
-    #: The backlog is there before the contender starts, which does not get warm: for data that can't be held back.
+    limit_s: float = 120.0
+    #: The backlog is there before the contender starts, which is not warmed up: for data that can't be held back.
     at_start: bool = False
 
 
@@ -76,8 +73,9 @@ class TrickleMeasurement(Measurement):
     seconds: float
     records_per_s: int = 500
     partitions: int = 8
+    #: Partitions that get records.
     busy: int = 8
-    #: Before, so long nothing at all.
+    #: How long nothing at all is written before.
     idle_s: float = 0.0
 
 
@@ -85,30 +83,30 @@ class TrickleMeasurement(Measurement):
 class RestartMeasurement(Measurement):
     """Processes of the contender are killed (SIGKILL) when half of a backlog is copied.
 
-    ``whole``: all of them, and it is started again. Else those that copy, and it is left to itself.
+    ``whole``: all of them, and it is started again. Otherwise those that copy, and it recovers by itself.
     """
 
     data: DataSpec
     whole: bool = True
-    box_s: float = 240.0
+    limit_s: float = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsMeasurement(Measurement):
-    """Consumer groups that lag: where they would go on after a failover, and how soon a commit is carried over."""
+    """Consumer groups that lag: where they would continue after a failover, and how soon a commit is synced."""
 
     records: int = 200_000
     groups: int = 20
     lag: int = 10_000
-    box_s: float = 150.0
+    limit_s: float = 150.0
 
 
-def sized(leg: Measurement, share: float) -> Measurement:
-    """The same leg with this share of the records."""
-    match leg:
+def sized(measurement: Measurement, share: float) -> Measurement:
+    """The same measurement with this share of the records."""
+    match measurement:
         case CopyMeasurement() | RestartMeasurement():
-            return replace(leg, data=leg.data.sized(share))
+            return replace(measurement, data=measurement.data.sized(share))
         case TrickleMeasurement():
-            return replace(leg, seconds=max(1.0, leg.seconds * share))
+            return replace(measurement, seconds=max(1.0, measurement.seconds * share))
         case _:
-            return leg
+            return measurement

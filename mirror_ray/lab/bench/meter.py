@@ -1,26 +1,25 @@
-"""What processes take while something is measured: CPU seconds, and their memory at its peak."""
+"""What processes use while something is measured: CPU seconds, and memory at its peak."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Final, Self
 
 import psutil
 
-from mirror_ray.lab.bench.systems import Owner
+from mirror_ray.lab.background import BackgroundThread
+from mirror_ray.lab.bench.contender_process import Owner
 
 _EVERY_S: Final = 0.1
-#: To look for new processes costs more than to look at known ones.
+#: Finding new processes costs more than asking known ones.
 _FIND_EVERY: Final = 10
 
 
 @dataclass(slots=True)
 class Usage:
-    """Of the contender's own processes, and CPU of Ray's."""
+    """What the contender's own processes used, and the CPU of Ray's."""
 
     cpu_s: float = 0.0
     ray_cpu_s: float = 0.0
@@ -31,68 +30,75 @@ class Usage:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """CPU of one process: before, and now."""
-
+class _ProcessCpu:
     owner: Owner
     before_s: float
-    now_s: float = field(default=0.0)
+    now_s: float
 
 
-class Meter:
-    """Counts from entering its context to leaving it. Processes that begin or end meanwhile are counted, too."""
+class Meter(BackgroundThread):
+    """Measures from entering its context to leaving it, including processes that begin or end meanwhile."""
 
     def __init__(self, processes: Callable[[], Mapping[Owner, Sequence[psutil.Process]]]) -> None:
+        super().__init__("meter")
         self.usage = Usage()
         self._processes = processes
         self._known: list[psutil.Process] = []
-        self._seen: dict[int, _Seen] = {}
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
+        self._cpu: dict[int, _ProcessCpu] = {}
 
     def __enter__(self) -> Self:
-        self._find(first=True)
-        self._thread.start()
-        return self
+        self._find_processes(first=True)
+        return super().__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
-        self._look()
-        for seen in self._seen.values():
-            if seen.owner == "own":
-                self.usage.cpu_s += seen.now_s - seen.before_s
+    def stop(self) -> None:
+        """End the measurement; ``usage`` is complete then."""
+        super().stop()
+        self._sample()
+        for cpu in self._cpu.values():
+            if cpu.owner == "own":
+                self.usage.cpu_s += cpu.now_s - cpu.before_s
             else:
-                self.usage.ray_cpu_s += seen.now_s - seen.before_s
+                self.usage.ray_cpu_s += cpu.now_s - cpu.before_s
+
+    def copy_figures(self, records: int) -> dict[str, float]:
+        """What the contender used to copy so many records."""
+        return {
+            "cpu_s": self.usage.cpu_s,
+            "cpu_s_per_million": self.usage.cpu_s / max(records, 1) * 1e6,
+            "ray_cpu_s": self.usage.ray_cpu_s,
+            **self.memory_figures(),
+        }
+
+    def memory_figures(self) -> dict[str, float]:
+        """The peaks of the contender's memory."""
+        return {"memory_bytes": self.usage.peak_memory_bytes, "process_bytes": self.usage.peak_process_bytes}
 
     def _run(self) -> None:
         rounds = 0
-        while not self._done.wait(_EVERY_S):
+        while not self._stopping.wait(_EVERY_S):
             rounds += 1
             if rounds % _FIND_EVERY == 0:
-                self._find(first=False)
-            self._look()
+                self._find_processes(first=False)
+            self._sample()
 
-    def _find(self, *, first: bool) -> None:
+    def _find_processes(self, *, first: bool) -> None:
         self._known = []
         for owner, processes in self._processes().items():
             for process in processes:
                 with suppress(psutil.Error):
                     cpu_s = _cpu_s(process)
-                    seen = self._seen.setdefault(process.pid, _Seen(owner, cpu_s if first else 0.0, cpu_s))
+                    cpu = self._cpu.setdefault(process.pid, _ProcessCpu(owner, cpu_s if first else 0.0, cpu_s))
                     # A worker of Ray becomes an actor when it is given one.
-                    seen.owner = owner
+                    cpu.owner = owner
                     self._known.append(process)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         memory_bytes = 0
         for process in self._known:
             with suppress(psutil.Error):
-                seen = self._seen[process.pid]
-                seen.now_s = _cpu_s(process)
-                if seen.owner == "own":
+                cpu = self._cpu[process.pid]
+                cpu.now_s = _cpu_s(process)
+                if cpu.owner == "own":
                     process_bytes = process.memory_info().rss
                     memory_bytes += process_bytes
                     self.usage.peak_process_bytes = max(self.usage.peak_process_bytes, process_bytes)

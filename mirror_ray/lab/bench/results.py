@@ -1,26 +1,35 @@
-"""What a race has found: figures, by workload, case and contender. Pure."""
+"""Results of a benchmark: one run's figures, all runs of a measurement, and how figures are called and written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Final, Literal
 
-from mirror_ray.lab.bench.copy_result import CopyResult
+from mirror_ray.lab.judge import CopyResult
+from mirror_ray.report.number_format import UNKNOWN, lasting, number, per_second, share, short, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredValue:
-    """One run of one leg. ``figures``: by their names in ``figures.py``."""
+class MeasurementResult:
+    """The result of one run of a measurement."""
 
-    workload: str
-    case: str
-    contender: str
-    round: int
+    #: By their names in ``FIGURES``.
     figures: Mapping[str, float] = field(default_factory=dict)
     judgement: CopyResult | None = None
     #: What a reader must know of this run.
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """A result with the names of its row."""
+
+    workload: str
+    case: str
+    contender: str
+    result: MeasurementResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +43,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow:
-    """All runs of a leg by a contender."""
+    """All runs of a measurement by a contender."""
 
     workload: str
     case: str
@@ -46,25 +55,123 @@ class ResultRow:
     notes: tuple[str, ...]
 
 
-def rows(measures: Sequence[MeasuredValue]) -> list[ResultRow]:
-    """Measures by workload, case and contender, in the order of their first runs."""
-    found: dict[tuple[str, str, str], list[MeasuredValue]] = {}
-    for each in measures:
-        found.setdefault((each.workload, each.case, each.contender), []).append(each)
-    return [_row(runs) for runs in found.values()]
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure's heading, and the function that writes a value of it."""
+
+    heading: str
+    words: Callable[[float | None], str]
+    better: Literal["more", "less"] = "less"
 
 
-def _row(runs: Sequence[MeasuredValue]) -> ResultRow:
-    names = dict.fromkeys(name for run in runs for name in run.figures)
-    judged = [run.judgement for run in runs if run.judgement is not None]
+def _seconds(value: float | None) -> str:
+    return lasting(None if value is None else value * 1000)
+
+
+def _cpu(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "records_per_s": Figure("records/s", short, "more"),
+    "source_bytes_per_s": Figure("fetched", per_second, "more"),
+    "target_bytes_per_s": Figure("produced", per_second, "more"),
+    "seconds": Figure("took", _seconds),
+    "cpu_s": Figure("CPU", _cpu),
+    "cpu_s_per_million": Figure("CPU for 1 M", _cpu),
+    "ray_cpu_s": Figure("Ray's CPU", _cpu),
+    "memory_bytes": Figure("memory", size),
+    "process_bytes": Figure("largest process", size),
+    "disk_ratio": Figure("target / source bytes", lambda value: UNKNOWN if value is None else f"{value:.2f}"),
+    "latency_p50_ms": Figure("p50", lasting),
+    "latency_p95_ms": Figure("p95", lasting),
+    "latency_p99_ms": Figure("p99", lasting),
+    "cpu_share": Figure("of a core", share),
+    "idle_cpu_share": Figure("of a core, idle", share),
+    "ray_cpu_share": Figure("Ray's", share),
+    "first_record_s": Figure("first record after", _seconds),
+    "start_cpu_s": Figure("CPU until then", _cpu),
+    "discovery_s": Figure("new topic copied after", _seconds),
+    "copied_at_kill": Figure("copied when killed", number),
+    "standstill_s": Figure("longest standstill after it", _seconds),
+    "doubled": Figure("doubled", number),
+    "reread_mean": Figure("read again, mean", number),
+    "reread_most": Figure("read again, most", number),
+    "skipped": Figure("skipped", number),
+    "commit_delay_s": Figure("commit synced after", _seconds),
+}
+
+_COPY: Final = (
+    "records_per_s",
+    "source_bytes_per_s",
+    "target_bytes_per_s",
+    "cpu_s_per_million",
+    "ray_cpu_s",
+    "memory_bytes",
+    "process_bytes",
+    "disk_ratio",
+)
+_TRICKLE: Final = (
+    "latency_p50_ms",
+    "latency_p95_ms",
+    "latency_p99_ms",
+    "cpu_share",
+    "idle_cpu_share",
+    "ray_cpu_share",
+    "memory_bytes",
+    "process_bytes",
+)
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "trickle": _TRICKLE,
+    "many-partitions": _TRICKLE,
+    "start": ("first_record_s", "start_cpu_s", "discovery_s"),
+    "restart": ("standstill_s", "copied_at_kill", "doubled"),
+    "groups": ("reread_mean", "reread_most", "skipped", "commit_delay_s"),
+}
+
+
+def columns(workload: str) -> tuple[str, ...]:
+    """The figures of a workload's table."""
+    return _COLUMNS.get(workload, _COPY)
+
+
+def leading(workload: str) -> str:
+    """The figure that says most about a workload: the one that is compared and drawn."""
+    return {"trickle": "latency_p99_ms", "many-partitions": "cpu_share", "wan": "source_bytes_per_s"}.get(
+        workload, columns(workload)[0]
+    )
+
+
+def words(name: str, spread: Spread | None) -> str:
+    """A figure over all runs: the median, and the least and most where they differ from it."""
+    write = FIGURES[name].words
+    if spread is None:
+        return UNKNOWN
+    middle, least, most = write(spread.median), write(spread.least), write(spread.most)
+    return middle if least == most else f"{middle} ({least} to {most})"
+
+
+def rows(runs: Sequence[MeasuredRun]) -> list[ResultRow]:
+    """Runs by workload, case and contender, in the order of their first runs."""
+    found: dict[tuple[str, str, str], list[MeasurementResult]] = {}
+    for run in runs:
+        found.setdefault((run.workload, run.case, run.contender), []).append(run.result)
+    return [_row(*names, results) for names, results in found.items()]
+
+
+def _row(workload: str, case: str, contender: str, results: Sequence[MeasurementResult]) -> ResultRow:
+    names = dict.fromkeys(name for result in results for name in result.figures)
+    judged = [result.judgement for result in results if result.judgement is not None]
     return ResultRow(
-        workload=runs[0].workload,
-        case=runs[0].case,
-        contender=runs[0].contender,
-        runs=len(runs),
-        figures={name: _spread([run.figures[name] for run in runs if name in run.figures]) for name in names},
+        workload=workload,
+        case=case,
+        contender=contender,
+        runs=len(results),
+        figures={
+            name: _spread([result.figures[name] for result in results if name in result.figures]) for name in names
+        },
         judgement=sum(judged, CopyResult()) if judged else None,
-        notes=tuple(dict.fromkeys(run.note for run in runs if run.note)),
+        notes=tuple(dict.fromkeys(result.note for result in results if result.note)),
     )
 
 

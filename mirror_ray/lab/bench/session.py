@@ -1,23 +1,29 @@
-"""One start of one contender, and all the legs that it runs before it is stopped."""
+"""A benchmark from its first cluster to its last: sites, rounds, and each start of a contender."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
 import psutil
 from confluent_kafka import KafkaException
 
-from mirror_ray.lab.bench.backlog_runs import CopyRun, RestartRun
-from mirror_ray.lab.bench.baseline import floor
-from mirror_ray.lab.bench.clients import delete_topics
-from mirror_ray.lab.bench.contenders import properties
-from mirror_ray.lab.bench.fixture import TARGET, BenchFixture, MeasurementResult, MeasurementRun
+from mirror_ray.lab.bench.bench_report import described
+from mirror_ray.lab.bench.contender_process import ContenderProcess, RunningRay, process_of
+from mirror_ray.lab.bench.contenders import MIRROR_RAY, Contender, properties
+from mirror_ray.lab.bench.copy_runs import CopyRun, RestartRun, copy_baseline
+from mirror_ray.lab.bench.dataset import PreparedTopics
+from mirror_ray.lab.bench.environment import TARGET, BenchEnvironment, clusters_at
 from mirror_ray.lab.bench.group_runs import GroupsRun
 from mirror_ray.lab.bench.measurements import (
+    ClusterSite,
     CopyMeasurement,
     GroupsMeasurement,
     Measurement,
@@ -25,98 +31,204 @@ from mirror_ray.lab.bench.measurements import (
     StartMeasurement,
     TrickleMeasurement,
 )
-from mirror_ray.lab.bench.results import MeasuredValue
-from mirror_ray.lab.bench.start_runs import Opening, StartRun
-from mirror_ray.lab.bench.systems import ContenderProcess, RunningRay, system_of
-from mirror_ray.lab.bench.trickle_runs import TrickleRun
+from mirror_ray.lab.bench.results import MeasuredRun, MeasurementResult
+from mirror_ray.lab.bench.start_runs import ContenderStart, StartRun
+from mirror_ray.lab.bench.trickle_runs import TrickleRun, trickle_baseline
+from mirror_ray.lab.bench.workloads import Workload, rehearsal
+from mirror_ray.lab.kafka_client import delete_topics
 from mirror_ray.model.errors import MirrorError
 
-#: What may go wrong with one contender, and is no reason not to run the others.
-_ONE_ALONE: Final = (MirrorError, KafkaException, OSError, psutil.Error)
+Say = Callable[[str], None]
+
+#: Failures of one contender, which are no reason not to run the others.
+_CONTENDER_ERRORS: Final = (MirrorError, KafkaException, OSError, psutil.Error)
 
 
-def sit(stage: BenchFixture, legs: Sequence[Measurement], running_ray: RunningRay) -> list[MeasuredValue]:
-    """Run the legs. One that can't be measured is a measure without figures, and a note that says why.
+@dataclass(frozen=True, slots=True)
+class ContenderTurn:
+    """One start of a contender, and what is measured of it."""
+
+    contender: Contender
+    measurements: tuple[Measurement, ...]
+    #: Whether the results count.
+    recorded: bool = True
+
+
+class MeasurementRun(Protocol):
+    """A measurement of one contender."""
+
+    def prepare(self) -> None:
+        """Write what is needed before the contender starts."""
+        ...
+
+    def run(self, system: ContenderProcess) -> MeasurementResult:
+        """Measure, and compare the copy. The contender runs and is warm, and still runs afterwards.
+
+        Raises:
+            MirrorError: It could not be measured.
+        """
+        ...
+
+
+def turns(workloads: Sequence[Workload], site: ClusterSite, round_: int) -> list[ContenderTurn]:
+    """Who is started in a round, in which order, and what is measured; every other round in the reverse order."""
+    shared: dict[Contender, list[Measurement]] = {}
+    alone: list[ContenderTurn] = []
+    for workload in workloads:
+        for contender, measurement in workload.runs() if round_ < workload.repeats else ():
+            if measurement.site != site:
+                continue
+            if measurement.alone:
+                alone.append(ContenderTurn(contender, (measurement,)))
+            else:
+                shared.setdefault(contender, []).append(measurement)
+    found = [*(ContenderTurn(contender, tuple(several)) for contender, several in shared.items()), *alone]
+    return found[::-1] if round_ % 2 else found
+
+
+def run_benchmark(
+    workloads: Sequence[Workload], directory: Path, running_ray: RunningRay, say: Say, *, size: float = 1.0
+) -> list[MeasuredRun]:
+    """Run all workloads.
 
     Args:
-        stage: Clusters, names, contender.
-        legs: What is measured, in this order.
-        running_ray: For a contender that is started in one.
+        workloads: What is run.
+        directory: For configurations and logs; it is not cleaned up.
+        running_ray: A Ray for contenders that are started in one that runs already.
+        say: Gets each progress line for the user.
+        size: Share of the records with which contenders and brokers are warmed up.
+
+    Raises:
+        MirrorError: Something that the benchmark itself needs did not start.
     """
-    topics = [f"{stage.prefix}{leg.workload}-{number}" for number, leg in enumerate(legs)]
+    numbers = itertools.count(1)
+    found: list[MeasuredRun] = []
+    with tempfile.TemporaryDirectory(prefix="mirror-ray-bench-data-") as data:
+        prepared = PreparedTopics(Path(data))
+        for site in dict.fromkeys(measurement.site for workload in workloads for _, measurement in workload.runs()):
+            with clusters_at(site) as clusters:
+                for turn in _all_turns(workloads, site, size):
+                    number = next(numbers)
+                    environment = BenchEnvironment(
+                        number=number,
+                        contender=turn.contender,
+                        clusters=clusters,
+                        prepared=prepared,
+                        size=size,
+                        directory=directory / f"{number}",
+                    )
+                    environment.directory.mkdir()
+                    say(f"{turn.contender.name}: {', '.join(dict.fromkeys(map(_name, turn.measurements)))}")
+                    runs = run_turn(environment, turn.measurements, running_ray)
+                    found += runs if turn.recorded else []
+                    for run in runs:
+                        say(f"    {described(run)}")
+    return found
+
+
+def run_turn(
+    environment: BenchEnvironment, measurements: Sequence[Measurement], running_ray: RunningRay
+) -> list[MeasuredRun]:
+    """Start a contender, and run the measurements in order.
+
+    One that can't be measured has a result without figures, and a note that says why.
+    """
+    contender = environment.contender
+    topics = [f"{environment.prefix}{measurement.workload}-{number}" for number, measurement in enumerate(measurements)]
     try:
-        if stage.contender.system == "floor":
-            found = [_try(partial(floor, stage, leg, topic)) for leg, topic in zip(legs, topics, strict=True)]
+        if contender.system == "floor":
+            results = [
+                _attempt(partial(_baseline, environment, measurement, topic))
+                for measurement, topic in zip(measurements, topics, strict=True)
+            ]
         else:
-            found = _contend(stage, legs, topics, _system(stage, running_ray))
+            results = _run_contender(environment, measurements, topics, _process(environment, running_ray))
     finally:
-        for cluster in (stage.source, stage.target):
-            # What is left of it only takes room; nobody else has topics of these names.
-            with suppress(*_ONE_ALONE):
-                delete_topics(cluster, lambda name: name.startswith((stage.prefix, f"{stage.alias}.")))
+        for cluster in (environment.source, environment.target):
+            # Topics that can't be deleted only take disk space: nobody else uses these names.
+            with suppress(*_CONTENDER_ERRORS):
+                delete_topics(cluster, lambda name: name.startswith((environment.prefix, f"{environment.alias}.")))
     return [
-        MeasuredValue(
-            workload=leg.workload,
-            case=leg.case,
-            contender=stage.contender.name,
-            round=stage.round,
-            figures=finding.figures,
-            judgement=finding.judgement,
-            note=finding.note,
-        )
-        for leg, finding in zip(legs, found, strict=True)
+        MeasuredRun(workload=measurement.workload, case=measurement.case, contender=contender.name, result=result)
+        for measurement, result in zip(measurements, results, strict=True)
     ]
 
 
-def _system(stage: BenchFixture, running_ray: RunningRay) -> ContenderProcess:
-    source, target = stage.site.reached
+def _all_turns(workloads: Sequence[Workload], site: ClusterSite, size: float) -> Iterator[ContenderTurn]:
+    """The warm-up of the brokers, then every round's turns."""
+    yield ContenderTurn(MIRROR_RAY, rehearsal(site, size), recorded=False)
+    for round_ in range(max(workload.repeats for workload in workloads)):
+        yield from turns(workloads, site, round_)
+
+
+def _process(environment: BenchEnvironment, running_ray: RunningRay) -> ContenderProcess:
+    source, target = environment.clusters.bootstrap
     text = properties(
-        stage.contender,
-        stage.site.place,
-        stage.alias,
-        {stage.alias: source, TARGET: target},
-        f"{re.escape(stage.prefix)}.*",
+        environment.contender,
+        environment.clusters.site,
+        environment.alias,
+        {environment.alias: source, TARGET: target},
+        f"{re.escape(environment.prefix)}.*",
     )
-    config = stage.directory / "mm2.properties"
+    config = environment.directory / "mm2.properties"
     config.write_text(text)
-    return system_of(stage.contender, config, stage.directory / "contender.log", running_ray)
+    return process_of(environment.contender, config, environment.directory / "contender.log", running_ray)
 
 
-def _contend(
-    stage: BenchFixture, legs: Sequence[Measurement], topics: Sequence[str], system: ContenderProcess
+def _run_contender(
+    environment: BenchEnvironment, measurements: Sequence[Measurement], topics: Sequence[str], system: ContenderProcess
 ) -> list[MeasurementResult]:
-    opening = Opening(stage, cold=any(isinstance(leg, CopyMeasurement) and leg.at_start for leg in legs))
-    runs = [_run_of(stage, leg, topic, opening) for leg, topic in zip(legs, topics, strict=True)]
+    cold = any(isinstance(measurement, CopyMeasurement) and measurement.at_start for measurement in measurements)
+    start = ContenderStart(environment, cold=cold)
+    runs = [
+        _run_of(environment, measurement, topic, start) for measurement, topic in zip(measurements, topics, strict=True)
+    ]
     try:
-        opening.prepare()
+        start.prepare()
         for run in runs:
             run.prepare()
-        opening.start(system)
-        return [_try(partial(run.run, system)) for run in runs]
-    except _ONE_ALONE as error:
-        return [MeasurementResult(note=f"not measured: {error}") for _ in legs]
+        start.start(system)
+        return [_attempt(partial(run.run, system)) for run in runs]
+    except _CONTENDER_ERRORS as error:
+        return [MeasurementResult(note=f"not measured: {error}") for _ in measurements]
     finally:
         system.stop()
 
 
-def _run_of(stage: BenchFixture, leg: Measurement, topic: str, opening: Opening) -> MeasurementRun:
-    match leg:
+def _run_of(
+    environment: BenchEnvironment, measurement: Measurement, topic: str, start: ContenderStart
+) -> MeasurementRun:
+    match measurement:
         case CopyMeasurement():
-            return CopyRun(stage, leg, topic)
+            return CopyRun(environment, measurement, topic)
         case RestartMeasurement():
-            return RestartRun(stage, leg, topic)
+            return RestartRun(environment, measurement, topic)
         case TrickleMeasurement():
-            return TrickleRun(stage, leg, topic)
+            return TrickleRun(environment, measurement, topic)
         case GroupsMeasurement():
-            return GroupsRun(stage, leg, topic)
+            return GroupsRun(environment, measurement, topic)
         case StartMeasurement():
-            return StartRun(stage, leg, topic, opening)
+            return StartRun(environment, measurement, topic, start)
         case _:
-            raise MirrorError(f"{leg.workload} is of an unknown kind")
+            raise MirrorError(f"{measurement.workload} is of an unknown kind")
 
 
-def _try(measure: Callable[[], MeasurementResult]) -> MeasurementResult:
+def _baseline(environment: BenchEnvironment, measurement: Measurement, topic: str) -> MeasurementResult:
+    match measurement:
+        case CopyMeasurement():
+            return copy_baseline(environment, measurement, topic)
+        case TrickleMeasurement():
+            return trickle_baseline(environment, measurement, topic)
+        case _:
+            raise MirrorError(f"{measurement.workload} has no baseline")
+
+
+def _attempt(measure: Callable[[], MeasurementResult]) -> MeasurementResult:
     try:
         return measure()
-    except _ONE_ALONE as error:
+    except _CONTENDER_ERRORS as error:
         return MeasurementResult(note=f"not measured: {error}")
+
+
+def _name(measurement: Measurement) -> str:
+    return f"{measurement.workload} ({measurement.case})" if measurement.case else measurement.workload

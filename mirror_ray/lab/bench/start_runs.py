@@ -5,40 +5,40 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from mirror_ray.lab.bench.clients import wait_until
-from mirror_ray.lab.bench.fixture import BenchFixture, CopyGrowth, MeasurementResult
+from mirror_ray.lab.background import wait_until
+from mirror_ray.lab.bench.contender_process import ContenderProcess
+from mirror_ray.lab.bench.dataset import fill
+from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth
 from mirror_ray.lab.bench.measurements import DataSpec, StartMeasurement
 from mirror_ray.lab.bench.meter import Meter
-from mirror_ray.lab.bench.source import fill
-from mirror_ray.lab.bench.systems import ContenderProcess
+from mirror_ray.lab.bench.results import MeasurementResult
 
-#: What every contender copies before anything else is measured: by it virtual machines get warm.
-WARM: Final = DataSpec(records=200_000, record_bytes=1000, batch_records=100, codec="zstd")
-_NEW: Final = DataSpec(records=8, record_bytes=100, batch_records=1, codec="none")
+#: What every contender copies before anything is measured, so that virtual machines compile what runs often.
+WARM_UP: Final = DataSpec(records=200_000, record_bytes=1000, batch_records=100, codec="zstd")
+_NEW_TOPIC: Final = DataSpec(records=8, record_bytes=100, batch_records=1, codec="none")
 _START_S: Final = 180.0
 _SETTLE_S: Final = 3.0
 
 
-class Opening:
-    """Starts a contender and lets it get warm."""
+class ContenderStart:
+    """Starts a contender and warms it up."""
 
-    def __init__(self, stage: BenchFixture, *, cold: bool) -> None:
-        """``cold``: only start it; what it copies is measured from the first record on."""
-        self._stage = stage
+    def __init__(self, environment: BenchEnvironment, *, cold: bool) -> None:
+        """``cold``: without a warm-up; what it copies is measured from the first record on."""
+        self._environment = environment
         self._cold = cold
-        self._topic = f"{stage.prefix}warm"
-        self._data = WARM.sized(stage.size)
-        #: What its start took.
+        self._topic = f"{environment.prefix}warm"
+        self._data = WARM_UP.sized(environment.size)
+        #: The figures of the start.
         self.figures: dict[str, float] = {}
 
     def prepare(self) -> None:
-        """Fill the topic by which it gets warm."""
-        if self._cold:
-            return
-        fill(self._stage.source, self._topic, self._data, self._stage.shelf)
+        """Fill the topic of the warm-up."""
+        if not self._cold:
+            fill(self._environment.source, self._topic, self._data, self._environment.prepared)
 
     def start(self, system: ContenderProcess) -> None:
-        """Start it, and wait until it has copied that topic, if it is to get warm.
+        """Start the contender, and wait until it has copied the topic of the warm-up, if there is one.
 
         Raises:
             MirrorError: It does not.
@@ -46,7 +46,7 @@ class Opening:
         if self._cold:
             system.start()
             return
-        progress = CopyGrowth(self._stage.ends(self._topic, self._data.partitions), system)
+        progress = CopyGrowth(self._environment.ends(self._topic, self._data.partitions), system)
         with Meter(system.processes) as meter:
             began_s = time.monotonic()
             system.start()
@@ -57,33 +57,34 @@ class Opening:
             "start_cpu_s": meter.usage.cpu_s + meter.usage.ray_cpu_s,
         }
         progress.until(self._data.records, _START_S)
-        wait_until(lambda: not system.starting(), _START_S, "the command that starts it is done")
+        wait_until(lambda: not system.starting(), _START_S, "the command that starts it has ended")
         time.sleep(_SETTLE_S)
 
 
 class StartRun:
-    """See `StartMeasurement`."""
+    """Runs a `StartMeasurement`."""
 
-    def __init__(self, stage: BenchFixture, leg: StartMeasurement, topic: str, opening: Opening) -> None:
-        self._stage = stage
-        self._leg = leg
+    def __init__(
+        self, environment: BenchEnvironment, measurement: StartMeasurement, topic: str, start: ContenderStart
+    ) -> None:
+        self._environment = environment
+        self._measurement = measurement
         self._topic = topic
-        self._opening = opening
+        self._start = start
 
     def prepare(self) -> None:
-        """See `Run`."""
+        """Do nothing: the topic is to be new."""
 
-    def run(self, system: ContenderProcess) -> MeasurementResult:  # noqa: ARG002 - as every leg is run
-        """See `Run`."""
-        figures = dict(self._opening.figures)
+    def run(self, system: ContenderProcess) -> MeasurementResult:  # noqa: ARG002 - as every measurement is run
+        """Create a topic and measure until it is copied; the figures of the start were taken before."""
+        figures = dict(self._start.figures)
         began_s = time.monotonic()
-        fill(self._stage.source, self._topic, _NEW, self._stage.shelf)
-        ends = self._stage.ends(self._topic, _NEW.partitions)
-        while time.monotonic() - began_s < self._leg.discovery_box_s:
+        fill(self._environment.source, self._topic, _NEW_TOPIC, self._environment.prepared)
+        ends = self._environment.ends(self._topic, _NEW_TOPIC.partitions)
+        limit_s = self._measurement.discovery_limit_s
+        while time.monotonic() - began_s < limit_s:
             if ends.total() > 0:
                 figures["discovery_s"] = time.monotonic() - began_s
                 return MeasurementResult(figures=figures)
             time.sleep(0.05)
-        return MeasurementResult(
-            figures=figures, note=f"a new topic was not found within {self._leg.discovery_box_s:.0f} s"
-        )
+        return MeasurementResult(figures=figures, note=f"a new topic was not discovered within {limit_s:.0f} s")

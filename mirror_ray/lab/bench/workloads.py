@@ -1,4 +1,4 @@
-"""The workloads: what each is about, its legs, and who runs in it. Pure."""
+"""The workloads: their questions, their measurements, and their contenders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mirror_ray.lab.bench.contenders import (
-    FLOOR,
+    BASELINE,
     MIRROR_RAY,
     MM2,
     MM2_EXACTLY_ONCE,
@@ -32,56 +32,57 @@ from mirror_ray.lab.bench.measurements import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Legs that answer one question, and their contenders. ``repeats``: how often each leg is run."""
+    """Measurements that answer one question, and their contenders. ``repeats``: how often each measurement is run."""
 
     name: str
     title: str
     contenders: tuple[Contender, ...]
-    legs: tuple[Measurement, ...]
+    measurements: tuple[Measurement, ...]
     repeats: int = 1
-    #: Further legs, each of one contender alone.
-    also: tuple[tuple[Measurement, Contender], ...] = ()
+    #: Further measurements, each of one contender alone.
+    further: tuple[tuple[Measurement, Contender], ...] = ()
 
     def without(self, system: str) -> Workload:
         """The same without the contenders of a system."""
         return replace(
             self,
-            contenders=tuple(each for each in self.contenders if each.system != system),
-            also=tuple((leg, each) for leg, each in self.also if each.system != system),
+            contenders=tuple(contender for contender in self.contenders if contender.system != system),
+            further=tuple(
+                (measurement, contender) for measurement, contender in self.further if contender.system != system
+            ),
         )
 
     def sized(self, share: float) -> Workload:
         """The same with this share of the records."""
         return replace(
             self,
-            legs=tuple(sized(leg, share) for leg in self.legs),
-            also=tuple((sized(leg, share), contender) for leg, contender in self.also),
+            measurements=tuple(sized(measurement, share) for measurement in self.measurements),
+            further=tuple((sized(measurement, share), contender) for measurement, contender in self.further),
         )
 
     def runs(self) -> Sequence[tuple[Contender, Measurement]]:
-        """Each contender with each of its legs, once."""
-        found = [(contender, leg) for contender in self.contenders for leg in self.legs]
-        return [*found, *((contender, leg) for leg, contender in self.also)]
+        """Each contender with each of its measurements, once."""
+        found = [(contender, measurement) for contender in self.contenders for measurement in self.measurements]
+        return [*found, *((contender, measurement) for measurement, contender in self.further)]
 
 
 def workloads(*, quick: bool, size: float = 1.0) -> tuple[Workload, ...]:
-    """All of them, or with ``quick`` those that say most, shortened; each with this share of its records."""
+    """All workloads, or with ``quick`` those that say most, shortened; each with the share ``size`` of its records."""
     found = (*_short(quick=quick), *(() if quick else _long()))
-    return found if size == 1 else tuple(each.sized(size) for each in found)
+    return found if size == 1 else tuple(workload.sized(size) for workload in found)
 
 
-def rehearsal(place: ClusterSite, size: float = 1.0) -> tuple[Measurement, ...]:
-    """What is run before anything counts, for the brokers' sake.
+def rehearsal(site: ClusterSite, size: float = 1.0) -> tuple[Measurement, ...]:
+    """What is run before anything counts, to warm up the brokers.
 
-    It takes their virtual machines a minute of work on two cores to compile what is used, and whoever came first would
-    pay for it.
+    Their virtual machines need a minute of work on two cores to compile what is used; the first contender would pay.
     """
-    legs = (
-        CopyMeasurement(workload="throughput", case="rehearsal", place=place, data=_large(500_000), box_s=20),
-        CopyMeasurement(workload="small-batches", case="rehearsal", place=place, data=_small(500_000), box_s=20),
-        TrickleMeasurement(workload="trickle", case="rehearsal", place=place, seconds=10 if place.far else 30),
+    measurements = (
+        CopyMeasurement(workload="throughput", case="rehearsal", site=site, data=_large(500_000), limit_s=20),
+        CopyMeasurement(workload="small-batches", case="rehearsal", site=site, data=_small(500_000), limit_s=20),
+        TrickleMeasurement(workload="trickle", case="rehearsal", site=site, seconds=10 if site.far else 30),
     )
-    return tuple(sized(leg, size) for leg in legs)
+    return tuple(sized(measurement, size) for measurement in measurements)
 
 
 def _large(records: int, partitions: int = 8) -> DataSpec:
@@ -99,40 +100,42 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
     repeats = 1 if quick else 2
     large, half = _large(500_000 if quick else 1_000_000), _large(300_000 if quick else 2_000_000)
     small = _small(500_000 if quick else 1_000_000)
+    whole = RestartMeasurement(workload="restart", case="all of it, started again", data=half, alone=True)
+    replicator = RestartMeasurement(workload="restart", case="one replicator", data=half, whole=False)
     return (
         Workload(
             name="throughput",
             title="Records of 1 KB, zstd, 500 in a batch",
-            contenders=(MIRROR_RAY, *mm2, FLOOR),
-            legs=(CopyMeasurement(workload="throughput", data=large),),
+            contenders=(MIRROR_RAY, *mm2, BASELINE),
+            measurements=(CopyMeasurement(workload="throughput", data=large),),
             repeats=repeats,
         ),
         Workload(
             name="small-batches",
             title="Records of 100 B, 10 in a batch",
-            contenders=(MIRROR_RAY, *((MM2_TUNED,) if quick else (MM2, MM2_TUNED)), FLOOR),
-            legs=(CopyMeasurement(workload="small-batches", data=small),),
+            contenders=(MIRROR_RAY, *((MM2_TUNED,) if quick else (MM2, MM2_TUNED)), BASELINE),
+            measurements=(CopyMeasurement(workload="small-batches", data=small),),
             repeats=repeats,
         ),
         Workload(
             name="trickle",
             title="500 records a second",
-            contenders=(MIRROR_RAY, *mm2[:2], FLOOR),
-            legs=(TrickleMeasurement(workload="trickle", seconds=15 if quick else 30),),
+            contenders=(MIRROR_RAY, *mm2[:2], BASELINE),
+            measurements=(TrickleMeasurement(workload="trickle", seconds=15 if quick else 30),),
             repeats=repeats,
         ),
         Workload(
             name="start",
             title="From the start of the process to the first record, and until a new topic is copied",
             contenders=(MIRROR_RAY, ON_RAY, *mm2),
-            legs=(StartMeasurement(workload="start", discovery_box_s=10 if quick else 20),),
+            measurements=(StartMeasurement(workload="start", discovery_limit_s=10 if quick else 20),),
         ),
         Workload(
             name="restart",
             title="Killed (SIGKILL) half-way",
             contenders=(MIRROR_RAY, MM2, *(() if quick else (MM2_EXACTLY_ONCE,))),
-            legs=(RestartMeasurement(workload="restart", case="all of it, started again", data=half, alone=True),),
-            also=((RestartMeasurement(workload="restart", case="one replicator", data=half, whole=False), MIRROR_RAY),),
+            measurements=(whole,),
+            further=((replicator, MIRROR_RAY),),
         ),
     )
 
@@ -144,7 +147,7 @@ def _long() -> tuple[Workload, ...]:
             name="codecs",
             title="Records of 1 KB, 100 in a batch, by codec",
             contenders=pair,
-            legs=tuple(
+            measurements=tuple(
                 CopyMeasurement(
                     workload="codecs",
                     case=codec,
@@ -157,7 +160,7 @@ def _long() -> tuple[Workload, ...]:
             name="large-records",
             title="Records of 900 KB, uncompressed",
             contenders=pair,
-            legs=(
+            measurements=(
                 CopyMeasurement(
                     workload="large-records",
                     data=DataSpec(records=1_000, record_bytes=900_000, batch_records=1, codec="none"),
@@ -169,7 +172,7 @@ def _long() -> tuple[Workload, ...]:
             name="many-partitions",
             title="2,000 partitions, ten of them with 500 records a second",
             contenders=pair,
-            legs=(
+            measurements=(
                 TrickleMeasurement(
                     workload="many-partitions", seconds=30, partitions=2000, busy=10, idle_s=30, alone=True
                 ),
@@ -180,13 +183,13 @@ def _long() -> tuple[Workload, ...]:
             name="groups",
             title="Consumer groups that lag by up to 10,000 records",
             contenders=(MIRROR_RAY, MM2),
-            legs=(GroupsMeasurement(workload="groups", alone=True),),
+            measurements=(GroupsMeasurement(workload="groups", alone=True),),
         ),
         Workload(
             name="scale",
             title="Records of 1 KB, zstd, 500 in a batch, by replicators and tasks",
-            contenders=tuple(scaled(each, workers) for workers in (1, 2, 4) for each in pair),
-            legs=(
+            contenders=tuple(scaled(contender, workers) for workers in (1, 2, 4) for contender in pair),
+            measurements=(
                 CopyMeasurement(
                     workload="scale",
                     data=_large(500_000, partitions=16),
@@ -198,11 +201,11 @@ def _long() -> tuple[Workload, ...]:
             name="rf3",
             title="A target of three brokers, replication factor 3",
             contenders=pair,
-            legs=(
+            measurements=(
                 CopyMeasurement(
                     workload="rf3",
                     data=_large(500_000),
-                    place=ClusterSite(target_brokers=3),
+                    site=ClusterSite(target_brokers=3),
                 ),
             ),
             repeats=2,
@@ -211,30 +214,30 @@ def _long() -> tuple[Workload, ...]:
 
 
 def _wan() -> Workload:
-    far: tuple[ClusterSite, ...] = tuple(
+    sites: tuple[ClusterSite, ...] = tuple(
         ClusterSite(far=side, round_trip_ms=round_trip_ms)
         for side in ("source", "target")
         for round_trip_ms in (20, 100)
     )
-    legs = tuple(
+    measurements = tuple(
         CopyMeasurement(
             workload="wan",
-            case=f"{place.far} {place.round_trip_ms} ms away, {partitions} partition{'s' if partitions > 1 else ''}",
-            place=place,
+            case=f"{site.far} {site.round_trip_ms} ms away, {partitions} partition{'s' if partitions > 1 else ''}",
+            site=site,
             data=DataSpec(records=400_000, record_bytes=1000, batch_records=16, codec="none", partitions=partitions),
-            box_s=15,
+            limit_s=15,
             alone=True,
         )
-        for place in far
+        for site in sites
         for partitions in (1, 8)
     )
-    defaults = tuple((leg, MM2) for leg in legs if "100 ms away, 1 " in leg.case)
+    defaults = tuple((measurement, MM2) for measurement in measurements if "100 ms away, 1 " in measurement.case)
     return Workload(
         name="wan",
         title="A long link on one side, batches of 16 KB",
         contenders=(MIRROR_RAY, MM2_TUNED),
-        legs=legs,
-        also=defaults,
+        measurements=measurements,
+        further=defaults,
     )
 
 
@@ -246,7 +249,7 @@ def _repack() -> Workload:
         ("min.cleanable.dirty.ratio", "0.01"),
         ("segment.ms", "1000"),
     )
-    legs = (
+    measurements = (
         CopyMeasurement(
             workload="repack",
             case="compacted source",
@@ -282,6 +285,6 @@ def _repack() -> Workload:
         name="repack",
         title="Batches that can't be passed on as they are",
         contenders=(MIRROR_RAY, MM2_TUNED),
-        legs=legs,
-        also=((legs[-1], RECOMPRESSING),),
+        measurements=measurements,
+        further=((measurements[-1], RECOMPRESSING),),
     )

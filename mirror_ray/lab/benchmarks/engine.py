@@ -24,8 +24,8 @@ from pathlib import Path
 
 import psutil
 
+from mirror_ray.lab.bench.dataset import PreparedTopics, fill
 from mirror_ray.lab.bench.measurements import DataSpec
-from mirror_ray.lab.bench.source import PreparedTopics, fill
 from mirror_ray.lab.devcluster import DevCluster
 from tests.support.engine import Engine, Replicated
 

@@ -1,24 +1,23 @@
-"""Sees by consumers of its own when records arrive on the targets, whatever the system says of itself."""
+"""Watches by consumers of its own when records arrive on the targets, whatever the system says of itself."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
-from mirror_ray.lab.chaos.clients import consumer
 from mirror_ray.lab.chaos.topology import TARGETS, TOPICS
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.kafka_client import TopicTail, client_config
 
 
 @dataclass(slots=True)
-class _Arrivals:
-    """Of one partition; seconds of ``time.monotonic``."""
+class _PartitionArrivals:
+    """When records of one partition arrived; seconds of ``time.monotonic``."""
 
     last_s: float
     longest_s: float = 0.0
@@ -38,60 +37,58 @@ class ArrivalWatch:
     def __init__(self, clusters: Mapping[str, DevCluster]) -> None:
         now_s = time.monotonic()
         self._arrivals = {
-            (topic.remote_name, number): _Arrivals(now_s) for topic in TOPICS for number in range(topic.partitions)
+            (topic.remote_name, number): _PartitionArrivals(now_s)
+            for topic in TOPICS
+            for number in range(topic.partitions)
         }
-        #: Those that have records all the time, not only when a transaction ends.
+        #: Partitions that have new records all the time, not only when a transaction ends.
         self._steady = {
             (topic.remote_name, number)
             for topic in TOPICS
             for number in range(topic.partitions)
             if not topic.transactions
         }
-        self._stopping = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._read, args=(cluster, alias), daemon=True)
+        self._tails = [
+            TopicTail(
+                client_config(cluster),
+                [
+                    TopicPartition(topic.remote_name, number, OFFSET_BEGINNING)
+                    for topic in TOPICS
+                    if TARGETS[topic.cluster] == alias
+                    for number in range(topic.partitions)
+                ],
+                self._note,
+            )
             for alias, cluster in clusters.items()
         ]
+        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        for tail in self._tails:
+            self._stack.enter_context(tail)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def mark(self) -> None:
         """Measure standstills from now on."""
         now_s = time.monotonic()
-        for each in self._arrivals.values():
-            each.since_s, each.longest_s = now_s, 0.0
+        for partition in self._arrivals.values():
+            partition.since_s, partition.longest_s = now_s, 0.0
 
     def standstill_s(self) -> float:
-        """The longest that any partition had nothing new since `mark`; topics of transactions are left out."""
+        """The longest time since `mark` in which a partition had nothing new; topics of transactions are left out."""
         now_s = time.monotonic()
-        return max(self._arrivals[each].standstill_s(now_s) for each in self._steady)
+        return max(self._arrivals[partition].standstill_s(now_s) for partition in self._steady)
 
     def silent_since(self, since_s: float) -> list[str]:
-        """Remote partitions that had nothing new since then."""
-        return [f"{topic}-{partition}" for (topic, partition), each in self._arrivals.items() if each.last_s <= since_s]
+        """The remote partitions that have had nothing new since then."""
+        return [
+            f"{topic}-{partition}"
+            for (topic, partition), arrivals in self._arrivals.items()
+            if arrivals.last_s <= since_s
+        ]
 
-    def _read(self, cluster: DevCluster, alias: str) -> None:
-        reader = consumer(cluster)
-        reader.assign(
-            [
-                TopicPartition(topic.remote_name, number, OFFSET_BEGINNING)
-                for topic in TOPICS
-                if TARGETS[topic.cluster] == alias
-                for number in range(topic.partitions)
-            ]
-        )
-        while not self._stopping.is_set():
-            for message in reader.consume(1_000, timeout=0.1):
-                if message.error() is None:
-                    self._arrivals[message.topic() or "", message.partition() or 0].note(time.monotonic())
-        reader.close()
+    def _note(self, message: Message, now_s: float) -> None:
+        self._arrivals[message.topic() or "", message.partition() or 0].note(now_s)

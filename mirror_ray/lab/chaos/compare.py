@@ -4,48 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror_ray.lab.chaos.clients import read_partition, read_placed
-from mirror_ray.lab.chaos.load import ChaosLoad
-from mirror_ray.lab.chaos.outcome import TopicOutcome
+from mirror_ray.lab.chaos.chaos_report import TopicOutcome
 from mirror_ray.lab.chaos.topology import TARGETS, Topic
-from mirror_ray.lab.chaos.verdict import PartitionVerdictByRecords, judge_compacted, judge_copy, judge_source
+from mirror_ray.lab.chaos.writers import ChaosLoad
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.judge import CopyVerdict, judge_compacted, judge_copy, judge_source
+from mirror_ray.lab.kafka_client import read_partition, read_placed
 
 
 def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: ChaosLoad) -> TopicOutcome:
-    """Every record of every partition; to be called when nothing writes any more.
+    """Compare every record of every partition. To be called when nobody writes any more.
 
     Raises:
         MirrorError: A partition can't be read.
     """
     source, target = clusters[topic.cluster], clusters[TARGETS[topic.cluster]]
-    verdicts: list[PartitionVerdictByRecords] = []
+    verdicts: list[CopyVerdict] = []
     differences, problems = [], []
     twice = ended_otherwise = 0
     for number in range(topic.partitions):
-        verdict = _judge(topic, source, target, number)
+        verdict = _judge_partition(topic, source, target, number)
         verdicts.append(verdict)
         if verdict.difference is not None:
             differences.append(f"{topic.flow} {topic.remote_name}-{number}: {verdict.difference}")
-        found = judge_source(
+        held = judge_source(
             read_partition(source, topic.name, number),
             load.acknowledged(topic, number),
             compacted=topic.kind == "compacted",
             transactions=topic.transactions,
         )
-        twice += found.twice
-        ended_otherwise += found.ended_otherwise
-        if found.problem is not None:
-            problems.append(f"source {topic.cluster} {topic.name}-{number}: {found.problem}")
-    ledgers = [writer.ledger for writer in load.writers if writer.topic == topic]
+        twice += held.twice
+        ended_otherwise += held.ended_otherwise
+        if held.problem is not None:
+            problems.append(f"source {topic.cluster} {topic.name}-{number}: {held.problem}")
+    known = [writer.acknowledged for writer in load.writers if writer.topic == topic]
     return TopicOutcome(
         flow=topic.flow,
         topic=topic.name,
         kind=_kind(topic),
         partitions=topic.partitions,
-        written=sum(len(numbers) for ledger in ledgers for numbers in ledger.written.values()),
-        aborted=sum(len(numbers) for ledger in ledgers for numbers in ledger.aborted.values()),
-        doubtful=sum(ledger.doubtful for ledger in ledgers),
+        written=sum(len(numbers) for records in known for numbers in records.written.values()),
+        aborted=sum(len(numbers) for records in known for numbers in records.aborted.values()),
+        doubtful=sum(records.doubtful for records in known),
         twice_on_source=twice,
         ended_otherwise=ended_otherwise,
         source_records=sum(verdict.source_records for verdict in verdicts),
@@ -55,11 +55,13 @@ def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: ChaosL
     )
 
 
-def _judge(topic: Topic, source: DevCluster, target: DevCluster, partition: int) -> PartitionVerdictByRecords:
+def _judge_partition(topic: Topic, source: DevCluster, target: DevCluster, partition: int) -> CopyVerdict:
     if topic.kind == "compacted":
-        there = read_placed(source, topic.name, partition)
-        copy = read_placed(target, topic.remote_name, partition)
-        return judge_compacted(there, copy, cleaned=topic.remote_is_cleaned)
+        return judge_compacted(
+            read_placed(source, topic.name, partition),
+            read_placed(target, topic.remote_name, partition),
+            cleaned=topic.remote_is_cleaned,
+        )
     return judge_copy(
         read_partition(source, topic.name, partition), read_partition(target, topic.remote_name, partition)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,58 +9,30 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException
 
-from mirror_ray.lab.chaos.clients import client_config, record_of
-from mirror_ray.lab.chaos.records import Identity, identity
+from mirror_ray.lab.background import BackgroundThread
 from mirror_ray.lab.devcluster import DevCluster
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.lab.kafka_client import client_config, record_of
+from mirror_ray.lab.load_record import RecordId, record_id
 
 _BATCH: Final = 100
-_WAIT_S: Final = 0.1
-_END_S: Final = 120.0
+_POLL_S: Final = 0.1
 
 
-class GroupMember:
-    """Subscribes, processes, commits, by a thread of its own, until `stop` or until it has read all."""
+class GroupMember(BackgroundThread):
+    """Subscribes, processes and commits, by a thread of its own, until it is stopped or has read everything."""
 
     def __init__(self, cluster: DevCluster, group: str, topics: Sequence[str], *, to_the_end: bool = False) -> None:
         """``to_the_end``: it stops by itself at the ends of all partitions of ``topics``, which must not grow."""
-        self.group = group
+        super().__init__(group)
         #: Topic and id of each record, in order, noted before it is committed.
-        self.processed: list[tuple[str, Identity]] = []
-        #: ``time.time()`` of the first one.
+        self.processed: list[tuple[str, RecordId]] = []
+        #: ``time.time()`` when the first record was processed.
         self.first_s: float | None = None
         self._cluster, self._topics, self._to_the_end = cluster, list(topics), to_the_end
-        self._stopping = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=group, daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def ask_to_stop(self) -> None:
-        """Process no more than is at hand; returns at once."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait until it has left its group.
-
-        Raises:
-            MirrorError: It failed, or has not left in two minutes.
-        """
-        self._thread.join(_END_S)
-        if self._thread.is_alive() or self._failure is not None:
-            raise MirrorError(f"group {self.group} has not ended well: {self._failure!r}") from self._failure
 
     def _run(self) -> None:
-        try:
-            self._consume()
-        except BaseException as error:  # noqa: BLE001 - told by `join`
-            self._failure = error
-
-    def _consume(self) -> None:
         settings = {
-            "group.id": self.group,
+            "group.id": self.name,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
@@ -73,25 +44,25 @@ class GroupMember:
             consumer.subscribe(self._topics)
             ended: set[tuple[str, int]] = set()
             while not self._stopping.is_set():
-                self._process(consumer, consumer.consume(_BATCH, timeout=_WAIT_S), ended)
-                assigned = {(each.topic, each.partition) for each in consumer.assignment()}
+                self._process(consumer, consumer.consume(_BATCH, timeout=_POLL_S), ended)
+                assigned = {(partition.topic, partition.partition) for partition in consumer.assignment()}
                 if self._to_the_end and assigned and assigned <= ended:
                     break
         finally:
             consumer.close()
 
     def _process(self, consumer: Consumer, messages: Sequence[Any], ended: set[tuple[str, int]]) -> None:
-        read = False
+        processed = False
         for message in messages:
             if message.error() is not None:
                 ended.add((message.topic(), message.partition()))
                 continue
             ended.discard((message.topic(), message.partition()))
-            who = identity(record_of(message))
-            if who is not None:
-                self.processed.append((message.topic(), who))
-                read, self.first_s = True, self.first_s or time.time()
-        if read:
-            # A source that was just killed takes no commit: then it was processed, and will be again.
+            found = record_id(record_of(message))
+            if found is not None:
+                self.processed.append((message.topic(), found))
+                processed, self.first_s = True, self.first_s or time.time()
+        if processed:
+            # A source that was just killed takes no commit: its records were processed, and will be again.
             with suppress(KafkaException):
                 consumer.commit(asynchronous=False)

@@ -1,4 +1,4 @@
-"""Does to processes what the schedule says."""
+"""Carries out faults: kills and freezes the processes that the schedule names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mirror_ray.observe.status import SystemStatus
 
 
 class Victims:
-    """The processes of a run. A context manager: leaving it lets go on whatever is frozen."""
+    """The processes of a run. A context manager: leaving it resumes whatever is frozen."""
 
     def __init__(self, clusters: Mapping[str, DevCluster]) -> None:
-        """The brokers are known; replicators and coordinator come by ``look``."""
+        """The brokers are known; ``refresh`` adds replicators and coordinator."""
         self._brokers: dict[Victim, Broker] = {
             "broker A": clusters["A"].brokers[0],
             "broker B": clusters["B"].brokers[0],
         }
         self._actors: dict[Victim, psutil.Process] = {}
-        #: Of faults in progress: where the victim is replaced meanwhile, it is still the first one that is let go on.
+        #: By the number of a fault in progress: an actor may be replaced meanwhile, and the first one is to be resumed.
         self._frozen: dict[int, psutil.Process] = {}
 
     def __enter__(self) -> Self:
@@ -36,9 +36,9 @@ class Victims:
         for broker in self._brokers.values():
             broker.resume()
 
-    def look(self, status: SystemStatus) -> list[str]:
-        """Note which processes run now; returns what is wrong: one has just ended."""
-        pids = dict(zip(REPLICATORS, (each.pid for each in status.replicators), strict=False))
+    def refresh(self, status: SystemStatus) -> list[str]:
+        """Note which actors' processes run now; returns what is wrong: one is missing or has just ended."""
+        pids = dict(zip(REPLICATORS, (replicator.pid for replicator in status.replicators), strict=False))
         pids["coordinator"] = status.coordinator_pid
         try:
             self._actors = {victim: psutil.Process(pid) for victim, pid in pids.items()}
@@ -47,7 +47,7 @@ class Victims:
         return [f"{victim} does not run" for victim in REPLICATORS if victim not in pids]
 
     def begin(self, fault: Fault) -> bool:
-        """Kill or freeze; whether the victim was still there."""
+        """Kill or freeze the victim; returns whether it still ran."""
         broker = self._brokers.get(fault.victim)
         if broker is not None:
             (broker.kill if fault.action == "kill" else broker.suspend)()
@@ -64,7 +64,7 @@ class Victims:
         return True
 
     def end(self, fault: Fault) -> None:
-        """Let the frozen go on, or start the killed broker; a replicator that was given up meanwhile is no more."""
+        """Resume the frozen process, unless it has ended meanwhile, or start the killed broker."""
         broker = self._brokers.get(fault.victim)
         if broker is not None:
             (broker.launch if fault.action == "kill" else broker.resume)()

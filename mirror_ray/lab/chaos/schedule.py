@@ -1,4 +1,4 @@
-"""Which fault happens to whom and when: a pure function of a seed and of a number of faults."""
+"""Which fault happens to which process and when, as a function of a seed and of a number of faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ACTIONS: Final[tuple[Action, ...]] = ("kill", "freeze", "long freeze")
 #: Every kind of fault: an action, and the victims that it may be done to.
 KINDS: Final = tuple((action, role) for role in _ROLES for action in _ACTIONS)
 
-#: Least and most seconds of an action, by victim: a killed broker stays away so long, the frozen ones stand so long.
+#: Least and most seconds of an action, by victim: how long a killed broker is down, how long a process is frozen.
 _HOLDS: Final[dict[tuple[Action, str], tuple[float, float]]] = {
     ("kill", "broker"): (0.5, 8.0),
     ("freeze", "replicator"): (1.0, 3.5),
@@ -32,7 +32,7 @@ _HOLDS: Final[dict[tuple[Action, str], tuple[float, float]]] = {
     ("long freeze", "broker"): (3.0, 12.0),
 }
 
-#: Faults that overlap: of four times, once two and once three.
+#: Of four groups of faults, one has two that overlap, and one has three.
 _GROUP_SIZES: Final = (1, 1, 2, 3)
 
 
@@ -43,9 +43,9 @@ class Fault:
     number: int
     action: Action
     victim: Victim
-    #: After all was well again; or, where it ``overlaps``, after the fault before it began, which may still go on.
+    #: Since all had recovered; where it ``overlaps``, since the begin of the fault before it, which may still last.
     pause_s: float
-    #: From its beginning until the victim is let go on, or the killed broker is started; 0: nothing is to be ended.
+    #: From its begin until the victim is resumed, or the killed broker is started; 0: nothing is to be ended.
     hold_s: float
     overlaps: bool
 
@@ -64,10 +64,10 @@ class ScheduledStep:
 
 
 def plan(seed: int, faults: int) -> tuple[Fault, ...]:
-    """The faults of a run, the same for the same arguments whatever the platform.
+    """The faults of a run, the same for the same arguments on every platform.
 
-    Each of the ``KINDS`` comes once before one comes again, so a run of as many faults has all of them, and some that
-    overlap. Overlapping faults have different victims.
+    Each of ``KINDS`` occurs once before one occurs again, so that a run of as many faults has all of them, and some
+    that overlap. Overlapping faults have different victims.
     """
     planned: list[Fault] = []
     kinds: list[tuple[Action, tuple[Victim, ...]]] = []
@@ -111,7 +111,7 @@ def groups(faults: Iterable[Fault]) -> tuple[tuple[Fault, ...], ...]:
 
 
 def steps(group: Iterable[Fault]) -> tuple[ScheduledStep, ...]:
-    """What to do when, for one group, in the order of time."""
+    """The begins and ends of one group's faults, in the order of time."""
     found: list[ScheduledStep] = []
     now_s = 0.0
     for fault in group:
@@ -144,6 +144,6 @@ def _between(seed: int, what: str, least: float, most: float) -> float:
 
 
 def _draw(seed: int, what: str) -> float:
-    """A number from 0 up to 1, as good as random; not from ``random``, whose sequences are not promised for ever."""
+    """A number from 0 up to 1, as good as random; ``random`` does not promise the same sequence for ever."""
     digest = hashlib.sha256(f"{seed} {what}".encode()).digest()
     return int.from_bytes(digest[:8]) / 2**64

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from confluent_kafka.cimpl import NewTopic
+
 from mirror_ray.config.settings import TopicSettings
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
-from mirror_ray.lab.devcluster.clusters import mm2_properties, start_all
+from mirror_ray.lab.devcluster.clusters import mm2_properties, running_clusters
+from mirror_ray.lab.kafka_client import create_topics
 
 Kind = Literal["plain", "transactional", "compacted"]
 
@@ -19,7 +22,7 @@ TARGETS: Final[Mapping[str, str]] = {"A": "B", "B": "A"}
 
 #: Records are older than any retention.
 _KEPT: Final = {"retention.ms": "-1"}
-#: A tombstone stays for longer than any standstill: one that goes before it was read is missed by every consumer.
+#: A tombstone stays for longer than any standstill: every consumer misses one that is removed before it was read.
 _CLEANED_AT_ONCE: Final = {
     "cleanup.policy": "compact",
     "segment.ms": "5000",
@@ -32,14 +35,14 @@ _NEVER_CLEANED: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic of the run, and how it is written."""
+    """A topic of the run, and how records are written to it."""
 
     cluster: str
     name: str
     kind: Kind
     partitions: int
     configs: Mapping[str, str] = field(default_factory=lambda: _KEPT)
-    #: Configs of the remote topic, where it must be there before the flow makes it.
+    #: Configs of the remote topic, where it must exist before the flow creates it.
     remote_configs: Mapping[str, str] | None = None
     #: How many writers, each of so many records a second.
     writers: int = 1
@@ -63,6 +66,10 @@ class Topic:
         """Whether the copy is compacted, too."""
         return self.kind == "compacted" and self.remote_configs is None
 
+    def new_topic(self) -> NewTopic:
+        """The topic as it is to be created."""
+        return NewTopic(self.name, self.partitions, 1, config=dict(self.configs))
+
 
 TOPICS: Final = (
     Topic(cluster="A", name="orders", kind="plain", partitions=4, records_per_s=300),
@@ -83,28 +90,37 @@ TOPICS: Final = (
 
 
 @contextmanager
-def clusters(directory: Path, forget_every_s: float) -> Iterator[Mapping[str, DevCluster]]:
-    """Clusters A and B, of one broker each; their data and logs stay in ``directory``.
+def chaos_clusters(directory: Path, forget_every_s: float) -> Iterator[Mapping[str, DevCluster]]:
+    """Start clusters A and B, of one broker each; their data and logs stay in ``directory``.
 
     ``forget_every_s``: how often the brokers look for producers to forget, those of old records.
     """
-    configs = {
+    properties = {
         "producer.id.expiration.check.interval.ms": f"{1000 * forget_every_s:.0f}",
         # The cleaner comes every second, not every 15.
         "log.cleaner.backoff.ms": "1000",
     }
-    with ExitStack() as stack:
-        made = {
-            alias: DevCluster(alias, data_dir=directory / alias, server_properties=configs, jvm_options=QUICK_START)
-            for alias in TARGETS
-        }
-        for cluster in made.values():
-            stack.callback(cluster.close)
-        start_all(list(made.values()))
-        yield made
+    clusters = [
+        DevCluster(alias, data_dir=directory / alias, server_properties=properties, jvm_options=QUICK_START)
+        for alias in TARGETS
+    ]
+    with running_clusters(*clusters):
+        yield dict(zip(TARGETS, clusters, strict=True))
 
 
-def properties(made: Sequence[DevCluster]) -> str:
+def create_all_topics(clusters: Mapping[str, DevCluster]) -> None:
+    """Create the run's topics, and the remote topics that must exist before their flow creates them."""
+    for alias, cluster in clusters.items():
+        new = [topic.new_topic() for topic in TOPICS if topic.cluster == alias]
+        new += [
+            NewTopic(topic.remote_name, topic.partitions, 1, config=dict(topic.remote_configs))
+            for topic in TOPICS
+            if topic.remote_configs is not None and TARGETS[topic.cluster] == alias
+        ]
+        create_topics(cluster, new)
+
+
+def flow_properties(clusters: Sequence[DevCluster]) -> str:
     """An ``mm2.properties`` with flows both ways, whose remote topics keep a ``min.compaction.lag.ms`` of their own."""
     excluded = ", ".join((*TopicSettings().config_properties_exclude, "min.compaction.lag.ms"))
-    return mm2_properties(made) + f"config.properties.exclude = {excluded}\n"
+    return mm2_properties(clusters) + f"config.properties.exclude = {excluded}\n"

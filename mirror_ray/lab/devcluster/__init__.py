@@ -1,4 +1,4 @@
-"""Real Kafka on this machine, for the demo, the tests and the benchmark."""
+"""Real Kafka on this machine, for the demo, the tests and the benchmarks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when it is first used: few need certificates.
+    # Imported on first use: few need certificates.
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{home}"), name)

@@ -17,7 +17,7 @@ from mirror_ray.writing import writing
 
 _POLL_S = 0.02
 
-#: ``jvm_options`` for a broker that starts in half the time and serves more slowly: for tests, not for measuring.
+#: ``jvm_options`` for a broker that starts in half the time and is slower afterwards: for tests, not for benchmarks.
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
@@ -27,7 +27,7 @@ class Broker:
     Ports and data stay the same from one start to the next. The process ends with ours, however ours ends.
     """
 
-    #: BrokerServer says so once the controller has unfenced it and its listeners are open: from then on it serves.
+    #: BrokerServer logs it once the controller has unfenced it and its listeners are open.
     started_line: ClassVar[bytes] = b"Transition from STARTING to STARTED"
 
     def __init__(
@@ -60,16 +60,16 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """Process id, None when it does not run."""
+        """Process id; None while it does not run."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @property
     def running(self) -> bool:
-        """Whether the process lives (a suspended one does)."""
+        """Whether the process exists; a suspended one does."""
         return self.pid is not None
 
     def program(self, main_class: str, *jvm_options: str) -> list[str]:
-        """The command that runs one of Kafka's classes of this broker's version."""
+        """The command that runs one of Kafka's classes, in this broker's version."""
         return kafka_program(main_class, *jvm_options)
 
     def format(self, cluster_id: str, scram_credentials: Sequence[str]) -> None:
@@ -94,13 +94,13 @@ class Broker:
         """Start it and wait until it serves. Does nothing when it runs.
 
         Raises:
-            MirrorError: It ended, or does not serve within ``timeout_s``; the text has the end of its log.
+            MirrorError: It ended, or does not serve within ``timeout_s``; the message has the end of its log.
         """
         self.launch()
         self.wait_started(timeout_s)
 
     def launch(self) -> None:
-        """Start the process and return at once; `wait_started` waits for it. Does nothing when it runs."""
+        """Start the process and return at once; `wait_started` waits until it serves. Does nothing when it runs."""
         if self.running:
             return
         program = self.program("kafka.Kafka", *self._jvm_options, "-Djava.awt.headless=true")
@@ -117,11 +117,11 @@ class Broker:
         deadline = time.monotonic() + timeout_s
         with self.log_path.open("rb") as log:
             log.seek(self._log_start)
-            seen = b""
+            text = b""
             while True:
                 ended = not self.running
-                seen = seen[-len(self.started_line) :] + log.read()
-                if self.started_line in seen:
+                text = text[-len(self.started_line) :] + log.read()
+                if self.started_line in text:
                     return
                 if ended or time.monotonic() > deadline:
                     what = "ended while it started" if ended else f"does not serve after {timeout_s:g} s"
@@ -131,12 +131,12 @@ class Broker:
                 time.sleep(_POLL_S)
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """End it in good order (SIGTERM), or by force when that takes longer than ``timeout_s``."""
+        """End it in good order (SIGTERM), or by SIGKILL if that takes longer than ``timeout_s``."""
         self.terminate()
         self.wait_stopped(timeout_s)
 
     def terminate(self) -> None:
-        """Ask it to end, and return at once; `wait_stopped` waits for it."""
+        """Send SIGTERM and return at once; `wait_stopped` waits for the end."""
         self.resume()
         self._signal(signal.SIGTERM)
 
@@ -161,11 +161,11 @@ class Broker:
             self._process.wait()
 
     def suspend(self) -> None:
-        """Hold it still (SIGSTOP): its connections stay open and nothing answers."""
+        """Freeze it (SIGSTOP): its connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on after `suspend` (SIGCONT)."""
+        """Continue it after `suspend` (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""A certificate authority of a test cluster's own, and certificates from it in every form that Kafka reads."""
+"""A certificate authority for clusters on this machine, and certificates in every form that Kafka reads."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _VALID = dt.timedelta(days=30)
 
 
 class CertificateAuthority:
-    """Certificates below ``directory``, made when they are first asked for and kept.
+    """Certificates below ``directory``, issued when they are first asked for and kept.
 
-    Private keys lie there in the clear: for tests on this machine only.
+    Private keys are there unencrypted: for tests on this machine only.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -58,7 +58,7 @@ class CertificateAuthority:
         return path
 
     def keystore(self, name: str, store_type: StoreType) -> Path:
-        """A store with the key and the certificate of ``CN=name``, which is good for localhost too."""
+        """A store with the key and the certificate of ``CN=name``, also valid for localhost."""
         pem = self.directory / f"{name}.pem"
         if not pem.exists():
             self._issue(name, pem)

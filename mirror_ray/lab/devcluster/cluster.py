@@ -9,7 +9,9 @@ import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -20,13 +22,13 @@ from mirror_ray.lab.devcluster.ports import free_port
 from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.writing import writing
 
-#: The listener of every cluster, by which the brokers come to each other too; and the one behind a proxy.
+#: The listener of every cluster, which brokers use among themselves too; and the one behind a proxy.
 _CLIENT, _FAR = "CLIENT", "FAR"
 
 
 @dataclass(frozen=True)
 class DevListener:
-    """One listener of a cluster, as its clients see it: of the same use to them as a cluster that has no other."""
+    """One listener of a cluster, as its clients see it: for them it is a cluster."""
 
     cluster: DevCluster
     #: ``bootstrap.servers``.
@@ -36,12 +38,12 @@ class DevListener:
 
     @property
     def cluster_id(self) -> str:
-        """Of the cluster."""
+        """The cluster's id."""
         return self.cluster.cluster_id
 
     @property
     def brokers(self) -> Sequence[Broker]:
-        """By node id."""
+        """The cluster's brokers, in the order of their node ids."""
         return self.cluster.brokers
 
     def client_properties(self, user: str = "admin", store_type: StoreType = "PEM") -> dict[str, str]:
@@ -57,22 +59,22 @@ class DevListener:
 class DevCluster:
     """Brokers 1..n of one cluster, on loopback, with free ports that stay the same over restarts.
 
-    A context manager starts and stops it. ``data_dir`` is kept, and used again by a later cluster of the same shape;
-    without it the data lies in a temporary directory that goes with this object. Brokers end with this process, however
-    it ends.
+    A context manager that starts and closes it. ``data_dir`` is kept, and a later cluster of as many brokers continues
+    with it; without it the data is in a temporary directory that is removed on close. Brokers end with this process,
+    however it ends.
 
     Args:
         name: Shown in messages and in the temporary directory's name.
         brokers: How many.
-        security: What clients must show; None is PLAINTEXT without an authorizer.
-        data_dir: Where everything lies; see above.
-        server_properties: Broker properties that go before ours.
-        ports: The brokers' ports, where they must be these.
+        security: How clients authenticate; None is PLAINTEXT without an authorizer.
+        data_dir: The directory of data and logs.
+        server_properties: Broker properties that override ours.
+        ports: The brokers' ports; None: free ones.
         heap: Each broker's ``-Xmx``.
         jvm_options: More options for each broker's virtual machine.
-        listeners: Further listeners by name, each with what its clients must show; `listener` gives one.
-        far: For each broker a second listener's port, and the one that it tells clients to come to instead: that of a
-            proxy before it.
+        listeners: Further listeners by name, each with how its clients authenticate; `listener` gives one.
+        far_listeners: For each broker the port of a further listener, and the port that it advertises for it: that of a
+            proxy in front of it.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class DevCluster:
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
         listeners: Mapping[str, DevSecurity] | None = None,
-        far: Sequence[tuple[int, int]] = (),
+        far_listeners: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.name = name
         self.security = security or DevSecurity()
@@ -104,7 +106,7 @@ class DevCluster:
         self.cluster_id, client_ports, controller_ports = self._identity(brokers, ports)
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controller_ports, start=1))
         common = {**_common_properties(brokers), "controller.quorum.voters": voters}
-        common |= self._security_properties(far=bool(far))
+        common |= self._security_properties(far=bool(far_listeners))
         self._ports = {
             _CLIENT: client_ports,
             **{name: [free_port() for _ in range(brokers)] for name in listeners or {}},
@@ -116,7 +118,7 @@ class DevCluster:
                 directory=self.dir / f"broker-{node}",
                 properties={
                     **common,
-                    **_listeners(node, controller_port, self._ports, far[node - 1 : node]),
+                    **_listeners(node, controller_port, self._ports, far_listeners[node - 1 : node]),
                     **(server_properties or {}),
                 },
                 heap=heap,
@@ -140,21 +142,25 @@ class DevCluster:
         return DevListener(self, bootstrap, self._securities[name], self._authority)
 
     def log_bytes(self, topic: str) -> int:
-        """Size of the topic's log, all partitions and replicas together, as it is in the brokers' files."""
-        logs = (log for each in self.brokers for log in each.directory.glob(f"data/{topic}-*/*.log"))
-        return sum(log.stat().st_size for log in logs)
+        """Size of the topic's logs in the brokers' files, of all partitions and replicas, without indexes."""
+        size = 0
+        for log in self.dir.glob(f"broker-*/data/{topic}-*/*.log"):
+            # The log cleaner may remove a segment at any time; the pattern matches longer names too.
+            with suppress(FileNotFoundError):
+                size += log.stat().st_size if log.parent.name.rpartition("-")[0] == topic else 0
+        return size
 
     def start(self, timeout_s: float = 60.0) -> Self:
-        """Start every broker that does not run, side by side, and wait until all of them serve.
+        """Start every broker that does not run, in parallel, and wait until all of them serve.
 
         Raises:
-            MirrorError: Jars can't be had, or a broker does not come up.
+            MirrorError: The jars can't be fetched, or a broker does not come up.
         """
         ensure_jars()
         atexit.register(self._kill)
-        credentials = [each for security in self._securities.values() for each in security.scram_credentials()]
+        credentials = list(chain.from_iterable(map(DevSecurity.scram_credentials, self._securities.values())))
         try:
-            _side_by_side(lambda broker: broker.format(self.cluster_id, credentials), self.brokers)
+            _in_parallel(lambda broker: broker.format(self.cluster_id, credentials), self.brokers)
             for broker in self.brokers:
                 broker.launch()
             for broker in self.brokers:
@@ -165,14 +171,14 @@ class DevCluster:
         return self
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop every broker in good order, by force after ``timeout_s``. Ports and data stay for another `start`."""
+        """Stop every broker in good order, by SIGKILL after ``timeout_s``. Ports and data stay for another `start`."""
         for broker in self.brokers:
             broker.terminate()
-        _side_by_side(lambda broker: broker.wait_stopped(timeout_s), self.brokers)
+        _in_parallel(lambda broker: broker.wait_stopped(timeout_s), self.brokers)
         atexit.unregister(self._kill)
 
     def close(self) -> None:
-        """Stop it; where the data is temporary nothing waits for good order, and it is removed."""
+        """Stop it, and remove temporary data: then brokers are killed."""
         if self._temporary is None:
             self.stop()
         else:
@@ -189,15 +195,15 @@ class DevCluster:
         return f"DevCluster({self.name!r}, {self.bootstrap}, {self.security.protocol})"
 
     def client_properties(self, user: str = "admin", store_type: StoreType = "PEM") -> dict[str, str]:
-        """What a client of this cluster needs besides ``bootstrap.servers``, with the keys of Kafka's Java clients."""
+        """Properties of Kafka's Java clients for this cluster, without ``bootstrap.servers``."""
         return self.listener(_CLIENT).client_properties(user, store_type)
 
     def confluent_config(self, user: str = "admin") -> dict[str, str | int | float | bool]:
-        """What a confluent-kafka client of this cluster needs, ``bootstrap.servers`` included."""
+        """Configuration of a confluent-kafka client of this cluster, with ``bootstrap.servers``."""
         return self.listener(_CLIENT).confluent_config(user)
 
     def _security_properties(self, *, far: bool) -> dict[str, str]:
-        """What all brokers have in common of protocols, mechanisms and rights."""
+        """Protocols, mechanisms and super users, the same for all brokers."""
         protocols: dict[str, str] = {name: security.protocol for name, security in self._securities.items()}
         protocols |= {"CONTROLLER": "PLAINTEXT"} | ({_FAR: self.security.protocol} if far else {})
         properties = {"listener.security.protocol.map": ",".join(map(":".join, protocols.items()))}
@@ -208,7 +214,7 @@ class DevCluster:
         if far:
             properties |= self.security.listener_properties(_FAR, self._authority)
         if self.security.authorizer:
-            # ANONYMOUS is a controller to another; and every client where the protocol is PLAINTEXT.
+            # Controllers are ANONYMOUS to each other, as are all clients where the protocol is PLAINTEXT.
             principals = {"ANONYMOUS"}.union(*(security.super_principals() for security in self._securities.values()))
             properties |= {
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -217,11 +223,11 @@ class DevCluster:
         return properties
 
     def _identity(self, brokers: int, ports: Sequence[int] | None) -> tuple[str, list[int], list[int]]:
-        """Cluster id, client ports and controller ports: those of last time where there was one."""
+        """Cluster id, client ports and controller ports; those of the last time if the directory has them."""
         path = self.dir / "cluster.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         if len(known.get("ports", [])) != brokers:
-            # The storage tool takes an id that begins with a dash for an option.
+            # The storage tool would take an id that begins with a dash for an option.
             cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
             known = {"cluster_id": known.get("cluster_id", cluster_id)}
             known |= {kind: [free_port() for _ in range(brokers)] for kind in ("ports", "controller_ports")}
@@ -248,7 +254,7 @@ def _listeners(
 
 
 def _common_properties(brokers: int) -> dict[str, str]:
-    """Small and quick: few internal partitions, a dead broker noticed in two seconds."""
+    """For small machines: few internal partitions, and a dead broker is fenced after two seconds."""
     factor = str(min(brokers, 3))
     in_sync = str(min(brokers, 2))
     return {
@@ -274,7 +280,7 @@ def _common_properties(brokers: int) -> dict[str, str]:
     }
 
 
-def _side_by_side(action: Callable[[Broker], None], brokers: Sequence[Broker]) -> None:
+def _in_parallel(action: Callable[[Broker], None], brokers: Sequence[Broker]) -> None:
     with ThreadPoolExecutor(max_workers=len(brokers)) as pool:
         for future in [pool.submit(action, broker) for broker in brokers]:
             future.result()

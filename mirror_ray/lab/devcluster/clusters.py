@@ -25,7 +25,7 @@ from mirror_ray.writing import writing
 #: Where the first broker of each cluster listens if it can.
 FIRST_PORTS = {"A": 19092, "B": 29092}
 
-#: Whoever reads a pipe is to get a line when it is said, not when the clusters end.
+#: A reader of a pipe gets each line at once, not when the clusters end.
 _print_at_once = partial(print, flush=True)
 
 
@@ -34,14 +34,14 @@ def run_clusters(
 ) -> None:
     """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`.
 
-    Writes ``mm2.properties``, ready to use, into the directory, which keeps the clusters' data too. To be called from
+    Writes ``mm2.properties``, ready to use, into the directory, where the clusters' data stays too. To be called from
     the main thread.
 
     Args:
         directory: None is ``clusters`` in the cache directory.
         brokers: Brokers per cluster.
         heap: Each broker's ``-Xmx``.
-        say: Gets each line that the user is to read.
+        say: Gets each progress line for the user.
 
     Raises:
         MirrorError: They run already, jars can't be had, or a broker does not come up.
@@ -62,9 +62,7 @@ def run_clusters(
         stack.callback(_state_path().unlink, missing_ok=True)
         with writing(_state_path()):
             _state_path().write_text(json.dumps({"pid": os.getpid(), "created": psutil.Process().create_time()}))
-        for cluster in clusters:
-            stack.callback(cluster.close)
-        start_all(clusters)
+        stack.enter_context(running_clusters(*clusters))
         config = directory / "mm2.properties"
         with writing(config):
             config.write_text(mm2_properties(clusters))
@@ -91,8 +89,22 @@ def stop_clusters(timeout_s: float = 30.0) -> None:
         raise MirrorError(f"process {process.pid} has not stopped its clusters within {timeout_s:g} s") from None
 
 
+@contextmanager
+def running_clusters(*clusters: DevCluster) -> Iterator[tuple[DevCluster, ...]]:
+    """Start clusters in parallel; they are closed with the context. Raises as ``start_all`` does."""
+    with ExitStack() as stack:
+        for cluster in clusters:
+            stack.callback(cluster.close)
+        start_all(clusters)
+        yield clusters
+
+
 def start_all(clusters: Sequence[DevCluster]) -> None:
-    """Start clusters side by side; when one does not come up, its error is raised."""
+    """Start clusters in parallel.
+
+    Raises:
+        MirrorError: One does not come up.
+    """
     with ThreadPoolExecutor(max_workers=len(clusters)) as pool:
         for future in [pool.submit(cluster.start) for cluster in clusters]:
             future.result()
@@ -100,15 +112,16 @@ def start_all(clusters: Sequence[DevCluster]) -> None:
 
 @contextmanager
 def far_cluster(name: str, brokers: int, delay_s: float, *, heap: str) -> Iterator[tuple[DevCluster, str]]:
-    """A cluster, not started yet, with a second way to it that takes ``delay_s`` longer each way.
+    """A cluster, not started yet, with a second listener that is ``delay_s`` away, in each direction.
 
     Yields:
-        The cluster, and ``bootstrap.servers`` of the long way.
+        The cluster, and the ``bootstrap.servers`` of its far listener.
     """
     ports = [free_port() for _ in range(brokers)]
-    with long_link(ports, delay_s) as told:
-        far = [(port, told[port]) for port in ports]
-        yield DevCluster(name, brokers, heap=heap, far=far), ",".join(f"127.0.0.1:{each}" for _, each in far)
+    with long_link(ports, delay_s) as proxy_ports:
+        listeners = [(port, proxy_ports[port]) for port in ports]
+        bootstrap = ",".join(f"127.0.0.1:{proxy_port}" for _, proxy_port in listeners)
+        yield DevCluster(name, brokers, heap=heap, far_listeners=listeners), bootstrap
 
 
 def mm2_properties(clusters: Sequence[DevCluster]) -> str:
@@ -126,7 +139,7 @@ def mm2_properties(clusters: Sequence[DevCluster]) -> str:
 
 @contextmanager
 def _until_signalled() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; the old handlers come back at the end."""
+    """An event that SIGINT and SIGTERM set; the former handlers are restored with the context."""
     stopped = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     old = [signal.signal(number, lambda *_: stopped.set()) for number in numbers]
@@ -138,7 +151,7 @@ def _until_signalled() -> Iterator[threading.Event]:
 
 
 def _ports(alias: str, brokers: int) -> list[int] | None:
-    """The well-known ports where all of them are free; else None, for any free ones."""
+    """The well-known ports if all of them are free, else None: then any free ports are taken."""
     wanted = list(range(FIRST_PORTS[alias], FIRST_PORTS[alias] + brokers))
     for port in wanted:
         with socket.socket() as probe:

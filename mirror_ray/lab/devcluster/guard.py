@@ -1,8 +1,8 @@
 """Runs a program that ends with the process that started it, however that process ends.
 
-Run as a script: ``guard.py OWNER_PID PROGRAM ARGUMENT...``. It becomes the program, and leaves a small child behind
-that kills the program once the owner is gone. PR_SET_PDEATHSIG would not do: it fires when the *thread* that started
-the child ends.
+Run as a script: ``guard.py OWNER_PID PROGRAM ARGUMENT...``. It executes the program in its own process, and leaves a
+small child that kills the program once the owner has ended. PR_SET_PDEATHSIG would not do: it fires when the *thread*
+that started the child ends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ POLL_S = 0.2
 
 
 def guarded(program: list[str]) -> list[str]:
-    """The command that runs a program, named by its path, so that it ends with this process."""
+    """The command that runs a program so that it ends with this process; the first element is the program's path."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *program]
 
 
 def main() -> None:
-    """Leave a watcher behind and become the program."""
+    """Start the watcher and execute the program."""
     owner = int(sys.argv[1])
-    # Opened before the check: from here on the descriptor means the owner, even if its number is given away later.
+    # Opened before the check: from here on the descriptor means the owner, even if its pid is reused.
     owner_fd, program_fd = _descriptor(owner), _descriptor(os.getpid())
     if os.getppid() != owner:
         sys.exit(f"process {owner} has ended")
@@ -44,7 +44,7 @@ def _watch(owner: int, owner_fd: int | None, program: int, program_fd: int | Non
     else:
         while _alive(owner) and os.getppid() == program:
             time.sleep(POLL_S)
-    # While the program lives it is our parent, so its number can't belong to anything else.
+    # While the program runs it is our parent, so its pid can't belong to anything else.
     if os.getppid() == program:
         with contextlib.suppress(ProcessLookupError):
             os.kill(program, signal.SIGKILL)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 import socket
 
-# Below the range from which systems take the ports of outgoing connections (32768 up on Linux, 49152 up on macOS): one
-# from there could be taken by anybody's connection between a broker's end and its restart.
+# Below the ephemeral ports (from 32768 on Linux, from 49152 on macOS): an outgoing connection could take one of those
+# between a broker's end and its restart.
 _FIRST, _LAST = 20_000, 32_000
 
 _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on and that was not given out before by this process."""
+    """A port on loopback that nobody listens on, and that this process has not been given before."""
     while True:
         port = random.randint(_FIRST, _LAST)  # noqa: S311 - so that two processes seldom try the same
         if port not in _given and _is_free(port):

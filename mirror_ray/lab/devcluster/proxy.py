@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that makes a long link of it, holds everything back, or cuts."""
+"""A TCP proxy on loopback that delays, holds back or cuts connections."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from contextlib import AsyncExitStack
 from multiprocessing.connection import Connection
 from typing import Self
 
-_PIECE_BYTES = 1 << 18
-#: What is on its way in one direction of one connection: 100 ms of 600 MB/s.
-_ON_THE_WAY_BYTES = 64 << 20
+_CHUNK_BYTES = 1 << 18
+#: Most bytes in flight in one direction of one connection: 100 ms of 600 MB/s.
+_MOST_BYTES_IN_FLIGHT = 64 << 20
 
 
 class Proxy:
-    """Stands before one port of 127.0.0.1. An async context manager."""
+    """A proxy in front of one port of 127.0.0.1. An async context manager."""
 
     def __init__(self, port: int) -> None:
         self._upstream_port = port
         self.port = 0
-        #: Each way; however much follows closely, it arrives so much later and as closely.
+        #: In each direction; it delays every byte, and does not limit the rate.
         self.delay_s = 0.0
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=_PIECE_BYTES)
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=_CHUNK_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -38,11 +38,11 @@ class Proxy:
         self.cut()
 
     def hold(self) -> None:
-        """Let nothing through; connections stay open, and new ones are accepted."""
+        """Forward nothing; connections stay open, and new ones are accepted."""
         self._flowing.clear()
 
     def release(self) -> None:
-        """Let through what was held back, and what comes."""
+        """Forward what was held back, and go on."""
         self._flowing.set()
 
     def cut(self) -> None:
@@ -52,55 +52,55 @@ class Proxy:
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
-            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream_port, limit=_PIECE_BYTES)
-            await asyncio.gather(self._pass(reader, up_writer), self._pass(up_reader, writer))
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream_port, limit=_CHUNK_BYTES)
+            await asyncio.gather(self._forward(reader, up_writer), self._forward(up_reader, writer))
         writer.transport.abort()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
-        way = _Way()
-        taking = asyncio.create_task(self._take(reader, way))
+        stream = _DelayedStream()
+        receiving = asyncio.create_task(self._receive(reader, stream))
         with contextlib.suppress(ConnectionError):
-            while data := await way.arrived():
+            while data := await stream.next_chunk():
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()
-        # What a dead client had sent still arrives, as through a network that woke up.
+        # What a dead client had sent still arrives, as through a network that works again.
         writer.close()
         self._writers.discard(writer)
-        taking.cancel()
+        receiving.cancel()
 
-    async def _take(self, reader: asyncio.StreamReader, way: _Way) -> None:
-        data = b"begun"
+    async def _receive(self, reader: asyncio.StreamReader, stream: _DelayedStream) -> None:
+        data = b"begin"
         while data:
             try:
-                data = await reader.read(_PIECE_BYTES)
+                data = await reader.read(_CHUNK_BYTES)
             except ConnectionError:
                 data = b""
-            await way.put(data, asyncio.get_running_loop().time() + self.delay_s)
+            await stream.put(data, asyncio.get_running_loop().time() + self.delay_s)
 
 
-class _Way:
-    """Pieces on their way, each with the time when it arrives; the empty one is the end."""
+class _DelayedStream:
+    """Chunks in flight, each with the time of its arrival; an empty one is the end."""
 
     def __init__(self) -> None:
-        self._pieces: deque[tuple[float, bytes]] = deque()
+        self._chunks: deque[tuple[float, bytes]] = deque()
         self._bytes = 0
         self._changed = asyncio.Event()
 
     async def put(self, data: bytes, at_s: float) -> None:
-        while self._bytes >= _ON_THE_WAY_BYTES:
+        while self._bytes >= _MOST_BYTES_IN_FLIGHT:
             self._changed.clear()
             await self._changed.wait()
-        self._pieces.append((at_s, data))
+        self._chunks.append((at_s, data))
         self._bytes += len(data)
         self._changed.set()
 
-    async def arrived(self) -> bytes:
-        while not self._pieces:
+    async def next_chunk(self) -> bytes:
+        while not self._chunks:
             self._changed.clear()
             await self._changed.wait()
-        at_s, data = self._pieces.popleft()
+        at_s, data = self._chunks.popleft()
         self._bytes -= len(data)
         self._changed.set()
         wait_s = at_s - asyncio.get_running_loop().time()
@@ -111,10 +111,10 @@ class _Way:
 
 @contextlib.contextmanager
 def long_link(ports: Sequence[int], delay_s: float) -> Iterator[dict[int, int]]:
-    """A process of its own that stands before ``ports``, ``delay_s`` each way; gives the port before each of them."""
+    """Proxies in a process of their own that delay by ``delay_s`` in each direction; yields each port's proxy port."""
     spawning = multiprocessing.get_context("spawn")
     ours, theirs = spawning.Pipe()
-    process = spawning.Process(target=_stand, args=(theirs, ports, delay_s), daemon=True)
+    process = spawning.Process(target=_run_proxies, args=(theirs, ports, delay_s), daemon=True)
     process.start()
     try:
         yield ours.recv()
@@ -123,14 +123,14 @@ def long_link(ports: Sequence[int], delay_s: float) -> Iterator[dict[int, int]]:
         process.join()
 
 
-def _stand(told: Connection, ports: Sequence[int], delay_s: float) -> None:
-    asyncio.run(_serve(told, ports, delay_s))
+def _run_proxies(answer: Connection, ports: Sequence[int], delay_s: float) -> None:
+    asyncio.run(_serve(answer, ports, delay_s))
 
 
-async def _serve(told: Connection, ports: Sequence[int], delay_s: float) -> None:
+async def _serve(answer: Connection, ports: Sequence[int], delay_s: float) -> None:
     async with AsyncExitStack() as stack:
         proxies = {port: await stack.enter_async_context(Proxy(port)) for port in ports}
         for proxy in proxies.values():
             proxy.delay_s = delay_s
-        told.send({port: proxy.port for port, proxy in proxies.items()})
+        answer.send({port: proxy.port for port, proxy in proxies.items()})
         await asyncio.Event().wait()

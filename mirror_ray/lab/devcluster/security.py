@@ -1,4 +1,4 @@
-"""How a cluster on this machine is protected: the brokers' side, and the clients' for Java and for librdkafka."""
+"""Security of a cluster on this machine: the brokers' properties, and those of clients for Java and for librdkafka."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, CertificateAu
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
-#: The user that the brokers are to each other.
+#: The user by which brokers authenticate to each other.
 BROKER_USER = "broker"
 
 _USERS = MappingProxyType({BROKER_USER: "broker-secret", "admin": "admin-secret", "alice": "alice-secret"})
@@ -26,15 +26,15 @@ _MODULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevSecurity:
-    """What clients of a cluster must show. The controllers speak plainly to each other, on loopback."""
+    """How clients of a listener authenticate. Controllers use PLAINTEXT among themselves, on loopback."""
 
     protocol: SecurityProtocol = "PLAINTEXT"
     mechanism: SaslMechanism | None = None
-    #: Names and passwords; one is ``broker``, the brokers' own.
+    #: Passwords by name; one is the brokers' own, ``broker``.
     users: Mapping[str, str] = field(default_factory=lambda: _USERS, repr=False)
-    #: Clients of ``SSL`` must have a certificate; a user's is ``CN=user``.
+    #: Clients of ``SSL`` must show a certificate; a user's is ``CN=user``.
     client_auth: bool = False
-    #: Turn the StandardAuthorizer on; ``super_users`` may do all, others what ACLs allow.
+    #: Use the StandardAuthorizer: ``super_users`` may do everything, others what ACLs allow.
     authorizer: bool = False
     super_users: tuple[str, ...] = ("admin",)
     #: Sessions end after so long (KIP-368); None is never.
@@ -57,7 +57,7 @@ class DevSecurity:
 
     @classmethod
     def mutual_tls(cls, *, authorizer: bool = False) -> Self:
-        """SSL where the client shows a certificate."""
+        """SSL with client certificates."""
         return cls(protocol="SSL", client_auth=True, authorizer=authorizer)
 
     @property
@@ -66,7 +66,7 @@ class DevSecurity:
         return self.protocol in {"SSL", "SASL_SSL"}
 
     def listener_properties(self, listener: str, authority: CertificateAuthority | None) -> dict[str, str]:
-        """What a broker's listener of that name asks of its clients. ``authority`` is needed where TLS is used."""
+        """A broker's properties for a listener of that name. ``authority`` is needed where TLS is used."""
         prefix = f"listener.name.{listener.lower()}."
         properties: dict[str, str] = {}
         if self.mechanism is not None:
@@ -87,11 +87,11 @@ class DevSecurity:
         return properties
 
     def super_principals(self) -> list[str]:
-        """The principals that this listener's clients are who may do all, the brokers' own among them."""
+        """The principals of the super users and of the brokers."""
         return [self._principal(user) for user in (BROKER_USER, *self.super_users)]
 
     def scram_credentials(self) -> list[str]:
-        """The users in the form of ``kafka-storage format --add-scram``; none where the mechanism is another."""
+        """The users in the form of ``kafka-storage format --add-scram``; none where the mechanism is not SCRAM."""
         if self.mechanism not in {"SCRAM-SHA-256", "SCRAM-SHA-512"}:
             return []
         return [f"{self.mechanism}=[name={user},password={password}]" for user, password in self.users.items()]
@@ -99,7 +99,7 @@ class DevSecurity:
     def client_properties(
         self, authority: CertificateAuthority | None, user: str, store_type: StoreType
     ) -> dict[str, str]:
-        """A client's part with the keys of Kafka's Java clients, as an ``mm2.properties`` file has them."""
+        """A client's properties, as Kafka's Java clients and ``mm2.properties`` have them."""
         properties: dict[str, str] = {"security.protocol": self.protocol}
         if self.mechanism is not None:
             properties |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": self._jaas(user, server=False)}
@@ -120,7 +120,7 @@ class DevSecurity:
         return properties
 
     def confluent_config(self, authority: CertificateAuthority | None, user: str) -> dict[str, str]:
-        """A client's part with the keys of librdkafka."""
+        """A client's configuration for librdkafka."""
         config: dict[str, str] = {"security.protocol": self.protocol}
         if self.mechanism == "OAUTHBEARER":
             config |= {
@@ -144,8 +144,8 @@ class DevSecurity:
             options = {"unsecuredLoginStringClaim_sub": user}
         elif self.mechanism == "PLAIN" and server:
             options |= {f"user_{name}": password for name, password in self.users.items()}
-        told = " ".join(f'{key}="{value}"' for key, value in options.items())
-        return f"{_MODULES[self.mechanism]} required {told};"
+        quoted = " ".join(f'{key}="{value}"' for key, value in options.items())
+        return f"{_MODULES[self.mechanism]} required {quoted};"
 
     def _principal(self, user: str) -> str:
         return f"CN={user}" if self.protocol == "SSL" else user

@@ -1,4 +1,4 @@
-"""The command as an operator runs it, in a process of its own that can be killed."""
+"""`mirror-ray failover` and `failback` as an operator runs them, in a process that can be killed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _WITHIN_S: Final = 180.0
 
 
 class FailoverCommand:
-    """`mirror-ray` as an operator runs it, and the steps that it has told."""
+    """A command of `mirror-ray` as a process, and the plan's steps that its messages have reported."""
 
     def __init__(self, arguments: list[str]) -> None:
+        #: Seconds of each reported step.
         self.step_s: dict[FailoverStep, float] = {}
         self._arguments = [sys.executable, "-m", "mirror_ray", *arguments]
         self._lines: list[str] = []
@@ -28,8 +29,8 @@ class FailoverCommand:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """It runs, and is no more at the end."""
-        with subprocess.Popen(  # noqa: S603 - mirror-ray itself, whose arguments the rehearsal writes
+        """Start it; it has ended when the context ends."""
+        with subprocess.Popen(  # noqa: S603 - mirror-ray itself, with the drill's arguments
             self._arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as self._process:
             reader = threading.Thread(target=self._read, args=(self._process.stderr,), daemon=True)
@@ -42,12 +43,12 @@ class FailoverCommand:
 
     @property
     def text(self) -> str:
-        """All that it has said."""
+        """All of its messages."""
         return "".join(self._lines)
 
     @property
-    def told(self) -> int:
-        """How many steps it has told of."""
+    def reported(self) -> int:
+        """How many steps it has reported."""
         return sum(f"  {step}: " in line for line in self._lines for step in STEPS)
 
     @property
@@ -56,12 +57,16 @@ class FailoverCommand:
         return self._process.poll() is None
 
     def wait_for(self, steps: int) -> None:
-        """Wait until it has told of so many steps, or has ended."""
+        """Wait until it has reported so many steps, or has ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self.told >= steps or self._ended, _WITHIN_S)
+            self._changed.wait_for(lambda: self.reported >= steps or self._ended, _WITHIN_S)
 
     def wait(self) -> int:
-        """Its exit code."""
+        """Wait until it ends; returns its exit code.
+
+        Raises:
+            MirrorError: It does not end within three minutes.
+        """
         try:
             return self._process.wait(_WITHIN_S)
         except subprocess.TimeoutExpired:
@@ -71,9 +76,9 @@ class FailoverCommand:
         """SIGKILL."""
         self._process.kill()
 
-    def _read(self, said: IO[str]) -> None:
+    def _read(self, messages: IO[str]) -> None:
         last_s = time.monotonic()
-        for line in said:
+        for line in messages:
             with self._changed:
                 self._lines.append(line)
                 now_s = time.monotonic()

@@ -1,21 +1,17 @@
-"""A failover rehearsed on two real clusters under live traffic, with groups at work, and every record compared."""
+"""A failover on two real clusters under live traffic, with consumer groups that process, and every record compared."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.settings import MirrorSettings
@@ -23,24 +19,25 @@ from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, StepResult
 from mirror_ray.failover.run import FailoverOrder, carry_out
 from mirror_ray.failover.running_system import AttachedSystem
 from mirror_ray.failover.steps import StepTiming
+from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.chaos import topology
-from mirror_ray.lab.chaos.clients import client_config, read_partition
+from mirror_ray.lab.chaos.chaos_report import FORGET_EVERY_S
+from mirror_ray.lab.chaos.chaos_run import Say, StartSystem
 from mirror_ray.lab.chaos.consumers import GroupMember
-from mirror_ray.lab.chaos.load import AcknowledgedRecords, LoadWriter, TransactionalWriter
-from mirror_ray.lab.chaos.records import Identity, identity
-from mirror_ray.lab.chaos.run import Say, StartSystem
 from mirror_ray.lab.chaos.topology import Topic
+from mirror_ray.lab.chaos.writers import AcknowledgedRecords, LoadWriter, TransactionalWriter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import mm2_properties
-from mirror_ray.lab.failover_drill.outcome import (
+from mirror_ray.lab.failover_drill.drill_report import (
     DrillOutcome,
     DrillSettings,
     GroupOutcome,
     judge_group,
     lost_with_source,
 )
+from mirror_ray.lab.kafka_client import create_topics, read_partition
+from mirror_ray.lab.load_record import RecordId, record_id
 from mirror_ray.mirror import Mirror
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName
 
 FLOW: Final = FlowName("A", "B")
@@ -51,13 +48,14 @@ _TOPICS: Final = (
 )
 #: What producers write to once they have moved.
 _TOPICS_AFTER: Final = tuple(
-    Topic(cluster="B", name=each.name, kind=each.kind, partitions=each.partitions, records_per_s=50) for each in _TOPICS
+    Topic(cluster="B", name=topic.name, kind=topic.kind, partitions=topic.partitions, records_per_s=50)
+    for topic in _TOPICS
 )
 _READY_WITHIN_S: Final = 120.0
-_LOOK_S: Final = 0.2
-#: Groups at work at the same time, where they are many.
+_POLL_S: Final = 0.2
+#: How many groups are started and stopped at a time.
 _AT_ONCE: Final = 20
-#: A planned failover stops each group after so long, at random; the source is killed after so long with all at work.
+#: A planned failover stops each group after so long, at random; otherwise the source is killed after so long.
 _STOPPED_AFTER_S: Final = (0.0, 3.0)
 _KILLED_AFTER_S: Final = (2.0, 5.0)
 
@@ -65,12 +63,12 @@ _KILLED_AFTER_S: Final = (2.0, 5.0)
 if TYPE_CHECKING:
     _Numbers = array[int]
 else:
-    # It takes no type when it runs.
+    # Not subscriptable at run time.
     _Numbers = array
 
 
-class _Timed(_Numbers):
-    """Numbers, and when each was acknowledged."""
+class _TimedNumbers(_Numbers):
+    """Numbers of records, and when each was acknowledged."""
 
     def __init__(self, *_: object) -> None:
         self.times_s: list[float] = []
@@ -80,30 +78,27 @@ class _Timed(_Numbers):
         self.times_s.append(time.time())
 
 
-def rehearse(settings: DrillSettings, directory: Path, start_system: StartSystem, say: Say) -> DrillOutcome:
-    """Carry out a rehearsal; ``start_system`` and ``say`` as for ``chaos.run``.
+def drill_failover(settings: DrillSettings, directory: Path, start_system: StartSystem, say: Say) -> DrillOutcome:
+    """Carry out a drill; ``start_system`` and ``say`` as for ``run_chaos``.
 
     Raises:
-        MirrorError: Something that the rehearsal itself needs did not start or did not work.
+        MirrorError: Something that the drill itself needs did not start or did not work.
     """
     with ExitStack() as stack:
         say(f"starting clusters A and B in {directory}")
-        clusters = stack.enter_context(topology.clusters(directory, 600.0))
-        _create_topics(clusters)
+        clusters = stack.enter_context(topology.chaos_clusters(directory, FORGET_EVERY_S))
+        for alias, topics in (("A", _TOPICS), ("B", _TOPICS_AFTER)):
+            create_topics(clusters[alias], [topic.new_topic() for topic in topics])
         config = directory / "mm2.properties"
         config.write_text(mm2_properties(list(clusters.values())) + "B->A.enabled = false\n")
-        rehearsal = _Rehearsal(settings, clusters, load_settings(config).settings, say)
-        stack.callback(rehearsal.ask_to_stop)
+        drill = _Drill(settings, clusters, load_settings(config).settings, say)
+        stack.callback(drill.ask_to_stop)
         say("starting Ray and the flow A->B")
-        with _started(start_system, rehearsal) as system:
-            return rehearsal.run(system)
+        with start_system(drill.flows, 1) as system:
+            return drill.run(system)
 
 
-def _started(start_system: StartSystem, rehearsal: _Rehearsal) -> AbstractContextManager[Mirror]:
-    return start_system(rehearsal.flows, 1)
-
-
-class _Rehearsal:
+class _Drill:
     def __init__(
         self, settings: DrillSettings, clusters: Mapping[str, DevCluster], flows: MirrorSettings, say: Say
     ) -> None:
@@ -117,25 +112,25 @@ class _Rehearsal:
         self._steps: list[tuple[str, str, float]] = []
 
     def ask_to_stop(self) -> None:
-        """End all that writes and reads."""
+        """Have all writers and readers end soon."""
         for writer in (*self._writers, *self._after):
             writer.ask_to_stop()
         for member in self._members:
             member.ask_to_stop()
 
     def run(self, system: Mirror) -> DrillOutcome:
-        """The whole rehearsal, with the system up."""
+        """The whole drill, with the system up."""
         began_s = time.monotonic()
         for writer in self._writers:
             writer.start()
-        _wait(lambda: self._copying(system), "every partition is copied")
-        on_a = self._work_on_a(system)
+        _wait_until(lambda: self._copying(system), "every partition is copied")
+        on_a = self._process_on_a(system)
         if self._settings.planned:
-            moved_s = self._planned(system)
+            moved_s = self._fail_over_planned(system)
             on_b = self._finish_on_b()
         else:
-            moved_s = self._killed(system)
-            on_b = self._go_on_on_b()
+            moved_s = self._fail_over_from_dead_source(system)
+            on_b = self._continue_on_b()
         failover_s = sum(took_s for _, _, took_s in self._steps)
         groups, held, rpo = self._compare(on_a, on_b, moved_s)
         return DrillOutcome(
@@ -149,24 +144,24 @@ class _Rehearsal:
             duration_s=time.monotonic() - began_s,
         )
 
-    def _work_on_a(self, system: Mirror) -> dict[str, GroupMember]:
-        """Groups at work on A: stopped at random when this returns, or killed with A's brokers."""
+    def _process_on_a(self, system: Mirror) -> dict[str, GroupMember]:
+        """Have groups process on A; a planned failover stops them at random before this returns."""
         topics = [topic.name for topic in _TOPICS]
         members = {name: GroupMember(self._clusters["A"], name, topics) for name in self._names}
         self._members += members.values()
-        self._say(f"{len(members)} groups are at work on A")
+        self._say(f"{len(members)} groups process on A")
         if self._settings.planned:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 waits_s = {name: self._dice.uniform(*_STOPPED_AFTER_S) for name in members}
-                list(pool.map(lambda each: _work_for(each, waits_s[each.group]), members.values()))
+                list(pool.map(lambda member: _process_for(member, waits_s[member.name]), members.values()))
             return members
-        for each in members.values():
-            each.start()
-        _wait(lambda: _carried(system) >= len(members), "every group is carried over")
+        for member in members.values():
+            member.start()
+        _wait_until(lambda: _synced_groups(system) >= len(members), "every group is synced")
         time.sleep(self._dice.uniform(*_KILLED_AFTER_S))
         return members
 
-    def _planned(self, system: Mirror) -> float:
+    def _fail_over_planned(self, system: Mirror) -> float:
         self._say("all groups have stopped; stopping the producers")
         for writer in self._writers:
             writer.stop()
@@ -174,7 +169,7 @@ class _Rehearsal:
         self._fail_over(system, FailoverOptions())
         return began_s
 
-    def _killed(self, system: Mirror) -> float:
+    def _fail_over_from_dead_source(self, system: Mirror) -> float:
         self._say("killing A's brokers")
         killed_s = time.time()
         for broker in self._clusters["A"].brokers:
@@ -193,42 +188,41 @@ class _Rehearsal:
         asyncio.run(carry_out(self.flows, order, AttachedSystem(system), note))
 
     def _finish_on_b(self) -> dict[str, GroupMember]:
-        """Every group reads the rest of the copies."""
-        self._say("the groups go on on B")
+        """Have every group read the rest of the copies."""
+        self._say("the groups continue on B")
         members = {name: GroupMember(self._clusters["B"], name, _copies(), to_the_end=True) for name in self._names}
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(_work, members.values()))
+        _process_all(members.values())
         return members
 
-    def _go_on_on_b(self) -> dict[str, GroupMember]:
-        """Producers and groups move; until every group has read all copies and has something new."""
-        self._say("the groups and the producers go on on B")
+    def _continue_on_b(self) -> dict[str, GroupMember]:
+        """Move producers and groups, until every group has read all copies and some new records."""
+        self._say("the groups and the producers continue on B")
         self._after = list(_writers(self._clusters["B"], _TOPICS_AFTER, self._settings.seed, "after-"))
         for writer in self._after:
             writer.start()
         own = [topic.name for topic in _TOPICS_AFTER]
         members = {name: GroupMember(self._clusters["B"], name, [*_copies(), *own]) for name in self._names}
         self._members += members.values()
-        for each in members.values():
-            each.start()
-        _wait(lambda: all(each.first_s is not None for each in members.values()), "every group works on B")
+        for member in members.values():
+            member.start()
+        _wait_until(
+            lambda: all(member.first_s is not None for member in members.values()), "every group processes on B"
+        )
         for writer in self._after:
             writer.stop()
-        for each in members.values():
-            each.ask_to_stop()
-            each.join()
+        for member in members.values():
+            member.stop()
         # What was left of the copies when they were stopped.
         rest = {name: GroupMember(self._clusters["B"], name, _copies(), to_the_end=True) for name in self._names}
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(_work, rest.values()))
-        for name, each in members.items():
-            each.processed += rest[name].processed
+        _process_all(rest.values())
+        for name, member in members.items():
+            member.processed += rest[name].processed
         self._say("starting A again, to know what it held")
         self._clusters["A"].start()
         for writer in self._writers:
             writer.stop()
-        for each in self._members:
-            each.join()
+        for member in self._members:
+            member.join()
         return members
 
     def _compare(
@@ -236,22 +230,25 @@ class _Rehearsal:
     ) -> tuple[list[GroupOutcome], int, tuple[int, float]]:
         self._say("comparing every record")
         acknowledged = {
-            Identity(writer.name, number): at_s
+            RecordId(writer.name, number): at_s
             for writer in self._writers
-            for numbers in writer.ledger.written.values()
+            for numbers in writer.acknowledged.written.values()
             for number, at_s in zip(numbers, _times(numbers), strict=True)
         }
-        copied = _ids(self._clusters["B"], {f"A.{topic.name}": topic.partitions for topic in _TOPICS})
-        held = _ids(self._clusters["A"], {topic.name: topic.partitions for topic in _TOPICS})
+        copied = _record_ids(self._clusters["B"], {f"A.{topic.name}": topic.partitions for topic in _TOPICS})
+        held = _record_ids(self._clusters["A"], {topic.name: topic.partitions for topic in _TOPICS})
         if not self._settings.planned:
-            # Writers have written on when A came back; that is of no account.
-            before = {who for who, at_s in acknowledged.items() if at_s <= moved_s}
+            # What writers wrote when A came back does not count.
+            before = {record for record, at_s in acknowledged.items() if at_s <= moved_s}
             held &= before | copied
         copies = set(_copies())
         groups = [
             judge_group(
                 name,
-                ([w for _, w in on_a[name].processed], [w for t, w in on_b[name].processed if t in copies]),
+                (
+                    [record for _, record in on_a[name].processed],
+                    [record for topic, record in on_b[name].processed if topic in copies],
+                ),
                 held,
                 copied,
                 None if (first := on_b[name].first_s) is None else first - moved_s,
@@ -264,7 +261,9 @@ class _Rehearsal:
     @staticmethod
     def _copying(system: Mirror) -> bool:
         wanted = {(topic.name, number) for topic in _TOPICS for number in range(topic.partitions)}
-        return wanted <= {(each.topic, each.partition) for each in system.partitions() if each.state == "copying"}
+        return wanted <= {
+            (status.topic, status.partition) for status in system.partitions() if status.state == "copying"
+        }
 
 
 def _writers(cluster: DevCluster, topics: Sequence[Topic], seed: int, prefix: str = "") -> tuple[LoadWriter, ...]:
@@ -272,61 +271,53 @@ def _writers(cluster: DevCluster, topics: Sequence[Topic], seed: int, prefix: st
     for topic in topics:
         kind = TransactionalWriter if topic.transactions else LoadWriter
         writer = kind(cluster, topic, f"{prefix}{topic.name}", seed)
-        writer.ledger = AcknowledgedRecords(written=defaultdict(lambda: _Timed("Q")))
+        writer.acknowledged = AcknowledgedRecords(written=defaultdict(lambda: _TimedNumbers("Q")))
         made.append(writer)
     return tuple(made)
 
 
 def _times(numbers: array[int]) -> list[float]:
-    return numbers.times_s if isinstance(numbers, _Timed) else []
+    return numbers.times_s if isinstance(numbers, _TimedNumbers) else []
 
 
 def _copies() -> list[str]:
     return [f"A.{topic.name}" for topic in _TOPICS]
 
 
-def _work_for(member: GroupMember, seconds: float) -> None:
-    """At work for so long after its first record."""
+def _process_for(member: GroupMember, seconds: float) -> None:
+    """Have a group process until so long after its first record."""
     member.start()
-    _wait(lambda: member.first_s is not None, f"{member.group} works")
+    _wait_until(lambda: member.first_s is not None, f"{member.name} processes")
     time.sleep(seconds)
-    member.ask_to_stop()
-    member.join()
+    member.stop()
 
 
-def _work(member: GroupMember) -> None:
-    member.start()
-    member.join()
+def _process_all(members: Iterable[GroupMember]) -> None:
+    """Have each group read to the ends."""
+
+    def process(member: GroupMember) -> None:
+        member.start()
+        member.join()
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(process, members))
 
 
-def _carried(system: Mirror) -> int:
-    """Groups that stand somewhere on the target; one at work is behind there, or not, at any moment."""
+def _synced_groups(system: Mirror) -> int:
+    """How many groups have a committed offset on the target."""
     found = system.groups(str(FLOW))
-    return sum(any(each.target_offset is not None for each in group.partitions) for group in found)
+    return sum(any(partition.target_offset is not None for partition in group.partitions) for group in found)
 
 
-def _ids(cluster: DevCluster, topics: Mapping[str, int]) -> set[Identity]:
+def _record_ids(cluster: DevCluster, topics: Mapping[str, int]) -> set[RecordId]:
     return {
-        who
+        found
         for topic, partitions in topics.items()
         for number in range(partitions)
         for record in read_partition(cluster, topic, number)
-        if (who := identity(record)) is not None
+        if (found := record_id(record)) is not None
     }
 
 
-def _create_topics(clusters: Mapping[str, DevCluster]) -> None:
-    for alias, topics in (("A", _TOPICS), ("B", _TOPICS_AFTER)):
-        new = [NewTopic(each.name, each.partitions, 1, config=dict(each.configs)) for each in topics]
-        admin = AdminClient(client_config(clusters[alias], {}))
-        for future in admin.create_topics(new).values():
-            future.result(60.0)
-
-
-def _wait(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + _READY_WITHIN_S
-    waiting = threading.Event()
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise MirrorError(f"waited {_READY_WITHIN_S:g} s, and it is not so: {what}")
-        waiting.wait(_LOOK_S)
+def _wait_until(condition: Callable[[], bool], what: str) -> None:
+    wait_until(condition, _READY_WITHIN_S, what, every_s=_POLL_S)

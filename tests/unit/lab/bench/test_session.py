@@ -1,4 +1,4 @@
-"""What goes wrong with one contender does not end the race."""
+"""A failure of one contender does not end the benchmark."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mirror_ray.lab.bench import session
-from mirror_ray.lab.bench.contenders import FLOOR
-from mirror_ray.lab.bench.fixture import MeasurementResult
+from mirror_ray.lab.bench.contenders import BASELINE
 from mirror_ray.lab.bench.measurements import TrickleMeasurement
+from mirror_ray.lab.bench.results import MeasurementResult
 
 
 def test_topics_that_can_not_be_deleted_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,10 +22,10 @@ def test_topics_that_can_not_be_deleted_are_left(monkeypatch: pytest.MonkeyPatch
         raise TimeoutError
 
     monkeypatch.setattr(session, "delete_topics", fails)
-    monkeypatch.setattr(session, "floor", lambda *_: MeasurementResult(figures={"latency_p50_ms": 1.0}))
-    stage: Any = SimpleNamespace(contender=FLOOR, prefix="p-", alias="A", round=1, source="source", target="target")
-    (measure,) = session.sit(
-        stage, [TrickleMeasurement(workload="trickle", seconds=1)], running_ray=lambda: pytest.fail("no Ray")
+    monkeypatch.setattr(session, "trickle_baseline", lambda *_: MeasurementResult(figures={"latency_p50_ms": 1.0}))
+    environment: Any = SimpleNamespace(contender=BASELINE, prefix="p-", alias="A", source="source", target="target")
+    (run,) = session.run_turn(
+        environment, [TrickleMeasurement(workload="trickle", seconds=1)], running_ray=lambda: pytest.fail("no Ray")
     )
-    assert measure.figures == {"latency_p50_ms": 1.0}
+    assert run.result.figures == {"latency_p50_ms": 1.0}
     assert asked == ["source", "target"]

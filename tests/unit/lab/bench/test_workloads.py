@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from mirror_ray.lab.bench.contenders import MIRROR_RAY, MM2, MM2_TUNED_EXACTLY_ONCE, Contender, properties
-from mirror_ray.lab.bench.figures import FIGURES, columns, leading
 from mirror_ray.lab.bench.goals import GOALS
 from mirror_ray.lab.bench.measurements import ClusterSite, CopyMeasurement, DataSpec, Measurement, RestartMeasurement
-from mirror_ray.lab.bench.run import turns
+from mirror_ray.lab.bench.results import FIGURES, columns, leading
+from mirror_ray.lab.bench.session import turns
 from mirror_ray.lab.bench.workloads import Workload, workloads
 
 ALL = workloads(quick=False)
@@ -18,7 +18,7 @@ QUICK = workloads(quick=True)
 
 
 def runs(found: Sequence[Workload]) -> list[tuple[Contender, Measurement]]:
-    """Each contender with each of its legs."""
+    """Each contender with each of its measured."""
     return [run for workload in found for run in workload.runs()]
 
 
@@ -30,25 +30,28 @@ def test_quick_is_what_says_most() -> None:
 
 @pytest.mark.parametrize("found", [ALL, QUICK])
 def test_mirror_ray_runs_in_each(found: tuple[Workload, ...]) -> None:
-    """And each leg is named as its workload is."""
+    """And each measurement is named as its workload is."""
     for workload in found:
         assert any(contender.system == "mirror-ray" for contender, _ in workload.runs())
-        assert {leg.workload for _, leg in workload.runs()} == {workload.name}
+        assert {measurement.workload for _, measurement in workload.runs()} == {workload.name}
 
 
 def test_every_column_and_goal_is_a_figure() -> None:
     """No table and no goal asks for a figure that nobody measures."""
     for workload in ALL:
         assert {leading(workload.name), *columns(workload.name)} <= set(FIGURES)
-    legs = {(leg.workload, leg.case, contender.name) for contender, leg in runs(ALL)}
+    measured = {(measurement.workload, measurement.case, contender.name) for contender, measurement in runs(ALL)}
     for goal in GOALS:
         assert goal.figure in FIGURES
-        assert (goal.workload, goal.case, goal.contender.name) in legs
+        assert (goal.workload, goal.case, goal.contender.name) in measured
 
 
 def test_without_mm2() -> None:
     """What runs without `--against mm2`."""
-    assert {contender.system for contender, _ in runs([each.without("mm2") for each in ALL])} == {"mirror-ray", "floor"}
+    assert {contender.system for contender, _ in runs([workload.without("mm2") for workload in ALL])} == {
+        "mirror-ray",
+        "floor",
+    }
 
 
 def test_a_share_of_the_records_in_whole_batches() -> None:
@@ -57,24 +60,26 @@ def test_a_share_of_the_records_in_whole_batches() -> None:
     assert data.sized(0.1).records == 100_000
     assert data.sized(0.000_001).records == data.partitions * data.batch_records
     small = workloads(quick=False, size=0.01)
-    for (_, leg), (_, whole) in zip(runs(small), runs(ALL), strict=True):
-        if isinstance(leg, CopyMeasurement | RestartMeasurement) and isinstance(
+    for (_, measurement), (_, whole) in zip(runs(small), runs(ALL), strict=True):
+        if isinstance(measurement, CopyMeasurement | RestartMeasurement) and isinstance(
             whole, CopyMeasurement | RestartMeasurement
         ):
-            assert leg.data.records <= max(whole.data.records // 50, leg.data.partitions * leg.data.batch_records)
+            assert measurement.data.records <= max(
+                whole.data.records // 50, measurement.data.partitions * measurement.data.batch_records
+            )
 
 
-def test_every_leg_is_run_as_often_as_its_workload_is_repeated() -> None:
+def test_every_measurement_is_run_as_often_as_its_workload_is_repeated() -> None:
     """No more, no less."""
-    places = dict.fromkeys(leg.place for _, leg in runs(ALL))
+    sites = dict.fromkeys(measurement.site for _, measurement in runs(ALL))
     for workload in ALL:
-        for contender, leg in workload.runs():
+        for contender, measurement in workload.runs():
             times = [
                 turn
-                for place in places
+                for site in sites
                 for round_ in range(3)
-                for turn in turns(ALL, place, round_)
-                if turn.contender == contender and leg in turn.legs
+                for turn in turns(ALL, site, round_)
+                if turn.contender == contender and measurement in turn.measurements
             ]
             assert len(times) == workload.repeats
 
@@ -88,7 +93,7 @@ def test_every_other_round_is_the_other_way_round() -> None:
 def test_what_is_alone_has_a_start_of_its_own() -> None:
     """A kill is nothing for others to be measured beside."""
     for turn in turns(ALL, ClusterSite(), 0):
-        assert len(turn.legs) == 1 or not any(leg.alone for leg in turn.legs)
+        assert len(turn.measurements) == 1 or not any(measurement.alone for measurement in turn.measurements)
 
 
 @pytest.mark.parametrize(

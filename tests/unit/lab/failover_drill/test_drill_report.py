@@ -1,4 +1,4 @@
-"""What a rehearsed failover is judged by."""
+"""What a failover drill is judged by."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.lab.chaos.records import Identity
-from mirror_ray.lab.failover_drill.outcome import (
+from mirror_ray.lab.failover_drill.drill_report import (
     DrillOutcome,
     DrillSettings,
     GroupOutcome,
+    drill_report,
     judge_group,
     lost_with_source,
-    report,
 )
+from mirror_ray.lab.load_record import RecordId
 
 
-def ids(*numbers: int) -> list[Identity]:
+def ids(*numbers: int) -> list[RecordId]:
     """Records of one writer."""
-    return [Identity("w", number) for number in numbers]
+    return [RecordId("w", number) for number in numbers]
 
 
 WELL = GroupOutcome(group="g", on_source=3, on_target=2, again=0, lost_uncopied=0, lost_copied=0, first_s=4.0)
@@ -56,7 +56,7 @@ def test_rpo_counts_what_was_acknowledged_before_the_kill() -> None:
         (True, {}, None),
         (True, {"again": 1}, "g: 1 records twice, 0 not at all"),
         (False, {"again": 1, "lost_uncopied": 2}, None),
-        (False, {"lost_copied": 1}, "g has passed over 1 records that are on B"),
+        (False, {"lost_copied": 1}, "g has skipped 1 records that are on B"),
         (False, {"first_s": None}, "g has processed nothing on B"),
     ],
 )
@@ -64,7 +64,7 @@ def test_what_is_guaranteed(planned: bool, changed: dict[str, Any], wrong: str |
     """Planned: every record once. Killed: nothing that is on the target is passed over."""
     outcome = replace(OUTCOME, settings=replace(OUTCOME.settings, planned=planned), groups=[replace(WELL, **changed)])
     assert outcome.wrong == ([] if wrong is None else [wrong])
-    text = report(outcome)
+    text = drill_report(outcome)
     assert ("**HOLDS.**" in text) == (wrong is None)
     assert wrong is None or wrong in text
 

@@ -1,8 +1,8 @@
 """The least that a program must do to write and read batches: one blocking socket, no checks, nothing decoded.
 
-It makes the data in no time, and it is the floor of the race. Nothing of it is shared with the copy. Sources: Kafka's
-ProduceRequest.json (version 8), FetchRequest.json (11), FindCoordinatorRequest.json (1), InitProducerIdRequest.json,
-AddPartitionsToTxnRequest.json and EndTxnRequest.json (0).
+It writes the data fast, and it is the baseline of the benchmark. It shares no code with what is measured. Sources:
+Kafka's ProduceRequest.json (version 8), FetchRequest.json (11), FindCoordinatorRequest.json (1),
+InitProducerIdRequest.json, AddPartitionsToTxnRequest.json and EndTxnRequest.json (0).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _IN_FLIGHT: Final = 5
 _BUFFER_BYTES: Final = 4 << 20
 _TIMEOUT_S: Final = 60.0
 _AGAIN_S: Final = 0.2
-#: The coordinator's topic is made on the first question for it; and what is asked meanwhile.
+#: Answers while the transaction coordinator's topic is being created, on the first request for it.
 _NOT_YET: Final = frozenset({14, 15, 16, 51})
 _CLIENT: Final = b"bench"
 
 
-class Wire:
+class RawConnection:
     """A connection to a broker that leads all partitions that are asked for. A context manager."""
 
     def __init__(self, address: str) -> None:
@@ -46,21 +46,21 @@ class Wire:
     def begin(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
         """A producer id and epoch for a transactional id, whose coordinator must be this broker."""
         name = _text(transactional_id)
-        self._ask(_FIND_COORDINATOR, 1, name + b"\x01", error_at=4)
-        answer = self._ask(_INIT_PRODUCER_ID, 0, name + struct.pack(">i", timeout_ms), error_at=4)
+        self._request(_FIND_COORDINATOR, 1, name + b"\x01", error_at=4)
+        answer = self._request(_INIT_PRODUCER_ID, 0, name + struct.pack(">i", timeout_ms), error_at=4)
         producer_id, epoch = struct.unpack_from(">qh", answer, 6)
         return producer_id, epoch
 
     def add_partitions(self, transactional_id: str, producer: tuple[int, int], topic: str, partitions: int) -> None:
-        """Take every partition of a topic into the transaction."""
+        """Add every partition of a topic to the transaction."""
         numbers = struct.pack(f">{partitions + 1}i", partitions, *range(partitions))
         body = _text(transactional_id) + struct.pack(">qhi", *producer, 1) + _text(topic) + numbers
         # Throttle time, one topic, its name, one answer for each partition: the first one's error speaks for all.
-        self._ask(_ADD_PARTITIONS, 0, body, error_at=4 + 4 + len(_text(topic)) + 4 + 4)
+        self._request(_ADD_PARTITIONS, 0, body, error_at=4 + 4 + len(_text(topic)) + 4 + 4)
 
     def commit(self, transactional_id: str, producer: tuple[int, int]) -> None:
-        """End the transaction."""
-        self._ask(_END, 0, _text(transactional_id) + struct.pack(">qhb", *producer, 1), error_at=4)
+        """Commit the transaction."""
+        self._request(_END, 0, _text(transactional_id) + struct.pack(">qhb", *producer, 1), error_at=4)
 
     def produce(
         self, topic: str, rounds: Iterable[Mapping[int, bytes | bytearray]], transactional_id: str | None = None
@@ -71,10 +71,10 @@ class Wire:
             MirrorError: The broker refuses one.
         """
         waiting = 0
-        named = b"\xff\xff" if transactional_id is None else _text(transactional_id)
+        id_field = b"\xff\xff" if transactional_id is None else _text(transactional_id)
         for batches in rounds:
             parts: list[bytes | bytearray] = [
-                named + struct.pack(">hii", -1, 30_000, 1) + _text(topic) + struct.pack(">i", len(batches))
+                id_field + struct.pack(">hii", -1, 30_000, 1) + _text(topic) + struct.pack(">i", len(batches))
             ]
             for partition, batch in batches.items():
                 parts += (struct.pack(">ii", partition, len(batch)), batch)
@@ -87,7 +87,7 @@ class Wire:
             _check_produced(self._receive(), topic)
 
     def fetch(self, topic: str, ends: Sequence[int]) -> Iterator[tuple[int, memoryview]]:
-        """Every batch before these ends, by partition: with its partition, and in its order."""
+        """Every batch before these ends (by partition) with its partition, in the order of the partition."""
         positions = [0] * len(ends)
         while any(position < end for position, end in zip(positions, ends, strict=True)):
             partitions = b"".join(
@@ -101,7 +101,7 @@ class Wire:
                     positions[number] = base + last + 1
                     yield number, batch
 
-    def _ask(self, api: int, version: int, body: bytes, *, error_at: int) -> bytearray:
+    def _request(self, api: int, version: int, body: bytes, *, error_at: int) -> bytearray:
         deadline_s = time.monotonic() + _TIMEOUT_S
         while True:
             self._send(api, version, [body])
@@ -119,7 +119,7 @@ class Wire:
         self._socket.sendall(b"".join((head, *parts)))
 
     def _receive(self) -> bytearray:
-        """An answer's body."""
+        """The body of the next response."""
         size = int.from_bytes(self._read(4), "big")
         return self._read(size)[4:]
 
@@ -147,7 +147,7 @@ def _check_produced(answer: bytearray, topic: str) -> None:
         number, error = struct.unpack_from(">ih", answer, at)
         if error:
             raise MirrorError(f"{topic}-{number}: the broker refused a batch with error {error}")
-        # No record of the batch is told of by itself, and no message comes with success.
+        # Success has neither errors of single records nor a message.
         at += 4 + 2 + 8 + 8 + 8 + 4 + 2
 
 

@@ -6,50 +6,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.lab.chaos.records import ChaosRecord, Identity, Placed, identity, make_record
-from mirror_ray.lab.chaos.verdict import (
-    Acknowledged,
+from mirror_ray.lab.judge import (
+    AcknowledgedIds,
     SourceVerdict,
     judge_compacted,
     judge_copy,
     judge_merged,
     judge_source,
 )
+from mirror_ray.lab.load_record import LoadRecord, PlacedRecord, RecordId, make_record, record_id
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
 
 
-def record(number: int, *, writer: str = "w", keyed: bool = False) -> ChaosRecord:
+def record(number: int, *, writer: str = "w", keyed: bool = False) -> LoadRecord:
     """Record ``number`` of a writer, to partition 0."""
     return make_record(writer, number, 0, NOW_MS, keyed=keyed)
 
 
-def records(*numbers: int, keyed: bool = False) -> list[ChaosRecord]:
+def records(*numbers: int, keyed: bool = False) -> list[LoadRecord]:
     """Records of one writer."""
     return [record(number, keyed=keyed) for number in numbers]
 
 
-def placed(found: list[ChaosRecord], written: list[ChaosRecord] | None = None) -> list[Placed]:
+def placed(found: list[LoadRecord], written: list[LoadRecord] | None = None) -> list[PlacedRecord]:
     """Each at its offset among those that were ``written``, of which it is what is left."""
     if written is None:
-        return [Placed(at, each) for at, each in enumerate(found)]
-    return [Placed(written.index(each), each) for each in found]
+        return [PlacedRecord(offset, record) for offset, record in enumerate(found)]
+    return [PlacedRecord(written.index(record), record) for record in found]
 
 
-def known(*written: int, aborted: tuple[int, ...] = ()) -> Acknowledged:
+def known(*written: int, aborted: tuple[int, ...] = ()) -> AcknowledgedIds:
     """What writer ``w`` knows."""
-    return Acknowledged(
-        written={Identity("w", number) for number in written}, aborted={Identity("w", number) for number in aborted}
+    return AcknowledgedIds(
+        written={RecordId("w", number) for number in written}, aborted={RecordId("w", number) for number in aborted}
     )
 
 
 def test_a_record_says_who_it_is() -> None:
     """A tombstone, too; what others wrote says nothing."""
     for number in range(50):
-        assert identity(record(number, keyed=True)) == Identity("w", number)
-    assert identity(ChaosRecord(None, b"x", (), 0)) is None
-    assert identity(ChaosRecord(None, b"x", (("writer", b"w"), ("number", b"many")), 0)) is None
+        assert record_id(record(number, keyed=True)) == RecordId("w", number)
+    assert record_id(LoadRecord(None, b"x", (), 0)) is None
+    assert record_id(LoadRecord(None, b"x", (("writer", b"w"), ("number", b"many")), 0)) is None
 
 
 def test_half_of_the_records_are_older_than_a_week() -> None:
@@ -81,7 +81,7 @@ def test_a_copy_that_is_equal_has_no_difference(numbers: list[int]) -> None:
     ],
 )
 def test_the_first_difference_is_named(copied: tuple[int, ...], begins: str) -> None:
-    """With its place, what was to be there, and what is."""
+    """With its position, the record that was to be there, and the one that is."""
     verdict = judge_copy(records(0, 1, 2, 3), records(*copied))
     assert verdict.difference is not None
     assert verdict.difference.startswith(begins)
@@ -90,14 +90,14 @@ def test_the_first_difference_is_named(copied: tuple[int, ...], begins: str) -> 
 
 def test_a_changed_record_is_a_difference() -> None:
     """Key, value, headers or timestamp."""
-    there = record(0)
+    original = record(0)
     for changed in (
-        there._replace(key=b"k"),
-        there._replace(value=b"v"),
-        there._replace(headers=(*there.headers, ("more", None))),
-        there._replace(timestamp_ms=1),
+        original._replace(key=b"k"),
+        original._replace(value=b"v"),
+        original._replace(headers=(*original.headers, ("more", None))),
+        original._replace(timestamp_ms=1),
     ):
-        difference = judge_copy([there], [changed]).difference
+        difference = judge_copy([original], [changed]).difference
         assert difference is not None
         assert difference.startswith("record 0: changed")
 
@@ -105,8 +105,8 @@ def test_a_changed_record_is_a_difference() -> None:
 def test_the_copy_of_a_compacted_topic_may_have_more() -> None:
     """What the source has dropped since, and tombstones that it has forgotten."""
     every = records(*range(1000), keyed=True)
-    last = {each.key: each for each in every}
-    kept = sorted((each for each in last.values() if each.value is not None), key=every.index)
+    last = {record.key: record for record in every}
+    kept = sorted((record for record in last.values() if record.value is not None), key=every.index)
     some, all_of_them = placed(kept, every), placed(every)
     assert judge_compacted(some, all_of_them, cleaned=False).difference is None
     assert judge_compacted(some, some, cleaned=True).difference is None
@@ -131,8 +131,8 @@ def test_the_copy_of_a_compacted_topic_has_all_once_in_order(copied: tuple[int, 
 
 
 def test_older_records_of_a_key_are_compared_as_well() -> None:
-    """Where the cleaners have left no hole; where they have, only so many may be missing as holes are there."""
-    first, second, third = (ChaosRecord(b"k", value, (), number) for number, value in enumerate((b"a", b"b", b"c")))
+    """Where the cleaners have left no offset gap; where they have, no more records may be missing than offsets are."""
+    first, second, third = (LoadRecord(b"k", value, (), number) for number, value in enumerate((b"a", b"b", b"c")))
     other = second._replace(value=b"other")
     every = [first, second, third]
     for copied in ([first, other, third], [first, third], [second, first, third], [first, second, second, third]):
@@ -174,20 +174,20 @@ def test_a_source_is_what_its_writers_know() -> None:
     assert source(records(3), known(1, 2, 3), compacted=True) == SourceVerdict(twice=0)
     missing = source(records(1, 3), known(1, 2, 3)).problem
     assert missing == "1 acknowledged records are not there, the first is w 2"
-    foreign = source([ChaosRecord(None, b"x", (), 0)], known()).problem
+    foreign = source([LoadRecord(None, b"x", (), 0)], known()).problem
     assert foreign is not None
     assert foreign.startswith("a record that nobody wrote here")
 
 
 def test_transactions_may_have_been_ended_otherwise_by_the_source() -> None:
     """Told apart: a copy can't be better than its source."""
-    told = known(1, 2, 3, aborted=(4, 5))
-    assert source(records(1, 2, 3), told, transactions=True) == SourceVerdict(twice=0)
-    assert source(records(1, 3, 4), told, transactions=True) == SourceVerdict(twice=0, ended_otherwise=2)
+    writers = known(1, 2, 3, aborted=(4, 5))
+    assert source(records(1, 2, 3), writers, transactions=True) == SourceVerdict(twice=0)
+    assert source(records(1, 3, 4), writers, transactions=True) == SourceVerdict(twice=0, ended_otherwise=2)
 
 
 def source(
-    found: list[ChaosRecord], told: Acknowledged, *, compacted: bool = False, transactions: bool = False
+    found: list[LoadRecord], known_ids: AcknowledgedIds, *, compacted: bool = False, transactions: bool = False
 ) -> SourceVerdict:
     """What is said of a source."""
-    return judge_source(found, told, compacted=compacted, transactions=transactions)
+    return judge_source(found, known_ids, compacted=compacted, transactions=transactions)

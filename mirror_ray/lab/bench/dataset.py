@@ -1,4 +1,4 @@
-"""Makes the data: topics of batches of exactly the size that is asked for, held back until they are opened."""
+"""Makes the data: topics with batches of exactly the wanted size, held back until they are opened."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Final, cast
 
 from crc32c import crc32c
 
-from mirror_ray.lab.bench.clients import create_topic
 from mirror_ray.lab.bench.measurements import DataSpec
-from mirror_ray.lab.bench.wire import Wire
+from mirror_ray.lab.bench.raw_connection import RawConnection
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.kafka_client import create_topic
 from mirror_ray.records.batch import TRANSACTIONAL_BIT, Codec
 from mirror_ray.records.decode import DecodedRecord, prefixed, write_varint
 from mirror_ray.records.repack import encode
 
-#: The longest that a broker allows by default; a sitting is shorter.
+#: The longest that a broker allows by default; the run of a contender is shorter.
 _TRANSACTION_MS: Final = 900_000
 _SEED: Final = 7
 _WORD_BYTES: Final = 20
-#: Of the number that each record begins with.
+#: Each record begins with its number, in so many digits.
 _NUMBER_BYTES: Final = 10
 _CRC_AT, _CRC_FROM, _PRODUCER_AT = 17, 21, 43
 _LENGTH_AT: Final = 8
 
 
 class PreparedTopics:
-    """Ready batches, made once for all that need them and kept in files."""
+    """Ready batches, made once for each specification and kept in files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -50,50 +50,52 @@ class PreparedTopics:
 class Backlog:
     """The records of one topic, written within one transaction: committed readers see none before `open`."""
 
-    def __init__(self, cluster: DevCluster, topic: str, data: DataSpec, shelf: PreparedTopics) -> None:
+    def __init__(self, cluster: DevCluster, topic: str, data: DataSpec, prepared: PreparedTopics) -> None:
         """Create the topic and fill it. The cluster has one broker.
 
         Raises:
-            MirrorError: The cluster did not take it.
+            MirrorError: The cluster refuses it.
         """
         self.topic = topic
         self.data = data
         self._address = cluster.bootstrap
         create_topic(cluster, topic, data.partitions, data.configs())
-        with Wire(self._address) as wire:
-            self._producer = wire.begin(topic, _TRANSACTION_MS)
-            wire.add_partitions(topic, self._producer, topic, data.partitions)
-            wire.produce(topic, _within(self._producer, data, shelf.batches(data)), transactional_id=topic)
+        with RawConnection(self._address) as connection:
+            self._producer = connection.begin(topic, _TRANSACTION_MS)
+            connection.add_partitions(topic, self._producer, topic, data.partitions)
+            connection.produce(
+                topic, _transactional(self._producer, data, prepared.batches(data)), transactional_id=topic
+            )
 
     def open(self) -> None:
-        """Let all of it be seen, at once."""
-        with Wire(self._address) as wire:
-            wire.commit(self.topic, self._producer)
+        """Commit the transaction: all records become visible at once."""
+        with RawConnection(self._address) as connection:
+            connection.commit(self.topic, self._producer)
 
 
-def fill(cluster: DevCluster, topic: str, data: DataSpec, shelf: PreparedTopics) -> None:
-    """Create a topic and fill it, to be seen at once. The cluster has one broker.
+def fill(cluster: DevCluster, topic: str, data: DataSpec, prepared: PreparedTopics) -> None:
+    """Create a topic and fill it. The cluster has one broker.
 
     Raises:
-        MirrorError: The cluster did not take it.
+        MirrorError: The cluster refuses it.
     """
     create_topic(cluster, topic, data.partitions, data.configs())
-    with Wire(cluster.bootstrap) as wire:
-        wire.produce(topic, rounds(data, shelf.batches(data)))
+    with RawConnection(cluster.bootstrap) as connection:
+        connection.produce(topic, rounds(data, prepared.batches(data)))
 
 
 def rounds(data: DataSpec, batches: list[bytes]) -> Iterator[dict[int, bytes]]:
-    """A batch for each partition, again and again."""
+    """The batches in rounds of one for each partition."""
     for start in range(0, len(batches), data.partitions):
         yield dict(enumerate(batches[start : start + data.partitions]))
 
 
-def _within(producer: tuple[int, int], data: DataSpec, batches: list[bytes]) -> Iterator[dict[int, bytearray]]:
-    """The same as batches of a transaction."""
+def _transactional(producer: tuple[int, int], data: DataSpec, batches: list[bytes]) -> Iterator[dict[int, bytearray]]:
+    """The batches in rounds, as the producer's transaction has them."""
     sequences = [0] * data.partitions
-    for batch_of in rounds(data, batches):
+    for one_round in rounds(data, batches):
         written = {}
-        for partition, batch in batch_of.items():
+        for partition, batch in one_round.items():
             sealed = bytearray(batch)
             attributes, last = struct.unpack_from(">hi", sealed, _CRC_FROM)
             struct.pack_into(">h", sealed, _CRC_FROM, attributes | TRANSACTIONAL_BIT)
@@ -105,11 +107,11 @@ def _within(producer: tuple[int, int], data: DataSpec, batches: list[bytes]) -> 
 
 
 def _split(batches: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(batches):
-        size = struct.unpack_from(">i", batches, at + _LENGTH_AT)[0] + 12
-        yield batches[at : at + size]
-        at += size
+    start = 0
+    while start < len(batches):
+        size = struct.unpack_from(">i", batches, start + _LENGTH_AT)[0] + 12
+        yield batches[start : start + size]
+        start += size
 
 
 def _make(data: DataSpec) -> Iterator[memoryview]:
@@ -117,8 +119,8 @@ def _make(data: DataSpec) -> Iterator[memoryview]:
     chance = random.Random(_SEED)  # noqa: S311 - the same data every time is what is wanted
     words = [chance.randbytes(_WORD_BYTES // 2).hex().encode() for _ in range(1000)]
     length = data.record_bytes - _NUMBER_BYTES
-    # No header follows the value.
-    tails = [b" ".join(chance.choices(words, k=length // _WORD_BYTES + 1))[:length] + b"\0" for _ in range(4999)]
+    # Each ends with the number of headers: none.
+    values = [b" ".join(chance.choices(words, k=length // _WORD_BYTES + 1))[:length] + b"\0" for _ in range(4999)]
     keys = [prefixed(b"key %d" % number) for number in range(data.keys)]
     no_key, size = prefixed(None), write_varint(data.record_bytes)
     numbers = count()
@@ -129,7 +131,7 @@ def _make(data: DataSpec) -> Iterator[memoryview]:
             number = next(numbers)
             key = keys[chance.randrange(data.keys)] if data.keys else no_key
             records.append(
-                DecodedRecord(number, now_ms, b"%s%s%010d%s" % (key, size, number, tails[number % len(tails)]))
+                DecodedRecord(number, now_ms, b"%s%s%010d%s" % (key, size, number, values[number % len(values)]))
             )
         batch = encode(records, cast(Codec, data.codec)).view
         struct.pack_into(">q", batch, 0, 0)

@@ -1,14 +1,13 @@
-"""What a run has found, and its report in Markdown: pure."""
+"""What a chaos run has found, and its report in Markdown."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirror_ray.lab.chaos.schedule import Fault
-
-_DIFFERENCES_SHOWN = 20
+from mirror_ray.lab.report_parts import document, markdown_table, problem_list
 
 _ABOUT_TOPICS = """\
 Half of the records are 8 to 30 days old. *Committed*, *aborted* and *unknown* is what the writers know. *Twice* on the
@@ -16,6 +15,8 @@ source are records that a writer sent again when an answer was lost and the sour
 are those whose transaction the source, with its only broker fenced, has not ended as it told the writer. The copy
 repeats the source as a consumer of committed records reads it. A compacted source holds less than was written; where
 only the source is compacted every record of the copy is checked, where both are the last record of each key."""
+
+_REPEATED = "the same faults in the same order and for as long. What they\nmeet is never the same."
 
 _ABOUT_FAULTS = """\
 *Stood* is the longest that any partition had nothing new on its target, the fault itself included; *well after* is from
@@ -27,8 +28,8 @@ FORGET_EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """What a run is told."""
+class ChaosSettings:
+    """What a run is asked for."""
 
     #: Of the schedule, and of the writers.
     seed: int
@@ -45,22 +46,22 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultDone:
-    """A fault that was carried out; the last two are those of all faults that overlapped with it."""
+class InjectedFault:
+    """A fault that was carried out; the last two figures are those of all faults that overlapped with it."""
 
     fault: Fault
     #: Since the system first ran well.
     at_s: float
     #: The longest that any partition had nothing new on its target, from the first of the faults until all ran well.
-    stood_s: float
+    standstill_s: float
     #: From the end of the last fault, and once the brokers serve, until all ran well: replicators complete, every
     #: partition copied again.
-    well_after_s: float
+    recovery_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOutcome:
-    """One topic, all of its partitions taken together."""
+    """What became of one topic, all of its partitions taken together."""
 
     flow: str
     topic: str
@@ -70,26 +71,26 @@ class TopicOutcome:
     written: int
     aborted: int
     doubtful: int
-    #: Records that the source holds twice, since the writer's retry was not known for one.
+    #: Records that the source holds twice: a writer's retry was not recognized as one.
     twice_on_source: int
-    #: Records of transactions that the source has ended otherwise than it told the writer: not ours to put right.
+    #: Records of transactions that the source has ended otherwise than it told the writer; no fault of the copy.
     ended_otherwise: int
     source_records: int
     target_records: int
     #: One sentence for each partition whose copy is not what it should be.
     differences: tuple[str, ...]
-    #: One sentence for each partition that its writers know otherwise: the run itself is at fault.
+    #: One sentence for each source partition that is not what its writers know: the run itself is at fault.
     source_problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosOutcome:
-    """A whole run."""
+    """What a whole run has found."""
 
-    settings: RunSettings
-    faults: tuple[FaultDone, ...]
+    settings: ChaosSettings
+    faults: tuple[InjectedFault, ...]
     topics: tuple[TopicOutcome, ...]
-    #: What did not run well again in time, or was not copied in the end; one sentence each.
+    #: What did not recover in time, or was not copied in the end; one sentence each.
     stuck: tuple[str, ...]
     duration_s: float
     #: Where and with what it ran.
@@ -107,7 +108,7 @@ class ChaosOutcome:
 
     @property
     def verdict(self) -> str:
-        """In one sentence."""
+        """The result in one sentence."""
         partitions = sum(topic.partitions for topic in self.topics)
         records = sum(topic.source_records for topic in self.topics)
         compared = f"{partitions} partitions, {records:,} records on the sources"
@@ -121,46 +122,39 @@ class ChaosOutcome:
         return f"EQUAL: {compared}; nothing lost, nothing doubled, order kept"
 
 
-def report(outcome: ChaosOutcome) -> str:
-    """The whole report."""
-    return "\n".join([*_head(outcome), *_problems(outcome), *_topics(outcome.topics), *_faults(outcome.faults), ""])
-
-
-def _head(outcome: ChaosOutcome) -> Iterator[str]:
-    yield f"# Chaos run: {len(outcome.faults)} faults, seed {outcome.settings.seed}"
-    yield ""
-    yield f"**{outcome.verdict}.**"
-    yield ""
-    yield f"`{outcome.settings.command}` repeats it: the same faults in the same order and for as long. What they"
-    yield "meet is never the same."
-    yield ""
-    yield f"{outcome.machine}. {outcome.duration_s / 60:.1f} minutes in all."
-
-
-def _problems(outcome: ChaosOutcome) -> Iterator[str]:
-    told = [
+def chaos_report(outcome: ChaosOutcome) -> str:
+    """The report in Markdown."""
+    settings = outcome.settings
+    problems = [
         *outcome.stuck,
         *outcome.source_problems,
         *(difference for topic in outcome.topics for difference in topic.differences),
     ]
-    if told:
-        yield ""
-        yield "## What is wrong"
-        yield ""
-        yield from (f"- {problem}" for problem in told[:_DIFFERENCES_SHOWN])
-        if len(told) > _DIFFERENCES_SHOWN:
-            yield f"- and {len(told) - _DIFFERENCES_SHOWN} more"
+    counts = Counter((done.fault.action, done.fault.victim) for done in outcome.faults)
+    return document(
+        [
+            f"# Chaos run: {len(outcome.faults)} faults, seed {settings.seed}",
+            f"**{outcome.verdict}.**",
+            f"`{settings.command}` repeats it: {_REPEATED}",
+            f"{outcome.machine}. {outcome.duration_s / 60:.1f} minutes in all.",
+            *(["## What is wrong", problem_list(problems)] if problems else []),
+            "## Topics",
+            _ABOUT_TOPICS,
+            _topic_table(outcome.topics),
+            "## Faults",
+            "\n".join(f"- {action} {victim}: {number}" for (action, victim), number in sorted(counts.items())),
+            _ABOUT_FAULTS,
+            _fault_table(outcome.faults),
+        ]
+    )
 
 
-def _topics(topics: Sequence[TopicOutcome]) -> Iterator[str]:
-    yield ""
-    yield "## Topics"
-    yield ""
-    yield _ABOUT_TOPICS
-    yield ""
-    yield from _table(
-        ("flow", "topic", "kind", "partitions", "committed", "aborted", "unknown", "twice", "ended otherwise"),
-        ("records on source", "on target", "copy"),
+def _topic_table(topics: Sequence[TopicOutcome]) -> str:
+    return markdown_table(
+        (
+            *("flow", "topic", "kind", "partitions", "committed", "aborted", "unknown", "twice", "ended otherwise"),
+            *("records on source", "on target", "copy"),
+        ),
         (
             (
                 topic.flow,
@@ -181,18 +175,9 @@ def _topics(topics: Sequence[TopicOutcome]) -> Iterator[str]:
     )
 
 
-def _faults(faults: Sequence[FaultDone]) -> Iterator[str]:
-    yield ""
-    yield "## Faults"
-    yield ""
-    counts = Counter((done.fault.action, done.fault.victim) for done in faults)
-    yield from (f"- {action} {victim}: {number}" for (action, victim), number in sorted(counts.items()))
-    yield ""
-    yield _ABOUT_FAULTS
-    yield ""
-    yield from _table(
-        ("number", "at s", "what", "whom", "for s"),
-        ("stood s", "well after s"),
+def _fault_table(faults: Sequence[InjectedFault]) -> str:
+    return markdown_table(
+        ("number", "at s", "what", "whom", "for s", "stood s", "well after s"),
         (
             (
                 f"{'+ ' if done.fault.overlaps else ''}{done.fault.number}",
@@ -200,16 +185,9 @@ def _faults(faults: Sequence[FaultDone]) -> Iterator[str]:
                 done.fault.action,
                 done.fault.victim,
                 f"{done.fault.hold_s:.1f}" if done.fault.hold_s else "",
-                f"{done.stood_s:.1f}",
-                f"{done.well_after_s:.1f}",
+                f"{done.standstill_s:.1f}",
+                f"{done.recovery_s:.1f}",
             )
             for done in faults
         ),
     )
-
-
-def _table(first: Sequence[str], more: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    headings = (*first, *more)
-    yield f"| {' | '.join(headings)} |"
-    yield f"|{'---|' * len(headings)}"
-    yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -1,4 +1,4 @@
-"""A chaos run from its first process to its last: clusters, flows and writers up, faults, wait, compare, all down."""
+"""A chaos run: clusters, flows and writers are started, faults injected, all copies compared, everything stopped."""
 
 from __future__ import annotations
 
@@ -16,41 +16,36 @@ from mirror_ray.config.load import load_settings
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.lab.chaos import schedule, topology
 from mirror_ray.lab.chaos.arrivals import ArrivalWatch
-from mirror_ray.lab.chaos.clients import create_topics, end_offsets
+from mirror_ray.lab.chaos.chaos_report import ChaosOutcome, ChaosSettings, InjectedFault
 from mirror_ray.lab.chaos.compare import compare_topic
 from mirror_ray.lab.chaos.faults import Victims
 from mirror_ray.lab.chaos.health import SystemHealth
-from mirror_ray.lab.chaos.load import ChaosLoad
-from mirror_ray.lab.chaos.outcome import ChaosOutcome, FaultDone, RunSettings
 from mirror_ray.lab.chaos.schedule import Fault
 from mirror_ray.lab.chaos.topology import TOPICS
+from mirror_ray.lab.chaos.writers import ChaosLoad
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.kafka_client import high_watermarks
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError
 
-#: Starts a system with so many replicators; it ends with the context.
+#: Starts a system with so many replicators; it is stopped with the context.
 StartSystem = Callable[[MirrorSettings, int], AbstractContextManager[Mirror]]
 Say = Callable[[str], None]
 
-_LOOK_S = 0.3
-#: Far beyond what recovery takes; what has not come back by then does not come back.
-_WELL_WITHIN_S = 120.0
+_POLL_S = 0.3
+#: Far beyond what recovery takes: what has not recovered by then never will.
+_RECOVERED_WITHIN_S = 120.0
 _CAUGHT_UP_WITHIN_S = 300.0
 
 
-def run(
-    settings: RunSettings,
-    directory: Path,
-    start_system: StartSystem,
-    say: Say,
-) -> ChaosOutcome:
+def run_chaos(settings: ChaosSettings, directory: Path, start_system: StartSystem, say: Say) -> ChaosOutcome:
     """Carry out a run.
 
     Args:
         settings: What is to happen.
-        directory: Where clusters, their logs, and the system's events go; it is left as it is.
-        start_system: See there.
-        say: Gets each line that the user is to read meanwhile.
+        directory: Where the clusters' data and logs and the system's events go; it is not cleaned up.
+        start_system: Starts the system under test.
+        say: Gets each progress line for the user.
 
     Raises:
         MirrorError: Something that the run itself needs did not start or did not work.
@@ -58,17 +53,17 @@ def run(
     began_s = time.monotonic()
     with ExitStack() as stack:
         say(f"starting clusters A and B in {directory}")
-        clusters = stack.enter_context(topology.clusters(directory, settings.forget_every_s))
-        create_topics(clusters)
+        clusters = stack.enter_context(topology.chaos_clusters(directory, settings.forget_every_s))
+        topology.create_all_topics(clusters)
         load = ChaosLoad(clusters, settings.seed)
         stack.callback(load.ask_to_stop)
         load.start()
         config = directory / "mm2.properties"
-        config.write_text(topology.properties(list(clusters.values())))
+        config.write_text(topology.flow_properties(list(clusters.values())))
         say("starting Ray and the flows A->B and B->A")
         with start_system(load_settings(config).settings, len(schedule.REPLICATORS)) as system:
             chaos = _Chaos(clusters, load, SystemHealth(system, directory / "events.log"), say)
-            chaos.go_through(schedule.plan(settings.seed, settings.faults))
+            chaos.inject(schedule.plan(settings.seed, settings.faults))
             chaos.finish()
         say("comparing every record of every partition")
         topics = tuple(compare_topic(topic, clusters, load) for topic in TOPICS)
@@ -83,26 +78,26 @@ def run(
 
 
 class _Chaos:
-    """A running system with its clusters and writers. Once it is ``stuck``, no more faults are done to it."""
+    """A running system with its clusters and writers. Once it is ``stuck``, no more faults are injected."""
 
-    def __init__(self, clusters: Mapping[str, DevCluster], load: ChaosLoad, site: SystemHealth, say: Say) -> None:
-        self.done: list[FaultDone] = []
+    def __init__(self, clusters: Mapping[str, DevCluster], load: ChaosLoad, health: SystemHealth, say: Say) -> None:
+        self.done: list[InjectedFault] = []
         #: What is wrong, where something did not recover; one sentence each.
         self.stuck: list[str] = []
-        self._last_wrong = ""
+        self._last_problem = ""
         self._clusters = clusters
         self._load = load
-        self._site = site
+        self._health = health
         self._say = say
 
-    def go_through(self, faults: Sequence[Fault]) -> None:
-        """One group of faults after the other; before each, everything runs well."""
-        self._wait(self._site.not_copying, _WELL_WITHIN_S)
+    def inject(self, faults: Sequence[Fault]) -> None:
+        """Carry out one group of faults after the other; before each, everything runs well."""
+        self._wait(self._health.not_copying, _RECOVERED_WITHIN_S)
         if self.stuck:
             return
         with ArrivalWatch(self._clusters) as watch, Victims(self._clusters) as victims:
             began_s = time.monotonic()
-            self._wait(partial(self._site.not_well, watch, began_s), _WELL_WITHIN_S)
+            self._wait(partial(self._health.unhealthy, watch, began_s), _RECOVERED_WITHIN_S)
             for group in schedule.groups(faults):
                 if not self.stuck:
                     self._carry_out(group, watch, victims, began_s)
@@ -115,15 +110,15 @@ class _Chaos:
             ends = {
                 (topic.flow, topic.name, number): end
                 for topic in TOPICS
-                for number, end in end_offsets(self._clusters[topic.cluster], topic.name, topic.partitions).items()
+                for number, end in high_watermarks(self._clusters[topic.cluster], topic.name, topic.partitions).items()
             }
-            self._wait(partial(self._site.behind, ends), _CAUGHT_UP_WITHIN_S)
+            self._wait(partial(self._health.behind, ends), _CAUGHT_UP_WITHIN_S)
         with suppress(MirrorError):
-            self._site.note_all()
-            self._site.system.down()
+            self._health.write_all()
+            self._health.system.down()
 
     def _carry_out(self, group: Sequence[Fault], watch: ArrivalWatch, victims: Victims, began_s: float) -> None:
-        self._wait(lambda: victims.look(self._site.system.status()), _WELL_WITHIN_S)
+        self._wait(lambda: victims.refresh(self._health.system.status()), _RECOVERED_WITHIN_S)
         watch.mark()
         group_s = time.monotonic()
         begins: dict[int, float] = {}
@@ -134,39 +129,40 @@ class _Chaos:
                 victims.end(fault)
                 continue
             begins[fault.number] = time.monotonic() - began_s
-            gone = "" if victims.begin(fault) else ": it had ended"
-            self._say(f"{begins[fault.number]:6.0f} s  {fault.number:3}  {fault}{gone}")
+            ended = "" if victims.begin(fault) else ": it had ended"
+            self._say(f"{begins[fault.number]:6.0f} s  {fault.number:3}  {fault}{ended}")
         victims.wait_for_brokers()
         ended_s = time.monotonic()
-        self._wait(partial(self._site.not_well, watch, ended_s), _WELL_WITHIN_S)
-        well_after_s, stood_s = time.monotonic() - ended_s, watch.standstill_s()
-        well = "STUCK" if self.stuck else "all well"
-        last = f" (at last: {self._last_wrong})" if self._last_wrong else ""
-        self._say(f"{'':13}{well} {well_after_s:.1f} s later{last}; no partition stood for longer than {stood_s:.1f} s")
+        self._wait(partial(self._health.unhealthy, watch, ended_s), _RECOVERED_WITHIN_S)
+        recovery_s, standstill_s = time.monotonic() - ended_s, watch.standstill_s()
+        result = "STUCK" if self.stuck else "all well"
+        last = f" (at last: {self._last_problem})" if self._last_problem else ""
+        longest = f"no partition stood still for longer than {standstill_s:.1f} s"
+        self._say(f"{'':13}{result} {recovery_s:.1f} s later{last}; {longest}")
         self.done += [
-            FaultDone(fault=fault, at_s=begins[fault.number], stood_s=stood_s, well_after_s=well_after_s)
+            InjectedFault(fault=fault, at_s=begins[fault.number], standstill_s=standstill_s, recovery_s=recovery_s)
             for fault in group
         ]
 
-    def _wait(self, wrong: Callable[[], list[str]], timeout_s: float) -> None:
-        """Look until nothing is wrong; what still is when the time is over is ``stuck``."""
+    def _wait(self, find_problems: Callable[[], list[str]], timeout_s: float) -> None:
+        """Wait until nothing is wrong; problems that remain after ``timeout_s`` are ``stuck``."""
         deadline_s = time.monotonic() + timeout_s
-        self._last_wrong = ""
+        self._last_problem = ""
         while True:
             self._load.check()
             try:
-                self._site.note_events()
-                found = wrong()
+                self._health.write_events()
+                found = find_problems()
             except MirrorError as error:
-                # A coordinator that restarts.
+                # The coordinator restarts.
                 found = [str(error)]
             if not found:
                 return
-            self._last_wrong = found[0]
+            self._last_problem = found[0]
             if time.monotonic() > deadline_s:
                 self.stuck = found
                 return
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
 
 def _machine() -> str:

@@ -1,27 +1,27 @@
-"""The race's report: Markdown, and one picture for each workload. Pure."""
+"""The benchmark's report: Markdown, and one picture for each workload."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mirror_ray.lab.bench.contenders import FLOOR, MIRROR_RAY, MM2, MM2_TUNED
-from mirror_ray.lab.bench.copy_result import CopyResult
-from mirror_ray.lab.bench.figures import FIGURES, columns, leading, words
-from mirror_ray.lab.bench.goals import reached
-from mirror_ray.lab.bench.results import MeasuredValue, ResultRow
+from mirror_ray.lab.bench.contenders import BASELINE, MIRROR_RAY, MM2, MM2_TUNED
+from mirror_ray.lab.bench.goals import goal_results
+from mirror_ray.lab.bench.results import FIGURES, MeasuredRun, ResultRow, columns, leading, words
 from mirror_ray.lab.bench.workloads import Workload
+from mirror_ray.lab.judge import CopyResult
+from mirror_ray.lab.report_parts import document, markdown_table
 from mirror_ray.report.number_format import UNKNOWN
 from mirror_ray.report.svg import Bar, bar_chart
 
 _HOW = """\
 How it is measured: before anything counts, mirror-ray copies for a minute, so that the brokers are warm. Each
 contender is started on clusters that the others ran on before, with a source alias of its own, so that its remote
-topics and its progress are new; every other round they come in the reverse order. It first copies 200,000 records, to
-get warm. The data of a workload, the same bytes for all, waits on the source within an open transaction, which every
+topics and its progress are new; every other round they come in the reverse order. It first copies 200,000 records to
+warm up. The data of a workload, the same bytes for all, waits on the source within an open transaction, which every
 contender, reading committed records, does not see; the commit opens it at once. The rate is that of the time from the
 first records on the target to the last ones. CPU is user and system time of the contender's own processes between the
-commit and the last record; that of Ray's processes stands beside it. Memory is the peak of all its own processes
+commit and the last record; that of Ray's processes is beside it. Memory is the peak of all its own processes
 together, and of the largest one. After each run every record of the source is compared with its copy. Each figure is
 the median of its runs, with the least and the most where they differ.
 """
@@ -33,26 +33,26 @@ text{fill:#1f2328}.muted{fill:#59636e}.bar{fill:#2a78d6}
 </style>"""
 
 
-#: Of a bar: its case and its contender.
+#: A bar's label is its case and its contender.
 _LABEL_LENGTH = 45
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """A race that is over."""
+class BenchResults:
+    """A benchmark that has ended."""
 
     workloads: Sequence[Workload]
     rows: Sequence[ResultRow]
-    #: Sentences on where it was, in which versions, and by which command.
+    #: Sentences about the machine, the versions, and the command.
     machine: str
     versions: str
     command: str
 
 
-def document(results: Results, pictures: Mapping[str, str]) -> str:
-    """The report in Markdown. ``pictures``: the path of each workload's picture, as the report refers to it."""
+def bench_report(results: BenchResults, pictures: Mapping[str, str]) -> str:
+    """The report in Markdown. ``pictures``: each workload's picture, as a path relative to the report."""
     parts = [
-        "# The race",
+        "# The benchmark",
         f"{results.machine}\n{results.versions}",
         f"    {results.command}",
         summary(results.rows),
@@ -64,7 +64,7 @@ def document(results: Results, pictures: Mapping[str, str]) -> str:
         rows = [row for row in results.rows if row.workload == workload.name]
         if rows:
             parts.append(_section(workload, rows, pictures.get(workload.name)))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return document(parts)
 
 
 def summary(rows: Sequence[ResultRow]) -> str:
@@ -73,8 +73,8 @@ def summary(rows: Sequence[ResultRow]) -> str:
     for workload, case in dict.fromkeys((row.workload, row.case) for row in rows):
         found = {row.contender: row for row in rows if (row.workload, row.case) == (workload, case)}
         name = leading(workload)
-        mine, tuned, default = (_median(found.get(each.name), name) for each in (MIRROR_RAY, MM2_TUNED, MM2))
-        if mine is None:
+        ours, tuned, default = (_median(found.get(system.name), name) for system in (MIRROR_RAY, MM2_TUNED, MM2))
+        if ours is None:
             continue
         write = FIGURES[name].words
         theirs = tuned if tuned is not None else default
@@ -83,14 +83,14 @@ def summary(rows: Sequence[ResultRow]) -> str:
                 workload,
                 case,
                 FIGURES[name].heading,
-                write(mine),
+                write(ours),
                 write(tuned),
                 write(default),
-                _factor(mine, theirs, more=FIGURES[name].better == "more"),
+                _factor(ours, theirs, more=FIGURES[name].better == "more"),
             ]
         )
     heads = ["workload", "case", "figure", MIRROR_RAY.name, MM2_TUNED.name, MM2.name, "better by"]
-    return _table(heads, lines)
+    return markdown_table(heads, lines)
 
 
 def picture(workload: Workload, rows: Sequence[ResultRow]) -> str:
@@ -113,23 +113,24 @@ def picture(workload: Workload, rows: Sequence[ResultRow]) -> str:
     return chart.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(">", f">{_STYLE}", 1)
 
 
-def described(measure: MeasuredValue) -> str:
-    """A measure in one line, as it is told when it is made."""
+def described(run: MeasuredRun) -> str:
+    """A run in one line, for the progress output."""
+    result = run.result
     figures = [
-        f"{FIGURES[name].heading} {FIGURES[name].words(measure.figures[name])}"
-        for name in columns(measure.workload)
-        if name in measure.figures
+        f"{FIGURES[name].heading} {FIGURES[name].words(result.figures[name])}"
+        for name in columns(run.workload)
+        if name in result.figures
     ]
-    what = f"{measure.workload}{f' ({measure.case})' if measure.case else ''}"
-    copy = [f"copy {verdict(measure.judgement)}"] if measure.judgement is not None else []
-    return f"{what}: {', '.join([*figures, *copy, *([measure.note] if measure.note else [])])}"
+    name = f"{run.workload}{f' ({run.case})' if run.case else ''}"
+    copy = [f"copy {verdict(result.judgement)}"] if result.judgement is not None else []
+    return f"{name}: {', '.join([*figures, *copy, *([result.note] if result.note else [])])}"
 
 
 def verdict(judgement: CopyResult | None) -> str:
     """What became of the records, in words."""
     if judgement is None:
         return UNKNOWN
-    said = [
+    parts = [
         f"{count:,} {what}"
         for count, what in (
             (judgement.lost, "lost"),
@@ -139,33 +140,37 @@ def verdict(judgement: CopyResult | None) -> str:
         )
         if count
     ]
-    return ", ".join(said) or "equal"
+    return ", ".join(parts) or "equal"
 
 
 def _goals(rows: Sequence[ResultRow]) -> str:
-    lines = [[each.goal.said, each.wanted, each.measured, "yes" if each.reached else "no"] for each in reached(rows)]
-    return f"## What was to be reached\n\n{_table(['what', 'wanted', 'measured', 'reached'], lines)}" if lines else ""
+    lines = [
+        [result.goal.description, result.wanted, result.measured, "yes" if result.reached else "no"]
+        for result in goal_results(rows)
+    ]
+    table = markdown_table(["what", "wanted", "measured", "reached"], lines)
+    return f"## What was to be reached\n\n{table}" if lines else ""
 
 
 def _contenders(workloads: Sequence[Workload]) -> str:
     found = dict.fromkeys(contender for workload in workloads for contender, _ in workload.runs())
-    return "\n".join(f"- {each.name}: {each.said}" for each in found)
+    return "\n".join(f"- {contender.name}: {contender.description}" for contender in found)
 
 
 def _section(workload: Workload, rows: Sequence[ResultRow], picture_path: str | None) -> str:
     names = [name for name in columns(workload.name) if any(name in row.figures for row in rows)]
     cases = any(row.case for row in rows)
     judged = any(row.judgement is not None for row in rows)
-    floors = {row.case: _median(row, "records_per_s") for row in rows if row.contender == FLOOR.name}
-    floored = any(floors.values())
+    baselines = {row.case: _median(row, "records_per_s") for row in rows if row.contender == BASELINE.name}
+    has_baseline = any(baselines.values())
     heads = [*(["case"] if cases else []), "contender", *(FIGURES[name].heading for name in names)]
-    heads += ["of the floor"] if floored else []
+    heads += ["of the floor"] if has_baseline else []
     lines = [
         [
             *([row.case] if cases else []),
             row.contender,
             *(words(name, row.figures.get(name)) for name in names),
-            *([_of_floor(row, floors.get(row.case))] if floored else []),
+            *([_of_baseline(row, baselines.get(row.case))] if has_baseline else []),
             *([verdict(row.judgement)] if judged else []),
         ]
         for row in rows
@@ -176,7 +181,7 @@ def _section(workload: Workload, rows: Sequence[ResultRow], picture_path: str | 
         f"## {workload.name}",
         f"{workload.title}. {'One run' if runs == 1 else f'Up to {runs} runs'} of each.",
         f"![{workload.title}]({picture_path})" if picture_path else "",
-        _table([*heads, *(["copy"] if judged else [])], lines),
+        markdown_table([*heads, *(["copy"] if judged else [])], lines),
         "\n".join(notes),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -186,16 +191,12 @@ def _median(row: ResultRow | None, name: str) -> float | None:
     return row.figures[name].median if row is not None and name in row.figures else None
 
 
-def _of_floor(row: ResultRow, floor: float | None) -> str:
-    mine = _median(row, "records_per_s")
-    return UNKNOWN if mine is None or not floor else f"{mine / floor:.0%}"
+def _of_baseline(row: ResultRow, baseline: float | None) -> str:
+    rate = _median(row, "records_per_s")
+    return UNKNOWN if rate is None or not baseline else f"{rate / baseline:.0%}"
 
 
-def _factor(mine: float, theirs: float | None, *, more: bool) -> str:
-    if theirs is None or not mine or not theirs:
+def _factor(ours: float, theirs: float | None, *, more: bool) -> str:
+    if theirs is None or not ours or not theirs:
         return UNKNOWN
-    return f"{mine / theirs if more else theirs / mine:.1f} times"
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *lines))
+    return f"{ours / theirs if more else theirs / ours:.1f} times"

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from mirror_ray.lab.bench.copy_result import CopyResult
-from mirror_ray.lab.bench.goals import reached
-from mirror_ray.lab.bench.report import Results, described, document, picture, summary, verdict
-from mirror_ray.lab.bench.results import MeasuredValue, rows
+from mirror_ray.lab.bench.bench_report import BenchResults, bench_report, described, picture, summary, verdict
+from mirror_ray.lab.bench.goals import goal_results
+from mirror_ray.lab.bench.results import MeasuredRun, MeasurementResult, rows
 from mirror_ray.lab.bench.workloads import workloads
+from mirror_ray.lab.judge import CopyResult
 
 
-def copied(contender: str, records_per_s: float, round_: int = 0, judgement: CopyResult | None = None) -> MeasuredValue:
-    """One run of throughput."""
-    return MeasuredValue(
-        workload="throughput",
-        case="",
-        contender=contender,
-        round=round_,
-        figures={"records_per_s": records_per_s, "cpu_s_per_million": 1e6 / records_per_s},
-        judgement=judgement or CopyResult(copied=1000),
-    )
+def throughput(contender: str, result: MeasurementResult) -> MeasuredRun:
+    """One run of the workload throughput."""
+    return MeasuredRun(workload="throughput", case="", contender=contender, result=result)
+
+
+def copied(contender: str, records_per_s: float, judgement: CopyResult | None = None) -> MeasuredRun:
+    """One run that copied at this rate."""
+    figures = {"records_per_s": records_per_s, "cpu_s_per_million": 1e6 / records_per_s}
+    result = MeasurementResult(figures=figures, judgement=judgement or CopyResult(copied=1000))
+    return throughput(contender, result)
 
 
 MEASURES = [
     copied("mirror-ray", 700_000),
-    copied("mirror-ray", 900_000, 1),
-    copied("mirror-ray", 800_000, 2),
+    copied("mirror-ray", 900_000),
+    copied("mirror-ray", 800_000),
     copied("mm2 tuned", 100_000),
     copied("mm2", 40_000, judgement=CopyResult(copied=900, lost=100, doubled=3)),
-    MeasuredValue(
-        workload="throughput", case="", contender="mm2 eos", round=0, note="not measured: it <ended> | at once"
-    ),
+    throughput("mm2 eos", MeasurementResult(note="not measured: it <ended> | at once")),
 ]
-RESULTS = Results(
+RESULTS = BenchResults(
     workloads=workloads(quick=True), rows=rows(MEASURES), machine="A machine.", versions="Versions.", command="bench"
 )
 
@@ -53,8 +51,8 @@ def test_summary_compares_with_mm2_tuned() -> None:
 
 
 def test_goals() -> None:
-    """By medians of the same race; what was not measured is left out."""
-    found = {each.goal.said: each for each in reached(RESULTS.rows)}
+    """By medians of the same benchmark; what was not measured is left out."""
+    found = {result.goal.description: result for result in goal_results(RESULTS.rows)}
     rate = found["records/s, 1 KB in zstd batches"]
     assert not rate.reached
     assert (rate.wanted, rate.measured) == ("at least 1 M (10.0 times of mm2 tuned's 100 k)", "800 k (8.0 times)")
@@ -64,16 +62,14 @@ def test_goals() -> None:
 
 def test_no_goal_is_measured_by_nothing() -> None:
     """A contender that copied nothing is no measure."""
-    assert reached(rows([copied("mirror-ray", 1000), copied("mm2 tuned", 1e-9)]))
-    nothing = MeasuredValue(
-        workload="throughput", case="", contender="mm2 tuned", round=0, figures={"records_per_s": 0.0}
-    )
-    assert reached(rows([copied("mirror-ray", 1000), nothing])) == []
+    assert goal_results(rows([copied("mirror-ray", 1000), copied("mm2 tuned", 1e-9)]))
+    nothing = throughput("mm2 tuned", MeasurementResult(figures={"records_per_s": 0.0}))
+    assert goal_results(rows([copied("mirror-ray", 1000), nothing])) == []
 
 
 def test_document_says_what_was_lost_and_what_failed() -> None:
     """In the row of whoever lost it."""
-    text = document(RESULTS, {"throughput": "throughput.svg"})
+    text = bench_report(RESULTS, {"throughput": "throughput.svg"})
     assert "| mm2 | 40 k | 25 s | 100 lost, 3 doubled |" in text
     assert "| mirror-ray | 800 k (700 k to 900 k) |" in text
     assert "![Records of 1 KB, zstd, 500 in a batch](throughput.svg)" in text

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror_ray.lab.chaos.outcome import ChaosOutcome, FaultDone, RunSettings, TopicOutcome, report
+from mirror_ray.lab.chaos.chaos_report import (
+    ChaosOutcome,
+    ChaosSettings,
+    InjectedFault,
+    TopicOutcome,
+    chaos_report,
+)
 from mirror_ray.lab.chaos.schedule import plan
 
 TOPIC = TopicOutcome(
@@ -23,8 +29,8 @@ TOPIC = TopicOutcome(
     source_problems=(),
 )
 OUTCOME = ChaosOutcome(
-    settings=RunSettings(seed=7, faults=3, forget_every_s=600.0),
-    faults=tuple(FaultDone(fault=fault, at_s=1.0, stood_s=12.3, well_after_s=4.5) for fault in plan(7, 3)),
+    settings=ChaosSettings(seed=7, faults=3, forget_every_s=600.0),
+    faults=tuple(InjectedFault(fault=fault, at_s=1.0, standstill_s=12.3, recovery_s=4.5) for fault in plan(7, 3)),
     topics=(TOPIC,),
     stuck=(),
     duration_s=90.0,
@@ -34,7 +40,7 @@ OUTCOME = ChaosOutcome(
 
 def test_a_report_tells_the_verdict_and_how_to_repeat_it() -> None:
     """And every fault, and every topic."""
-    text = report(OUTCOME)
+    text = chaos_report(OUTCOME)
     assert OUTCOME.equal
     assert "**EQUAL: 4 partitions, 1,003 records on the sources; nothing lost, nothing doubled, order kept.**" in text
     assert "mirror-ray chaos --faults 3 --seed 7" in text
@@ -45,7 +51,9 @@ def test_a_report_tells_the_verdict_and_how_to_repeat_it() -> None:
 
 def test_the_command_is_told_whole() -> None:
     """What is not as it is by default, too."""
-    assert RunSettings(seed=7, faults=3, forget_every_s=0.5).command.endswith("--faults 3 --seed 7 --forget-every 0.5")
+    assert ChaosSettings(seed=7, faults=3, forget_every_s=0.5).command.endswith(
+        "--faults 3 --seed 7 --forget-every 0.5"
+    )
 
 
 def test_a_difference_is_told() -> None:
@@ -53,8 +61,8 @@ def test_a_difference_is_told() -> None:
     wrong = replace(OUTCOME, topics=(replace(TOPIC, differences=("A->B A.orders-0: record 7: twice",)),))
     assert not wrong.equal
     assert wrong.verdict.startswith("DIFFERENT: 1 of 4 partitions")
-    assert "- A->B A.orders-0: record 7: twice" in report(wrong)
-    assert "**wrong**" in report(wrong)
+    assert "- A->B A.orders-0: record 7: twice" in chaos_report(wrong)
+    assert "**wrong**" in chaos_report(wrong)
 
 
 def test_what_did_not_recover_is_no_success() -> None:
@@ -62,11 +70,11 @@ def test_what_did_not_recover_is_no_success() -> None:
     stuck = replace(OUTCOME, topics=(), stuck=("A->B orders-0: nothing arrives",))
     assert not stuck.equal
     assert stuck.verdict.startswith("STUCK after 3 of 3 faults")
-    assert "- A->B orders-0: nothing arrives" in report(stuck)
+    assert "- A->B orders-0: nothing arrives" in chaos_report(stuck)
 
 
 def test_a_source_that_lost_records_gives_no_verdict() -> None:
     """The copy can't be blamed for it, nor praised."""
     broken = replace(OUTCOME, topics=(replace(TOPIC, source_problems=("source A orders-0: 1 missing",)),))
     assert broken.verdict.startswith("NO VERDICT")
-    assert "- source A orders-0: 1 missing" in report(broken)
+    assert "- source A orders-0: 1 missing" in chaos_report(broken)

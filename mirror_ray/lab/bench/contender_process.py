@@ -1,4 +1,4 @@
-"""The contenders as processes on this machine: started, found, killed, ended."""
+"""The contenders as processes on this machine: started, found, killed, stopped."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ import psutil
 
 from mirror_ray import own_ray
 from mirror_ray.jars.maven import kafka_program
-from mirror_ray.lab.bench.clients import wait_until
+from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.bench.contenders import Contender
 from mirror_ray.lab.devcluster.guard import guarded
 from mirror_ray.model.errors import MirrorError
 
-#: The name of the systems that the race starts, and that of the Ray that runs before some of them.
+#: The name of the systems that the benchmark starts, and that of the Ray in which some of them are started.
 NAME: Final = "bench"
 RAY_NAME: Final = "bench-ray"
-#: Whose processes: the contender's own, or those of Ray, which it runs in.
+#: Whose processes: the contender's own, or those of the Ray that it runs in.
 Owner = Literal["own", "ray"]
-#: A Ray that runs, by its address, while the context lasts.
+#: Runs a Ray while the context lasts; gives its address.
 RunningRay = Callable[[], AbstractContextManager[str]]
 
 _ACTORS: Final = tuple(f"ray::{name}" for name in ("Coordinator", "Replicator", "Checkpoint", "Heartbeat"))
 _REPLICATOR: Final = "ray::Replicator"
 _STOP_S: Final = 60.0
-#: What it has not flushed then is of no interest: it will not be started again.
+#: How long MM2 may flush; it will not be started again.
 _FLUSH_S: Final = 10.0
-#: As Kafka's own start scripts have it.
+#: As Kafka's own start scripts.
 _JVM: Final = (
     "-Xms256M",
     "-Xmx2G",
@@ -47,14 +47,14 @@ _JVM: Final = (
 
 
 class ContenderProcess(Protocol):
-    """A contender that can be run."""
+    """A contender that can be started, killed and stopped."""
 
     def start(self) -> None:
-        """Start it, and return at once; also again, after all of it was killed."""
+        """Start it and return at once. It can be started again after all of it was killed."""
         ...
 
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
-        """What runs of it now."""
+        """Its running processes."""
         ...
 
     def check(self) -> None:
@@ -65,19 +65,19 @@ class ContenderProcess(Protocol):
         """Whether the command that starts it still runs."""
         ...
 
-    def aim(self, *, whole: bool) -> Callable[[], None]:
-        """Find what runs of it now, and give what ends it at once and without warning (SIGKILL).
+    def prepare_kill(self, *, whole: bool) -> Callable[[], None]:
+        """Find its running processes; returns the function that kills them (SIGKILL).
 
-        ``whole``: every process; else those that copy, and the rest is left to get over it.
+        ``whole``: every process; otherwise those that copy, and the others are to recover.
         """
         ...
 
     def stop(self) -> None:
-        """End it in good order."""
+        """Stop it in good order."""
         ...
 
 
-class MirrorMaker:
+class MirrorMaker(ContenderProcess):
     """MM2 in dedicated mode, from Kafka's jars."""
 
     def __init__(self, config: Path, log: Path) -> None:
@@ -86,10 +86,10 @@ class MirrorMaker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """See `ContenderProcess`."""
+        """Start MM2."""
         program = kafka_program("org.apache.kafka.connect.mirror.MirrorMaker", *_JVM)
         command = guarded([*program, str(self._config)])
-        # What the user wants of Java otherwise is not what MM2's own scripts start it with.
+        # MM2's own scripts start it without the user's further options of Java.
         environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
@@ -97,26 +97,26 @@ class MirrorMaker:
             )
 
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
-        """See `ContenderProcess`."""
+        """MM2 is one process."""
         if self._process is None or self._process.poll() is not None:
             return {}
         return {"own": [psutil.Process(self._process.pid)]}
 
     def check(self) -> None:
-        """See `ContenderProcess`."""
+        """Raise MirrorError if MM2 has ended."""
         if self._process is not None and self._process.poll() is not None:
             raise MirrorError(f"MirrorMaker 2 ended with {self._process.returncode}: {_last_line(self._log)}")
 
     def starting(self) -> bool:
-        """See `ContenderProcess`. It is the command."""
+        """Always False: no command starts it."""
         return False
 
-    def aim(self, *, whole: bool) -> Callable[[], None]:  # noqa: ARG002 - there is one process
-        """See `ContenderProcess`."""
+    def prepare_kill(self, *, whole: bool) -> Callable[[], None]:  # noqa: ARG002 - there is one process
+        """Kill the one process that there is."""
         return self._kill
 
     def stop(self) -> None:
-        """See `ContenderProcess`."""
+        """Give MM2 ten seconds to end, then kill it."""
         if self._process is None:
             return
         self._process.terminate()
@@ -131,8 +131,8 @@ class MirrorMaker:
             self._process.wait()
 
 
-class MirrorRay:
-    """mirror-ray by its own command line, detached, on a Ray of its own or on one that runs."""
+class MirrorRay(ContenderProcess):
+    """mirror-ray by its own command line, detached, in a Ray of its own or in one that runs already."""
 
     def __init__(self, contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> None:
         self._contender = contender
@@ -143,12 +143,12 @@ class MirrorRay:
         self._command: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """See `ContenderProcess`."""
+        """Run `mirror-ray up`."""
         arguments = ["up", str(self._config), "--detach", "--replicators", str(self._contender.replicators)]
         self._command = self._popen(*arguments)
 
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
-        """See `ContenderProcess`."""
+        """The system's actors, and the other processes of its Ray."""
         found: dict[Owner, list[psutil.Process]] = {"own": [], "ray": []}
         own = own_ray.find(NAME if self._address is None else RAY_NAME)
         for pid, _ in own.processes if own is not None else ():
@@ -159,22 +159,22 @@ class MirrorRay:
         return found
 
     def check(self) -> None:
-        """See `ContenderProcess`."""
+        """Raise MirrorError if `mirror-ray up` has failed."""
         if self._command is not None and self._command.poll():
             raise MirrorError(f"mirror-ray up ended with {self._command.returncode}: {_last_line(self._log)}")
 
     def starting(self) -> bool:
-        """See `ContenderProcess`."""
+        """Whether `mirror-ray up` still runs."""
         return self._command is not None and self._command.poll() is None
 
-    def aim(self, *, whole: bool) -> Callable[[], None]:
-        """See `ContenderProcess`. Ray is a part of the whole."""
+    def prepare_kill(self, *, whole: bool) -> Callable[[], None]:
+        """With ``whole`` Ray is killed too."""
         found = self.processes()
-        aimed = [*found["own"], *found["ray"]] if whole else [each for each in found["own"] if _copies(each)]
-        return partial(_kill, aimed)
+        victims = [*found["own"], *found["ray"]] if whole else list(filter(_is_replicator, found["own"]))
+        return partial(_kill, victims)
 
     def stop(self) -> None:
-        """See `ContenderProcess`."""
+        """Run `mirror-ray down`, and stop the Ray of its own."""
         with self._stack:
             if self._command is not None:
                 wait_until(lambda: not self.starting(), _STOP_S, "`up` is done")
@@ -184,8 +184,8 @@ class MirrorRay:
                 own_ray.stop(left)
 
     def _popen(self, *arguments: str) -> subprocess.Popen[bytes]:
-        where = ["--address", self._address] if self._address is not None else []
-        command = [sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *where]
+        address = ["--address", self._address] if self._address is not None else []
+        command = [sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *address]
         with self._log.open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -199,7 +199,7 @@ def _kill(processes: Sequence[psutil.Process]) -> None:
     psutil.wait_procs(processes, timeout=_STOP_S)
 
 
-def _copies(process: psutil.Process) -> bool:
+def _is_replicator(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
         return bool(process.cmdline()[0].startswith(_REPLICATOR))
     return False
@@ -214,13 +214,13 @@ def _owner(process: psutil.Process) -> Owner:
 
 
 def _last_line(log: Path) -> str:
-    """The last thing that it said."""
+    """The last line of a log."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else f"{log} is empty"
 
 
-def system_of(contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> ContenderProcess:
-    """The system of a contender that copies."""
+def process_of(contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> ContenderProcess:
+    """The process of a contender that copies; not started yet."""
     if contender.system == "mm2":
         return MirrorMaker(config, log)
     return MirrorRay(contender, config, log, running_ray)
