@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,6 +17,7 @@ ARGS ?=
 
 help:
 	@echo 'make demo     two real Kafka clusters, live traffic, flows both ways, until Ctrl-C'
+	@echo 'make check    lint and the fast tests, after each change: under four minutes'
 	@echo 'make test     lint and every test; one tier with TIER=unit, pytest options with ARGS="-k name"'
 	@echo 'make lint     ruff, mypy, import-linter, hadolint'
 	@echo 'make format   let ruff format the code'
@@ -59,11 +60,17 @@ ALONE := tests/timed
 WORKERS := -n 4 --dist loadfile
 # Who reads what a machine has run wants every failure before all of one.
 SHORT := $(if $(CI),--tb=short --show-capture=no)
+# How long each test took is kept in build/, and the slowest are shown.
+TIMES = --durations=10 --durations-min=1 --junitxml=build/$(1).xml
+
+# One worker a core: nothing in them waits.
+check: lint
+	@$(BIN)/pytest -n 2 --dist loadfile $(SHORT) $(call TIMES,check) tests/unit tests/web tests/model
 
 test: lint
 ifeq ($(TIER)$(ARGS),)
-	@$(BIN)/pytest $(WORKERS) $(SHORT) --ignore $(ALONE) tests
-	@$(BIN)/pytest $(SHORT) $(ALONE)
+	@$(BIN)/pytest $(WORKERS) $(SHORT) $(call TIMES,tests) --ignore $(ALONE) tests
+	@$(BIN)/pytest $(SHORT) $(call TIMES,timed) $(ALONE)
 else
 	@$(BIN)/pytest tests$(if $(TIER),/$(TIER)) $(ARGS)
 endif

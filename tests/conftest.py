@@ -45,16 +45,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: TIERS.index(tiers[item]) if tiers[item] in TIERS else len(TIERS))
 
 
+#: What one worker runs, for what these files share takes longer to start than most of them take: a Spark, a `trio`.
+_TOGETHER = {
+    "tests/spark/": "spark",
+    "tests/chaos/test_brokers_are_killed.py": "trio",
+    "tests/chaos/test_groups.py": "trio",
+    "tests/chaos/test_three_brokers.py": "trio",
+    "tests/broker/kafka/test_transport.py": "trio",
+}
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, the order of the files is ours, and one worker has all that shares one Spark."""
+    """With ``--dist loadfile``, the order of the files is ours, and one worker has all that belongs `_TOGETHER`."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
     scheduling = LoadFileScheduling(config, log)
     file_of = scheduling._split_scope
-    scheduling._split_scope = lambda test: "tests/spark" if test.startswith("tests/spark/") else file_of(test)
+    scheduling._split_scope = lambda test: next(
+        (name for path, name in _TOGETHER.items() if test.startswith(path)), file_of(test)
+    )
     config.option.loadscopereorder = False
     return scheduling
 
@@ -131,6 +143,14 @@ def secured() -> Iterator[DevCluster]:
 def guarded(secured: DevCluster) -> DevListener:
     """Where alice may do what ACLs say, by SASL's PLAIN."""
     return secured.listener("PLAIN")
+
+
+@pytest.fixture(scope="session")
+def trio() -> Iterator[DevCluster]:
+    """A cluster of three brokers that may be stopped and killed; a test leaves all of them running."""
+    share_classes()
+    with DevCluster("trio", 3, heap="320m", server_properties=KEEPS_ALL, jvm_options=QUICK_START) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")

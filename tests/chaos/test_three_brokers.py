@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import TopicSettings
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import assert_equal_copies
 from tests.support.systems import run, settings_of, wait_caught_up
@@ -25,21 +24,13 @@ PARTITIONS = 6
 PEACE_S = 2.0
 
 
-@pytest.fixture
-def three_brokers() -> Iterator[DevCluster]:
-    """Named B."""
-    in_sync = {"min.insync.replicas": "2"}
-    with DevCluster("B", 3, heap="400m", jvm_options=QUICK_START, server_properties=in_sync) as cluster:
-        yield cluster
-
-
 def test_leaders_move_and_a_broker_dies(
-    clusters: Clusters, three_brokers: DevCluster, make_topic: TopicMaker, system: str
+    clusters: Clusters, trio: DevCluster, make_topic: TopicMaker, system: str
 ) -> None:
     """A broker is stopped, leaders are elected back, another is killed and comes again: the copies end equal."""
     topic = make_topic(clusters.a, PARTITIONS, {"retention.ms": "-1"})
     remote = f"A.{topic}"
-    admin = AdminClient(three_brokers.confluent_config())
+    admin = AdminClient(trio.confluent_config())
 
     def leaders() -> dict[int, int]:
         known = admin.list_topics(remote, timeout=30).topics[remote].partitions
@@ -58,27 +49,27 @@ def test_leaders_move_and_a_broker_dies(
 
     with Production(clusters.a.confluent_config(), topic, PARTITIONS) as production:
         topics = TopicSettings(include=(topic,), refresh_interval_s=1.0, replication_factor=3)
-        mirror = run(system, settings_of({"A": clusters.a, "B": three_brokers}, "A->B", topics=topics))
+        mirror = run(system, settings_of({"A": clusters.a, "B": trio}, "A->B", topics=topics))
         wait_until(in_sync, 60, "the remote topic with three replicas")
         before = leaders()
         assert set(before.values()) == {1, 2, 3}
 
-        three_brokers.broker(2).stop()
+        trio.broker(2).stop()
         assert 2 not in wait_until(lambda: _none_at(2, leaders()), 30, "leaders moved").values()
         time.sleep(PEACE_S)
-        three_brokers.broker(2).start()
+        trio.broker(2).start()
         prefer()
         assert leaders() == before
 
-        three_brokers.broker(3).kill()
+        trio.broker(3).kill()
         wait_until(lambda: _none_at(3, leaders()), 30, "leaders moved")
         time.sleep(PEACE_S)
-        three_brokers.broker(3).start()
+        trio.broker(3).start()
         prefer()
         assert leaders() == before
         production.stop()
         wait_caught_up(mirror, {("A->B", topic): PARTITIONS}, 60)
-        assert_equal_copies(clusters.a.confluent_config(), three_brokers.confluent_config(), topic, remote)
+        assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
         mirror.down()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from confluent_kafka import Producer
@@ -24,24 +24,23 @@ NOWHERE = TopicPartition("nowhere", 0)
 
 
 @pytest.fixture(scope="module")
-def brokers() -> Iterator[DevCluster]:
+def brokers(trio: DevCluster) -> DevCluster:
     """Three brokers; ``orders`` has 100 records in each of two partitions, ``open`` as many of an open transaction."""
-    with DevCluster("transport", brokers=3) as dev:
-        config: dict[str, str | int | float | bool] = {"bootstrap.servers": dev.bootstrap}
-        admin = AdminClient(config)
-        for done in admin.create_topics([NewTopic("orders", 2, 3), NewTopic("open", 1, 1)]).values():
-            done.result()
-        producer = Producer(config)
-        for number in range(2 * RECORDS):
-            producer.produce("orders", b"x", partition=number % 2)
-        producer.flush()
-        transactional = Producer(config | {"transactional.id": "t"})
-        transactional.init_transactions()
-        transactional.begin_transaction()
-        for _ in range(RECORDS):
-            transactional.produce("open", b"x", partition=0)
-        transactional.flush()
-        yield dev
+    config: dict[str, str | int | float | bool] = {"bootstrap.servers": trio.bootstrap}
+    admin = AdminClient(config)
+    for done in admin.create_topics([NewTopic("orders", 2, 3), NewTopic("open", 1, 1)]).values():
+        done.result()
+    producer = Producer(config)
+    for number in range(2 * RECORDS):
+        producer.produce("orders", b"x", partition=number % 2)
+    producer.flush()
+    transactional = Producer(config | {"transactional.id": "t"})
+    transactional.init_transactions()
+    transactional.begin_transaction()
+    for _ in range(RECORDS):
+        transactional.produce("open", b"x", partition=0)
+    transactional.flush()
+    return trio
 
 
 @pytest.fixture
