@@ -15,18 +15,19 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self, TypeVar, overload
 
 from mirror_ray.config.one_cluster import client_settings
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.internal_topics import BlockingTopicReader, CommittedInternalRecord, latest
+from mirror_ray.kafka.internal_topic_reader import latest_records
 from mirror_ray.model import topology
-from mirror_ray.model.errors import CorruptRecordError, NoAnswerError, TopicMissingError
+from mirror_ray.model.errors import CorruptRecordError, TopicMissingError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import DefaultReplicationPolicy, ReplicationPolicy
+from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.mm2_records import CheckpointRecord, HeartbeatRecord, checkpoint_group
 
 __all__ = ["LastHeartbeat", "MirrorClient", "OffsetAndMetadata"]
@@ -182,26 +183,14 @@ class MirrorClient:
         admin = self._admin = self._admin or ClusterAdmin(self.cluster, "mirror-ray-client")
         return admin.list_topics(timeout_s)
 
-    def _read(self, topic: str, deadline: float) -> Collection[CommittedInternalRecord]:
+    def _read(self, topic: str, deadline: float) -> Collection[DecodedRecord]:
         """The newest record of every key."""
-
-        def in_time(
-            batches: Iterable[Sequence[CommittedInternalRecord]],
-        ) -> Iterator[Sequence[CommittedInternalRecord]]:
-            for batch in batches:
-                if time.monotonic() > deadline:
-                    raise NoAnswerError(
-                        f"cluster {self.cluster.alias}: the time was over when topic {topic} was read up to offset "
-                        f"{batch[0].offset}: allow a longer timeout"
-                    )
-                yield batch
-
-        with BlockingTopicReader(self.cluster, topic, patience_s=max(0.1, deadline - time.monotonic())) as reader:
-            return latest(in_time(reader.to_end())).values()
+        left_s = deadline - time.monotonic()
+        return latest_records(self.cluster, topic, patience_s=max(0.1, left_s), time_limit_s=left_s).values()
 
 
 def _positions(
-    topic: str, records: Iterable[CommittedInternalRecord], wanted: Callable[[str], bool]
+    topic: str, records: Iterable[DecodedRecord], wanted: Callable[[str], bool]
 ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
     """Every wanted group's positions."""
 
@@ -217,7 +206,7 @@ def _positions(
 
 
 def _decoded(
-    topic: str, records: Iterable[CommittedInternalRecord], decode: Callable[[bytes | None, bytes | None], _T]
+    topic: str, records: Iterable[DecodedRecord], decode: Callable[[bytes | None, bytes | None], _T]
 ) -> list[_T]:
     """What the records say. Others that somebody wrote there are left out, and logged, as MM2's client does it."""
     found: list[_T] = []

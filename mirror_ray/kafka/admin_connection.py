@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.credential_renewal import CredentialRenewal
+from mirror_ray.kafka.errors import no_broker_in_service
 from mirror_ray.kafka.librdkafka import (
     FENCED_PAUSE_S,
     REFUSED_CREDENTIALS,
@@ -22,7 +23,6 @@ from mirror_ray.kafka.librdkafka import (
     client_config,
     list_in_service,
     mirror_error,
-    no_broker_in_service,
     told,
 )
 from mirror_ray.kafka.probe import begin_probe

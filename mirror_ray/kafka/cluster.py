@@ -10,7 +10,7 @@ import datetime as dt
 import math
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from kio.index import load_entity_module, load_request_schema
@@ -28,6 +28,7 @@ from mirror_ray.kafka.errors import (
     UNKNOWN_LEADER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
     error_info,
+    no_broker_answers,
     protocol_error,
 )
 from mirror_ray.kafka.leader_requests import (
@@ -311,14 +312,6 @@ def _is_open(opening: asyncio.Task[Connection], host: str, port: int) -> bool:
         return False
     connection = opening.result()
     return not connection.closed and (connection.host, connection.port) == (host, port)
-
-
-def no_broker_answers(settings: ClusterSettings, problems: Iterable[str]) -> ClusterUnreachableError:
-    """What it means that no connection to any broker came about; ``problems``: why each did not."""
-    return ClusterUnreachableError(
-        f"cluster {settings.alias}: no broker answers ({'; '.join(problems)}); "
-        f"check {settings.alias}.bootstrap.servers, the network and security.protocol"
-    )
 
 
 def host_and_port(server: str) -> tuple[str, int]:

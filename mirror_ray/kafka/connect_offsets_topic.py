@@ -1,4 +1,4 @@
-"""Writes Connect's topic of source offsets, as a Connect worker does. Blocking.
+"""Writes Connect's topic of source offsets, as a Connect worker does.
 
 Source: ``KafkaOffsetBackingStore`` of Kafka 4.3: 25 partitions by default, compacted only, records placed by the Java
 producer's hash of the key, so that compaction finds a key's older records.
@@ -6,54 +6,48 @@ producer's hash of the key, so that compaction finds a key's older records.
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
-from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.librdkafka import client_config, mirror_error
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, KeyedRecord
+from mirror_ray.kafka.retries import retry
 from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.records.partitioner import partition_of_key
 
 #: Connect's ``offset.storage.partitions``.
 _PARTITIONS: Final = 25
-_DELIVERY_TIMEOUT_MS: Final = 30_000
+_DELIVERY_TIMEOUT_S: Final = 30.0
+#: A source offset has some hundred bytes, its topic's name at most.
+_RECORDS_PER_BATCH: Final = 1000
 
 
-def write_connect_offsets(
-    cluster: ClusterSettings, topic: str, records: Sequence[tuple[bytes, bytes | None]], trail: AuditLog
+async def write_connect_offsets(
+    cluster: ClusterConnections, topic: str, records: Sequence[tuple[bytes, bytes | None]], trail: AuditLog
 ) -> None:
-    """Append keys and values, and wait until all are acknowledged; the topic is made where it is missing.
+    """Append keys and values, each once, and wait until all are acknowledged; create the topic where it is missing.
 
     Raises:
         ClusterUnreachableError: Not acknowledged in time; some may be there. Give all of them again.
-        AdminError: The topic can't be created or written.
+        MirrorError: The topic can't be created or written.
     """
-    admin = ClusterEditor(cluster, "mirror-ray-handback", trail)
-    try:
+    await asyncio.to_thread(_ensure_topic, cluster, topic, trail)
+    known = (await cluster.refresh([topic])).topics[topic]
+    by_partition: dict[int, list[KeyedRecord]] = defaultdict(list)
+    for key, value in records:
+        by_partition[partition_of_key(key, len(known.partitions) or _PARTITIONS)].append(KeyedRecord(key, value))
+    for partition, found in by_partition.items():
+        writer = IdempotentTopicWriter(cluster, topic, partition, codec="none")
+        for start in range(0, len(found), _RECORDS_PER_BATCH):
+            append = partial(writer.append_once, found[start : start + _RECORDS_PER_BATCH])
+            await retry(cluster, f"write to topic {topic}", append, _DELIVERY_TIMEOUT_S)
+
+
+def _ensure_topic(cluster: ClusterConnections, topic: str, trail: AuditLog) -> None:
+    with closing(ClusterEditor(cluster.settings, "mirror-ray-handback", trail)) as admin:
         admin.ensure_compacted_topic(topic, _PARTITIONS, None)
-    finally:
-        admin.close()
-    told = {
-        "acks": "all",
-        "enable.idempotence": True,
-        "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
-        "partitioner": "murmur2_random",
-    }
-    producer = Producer(client_config(cluster, "mirror-ray-handback") | told)
-    failures: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            failures.append(error)
-
-    try:
-        for key, value in records:
-            producer.produce(topic, value=value, key=key, on_delivery=delivered)
-            producer.poll(0)
-        producer.flush()
-    finally:
-        producer.close()
-    if failures:
-        raise mirror_error(cluster, f"write to topic {topic}", KafkaException(failures[0]))

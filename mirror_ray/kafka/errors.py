@@ -1,4 +1,4 @@
-"""Kafka's error codes: their names, and what a client should do about them.
+"""Kafka's error codes: their names, and what a client should do about them; and what it means that nobody answers.
 
 Names and retriability come from Kafka's own table (org.apache.kafka.common.protocol.Errors, by way of kio); which of
 them mean that the client's metadata is out of date are the subclasses of Kafka's InvalidMetadataException.
@@ -6,11 +6,16 @@ them mean that the client's metadata is out of date are the subclasses of Kafka'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from mirror_ray.model.errors import KafkaProtocolError
+from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, KafkaProtocolError, MirrorError
+
+if TYPE_CHECKING:
+    from mirror_ray.config.settings import ClusterSettings
 
 _INVALID_METADATA = frozenset(
     {
@@ -85,3 +90,37 @@ def error_info(code: int) -> ErrorInfo:
 def protocol_error(code: int, what: str) -> KafkaProtocolError:
     """The error to raise for a code that a broker answered ``what`` with (the request and its object)."""
     return KafkaProtocolError(code, error_info(code).name, what)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether a request that failed so may succeed when it is sent again."""
+    if isinstance(error, KafkaProtocolError):
+        return error.name in PASSING
+    return isinstance(error, OSError | ClusterUnreachableError) and not isinstance(error, AccessDeniedError)
+
+
+def no_broker_answers(settings: ClusterSettings, problems: Iterable[str]) -> ClusterUnreachableError:
+    """No connection to any broker came about; ``problems``: why each did not."""
+    return ClusterUnreachableError(
+        f"cluster {settings.alias}: no broker answers ({'; '.join(problems)}); "
+        f"check {settings.alias}.bootstrap.servers, the network and security.protocol"
+    )
+
+
+def no_broker_in_service(settings: ClusterSettings) -> ClusterUnreachableError:
+    """The cluster's metadata names no broker: one answers, and none leads anything."""
+    return ClusterUnreachableError(
+        f"cluster {settings.alias} ({', '.join(settings.bootstrap_servers)}) has no broker in service: all of them are "
+        f"fenced, as they are while their controller does not hear from them. Check the controllers, and the brokers' "
+        f"way to them; then try again"
+    )
+
+
+def did_not_answer(settings: ClusterSettings, what: str, cause: BaseException | str) -> MirrorError:
+    """``what`` was tried until the time was over; ``cause``: why the last try failed."""
+    if isinstance(cause, MirrorError):
+        return cause
+    return ClusterUnreachableError(
+        f"cluster {settings.alias} did not answer ({what}: {str(cause) or 'no answer in time'}): check "
+        f"{settings.alias}.bootstrap.servers = {', '.join(settings.bootstrap_servers)} and that its brokers are up"
+    )

@@ -6,7 +6,7 @@ import asyncio
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.model.errors import ClusterUnreachableError
+from mirror_ray.kafka.errors import did_not_answer
 
 _PATIENCE_S = 15.0
 
@@ -23,10 +23,6 @@ async def cluster_id(settings: ClusterSettings) -> str:
         async with asyncio.timeout(_PATIENCE_S):
             return (await cluster.refresh(())).cluster_id
     except TimeoutError:
-        servers = ", ".join(settings.bootstrap_servers)
-        raise ClusterUnreachableError(
-            f"cluster {settings.alias} did not answer within {_PATIENCE_S:g} s: check {settings.alias}."
-            f"bootstrap.servers = {servers} and that its brokers are up"
-        ) from None
+        raise did_not_answer(settings, "ask for its id", f"no answer within {_PATIENCE_S:g} s") from None
     finally:
         await cluster.close()

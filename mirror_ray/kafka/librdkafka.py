@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.errors import error_info
-from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, KafkaProtocolError, MirrorError
+from mirror_ray.kafka.errors import did_not_answer, error_info
+from mirror_ray.model.errors import AccessDeniedError, KafkaProtocolError, MirrorError
 
 if TYPE_CHECKING:
     from mirror_ray.kafka.security import ClientSecurity
@@ -202,15 +202,6 @@ def list_in_service(client: Any, topic: str | None, timeout_s: float) -> Any | N
     return metadata if metadata.brokers else None
 
 
-def no_broker_in_service(cluster: ClusterSettings) -> ClusterUnreachableError:
-    """What it means that a cluster's metadata names no broker: one answers, and none leads anything."""
-    return ClusterUnreachableError(
-        f"cluster {cluster.alias} ({', '.join(cluster.bootstrap_servers)}) has no broker in service: all of them are "
-        f"fenced, as they are while their controller does not hear from them. Check the controllers, and the brokers' "
-        f"way to them; then try again"
-    )
-
-
 def told(error: KafkaError) -> str:
     """What an error means, in our words where librdkafka's own name its keys or count its connections."""
     words = _WORDS.get(error.code())
@@ -235,10 +226,7 @@ def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, caus
             f"({cause}): check {cluster.alias}.security.protocol, sasl.* and ssl.*"
         )
     if known.code() in _UNREACHABLE:
-        return ClusterUnreachableError(
-            f"cluster {cluster.alias} did not answer ({what}: {cause}): check "
-            f"{cluster.alias}.bootstrap.servers = {', '.join(cluster.bootstrap_servers)} and that its brokers are up"
-        )
+        return did_not_answer(cluster, what, cause)
     next_step = _NEXT_STEPS.get(known.code(), "")
     name = error_info(known.code()).name if known.code() > 0 else known.name()
     return AdminError(known.code(), name, f"cluster {cluster.alias}: {what}", known.str(), next_step)

@@ -1,11 +1,11 @@
-"""Reads one partition's log on and on, and notices when it is not the log any more that was read so far."""
+"""Reads one partition's log as it grows, and notices when it is another log than the one that was read so far."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import Generic, NamedTuple, TypeVar
 
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
@@ -17,6 +17,7 @@ from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.records.batch import RecordBatch, iter_batches, verify
+from mirror_ray.records.read_committed import CommittedOnly
 
 _MAX_BYTES = 8 << 20
 _PARAMETERS = fetch.FetchParameters(
@@ -27,21 +28,18 @@ _PARAMETERS = fetch.FetchParameters(
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class LogPiece(Generic[T]):
-    """What one look has found."""
+class LogChunk(NamedTuple, Generic[T]):
+    """What one poll has read."""
 
-    #: The log is another one, or was cut: all that was found before is void, and ``start`` says where it is read from.
-    anew: bool
-    found: list[T]
-    #: Whether all has been read that was committed when the look began.
+    #: The topic is another one, or its log was cut: all that was read before is void, and is read again from the start.
+    restarted: bool
+    records: list[T]
+    #: Whether all has been read that was committed when the poll began.
     complete: bool
-    #: There is no such topic.
-    missing: bool = False
 
 
 class LogFollower(Generic[T]):
-    """One Fetch with each ``look``, outside any fetch session. One call at a time.
+    """One Fetch with each ``poll``, outside any fetch session. One call at a time.
 
     Guarantees: a leader is believed only once it knows all that its predecessors have committed (KIP-207). A topic that
     was created anew, and a log that was cut and filled again, are noticed (KIP-595, from Kafka 2.7 on; before that only
@@ -55,6 +53,8 @@ class LogFollower(Generic[T]):
         purpose: str,
         start: Callable[[], Awaitable[int | None]],
         decode: Callable[[RecordBatch, int], Iterable[T]],
+        *,
+        read_committed: bool = False,
     ) -> None:
         """Prepare; nothing is asked yet.
 
@@ -62,11 +62,14 @@ class LogFollower(Generic[T]):
             cluster: Where it is.
             partition: What to read.
             purpose: Of a connection of its own: others' answers must not wait behind one that waits for records.
-            start: Says from which offset to read, whenever that is to be found; None: from the log's start.
-            decode: Says what a batch holds from an offset on; where it raises, the batch is read again.
+            start: The offset to read from; called at the beginning and after a restart. None: the log's start.
+            decode: The records of a batch from an offset on; where it raises, the batch is read again.
+            read_committed: Read up to the last stable offset, without aborted transactions; else up to the high
+                watermark. Control batches are left out either way.
         """
         self.partition = partition
         self._cluster, self._purpose, self._start, self._decode = cluster, purpose, start, decode
+        self._parameters = replace(_PARAMETERS, read_committed=read_committed)
         #: None: to be looked up.
         self._topic_id: TopicId | None = None
         self._last_id: TopicId | None = None
@@ -75,11 +78,16 @@ class LogFollower(Generic[T]):
         #: The connection to the leader that knows what is committed, and its leader epoch.
         self._trusted: tuple[Connection, int] | None = None
 
+    @property
+    def missing(self) -> bool:
+        """Whether the last poll found that there is no such topic."""
+        return self._topic_id is None
+
     def seek(self) -> None:
-        """Read from where ``start`` says."""
+        """Read on from where ``start`` says now."""
         self._position = None
 
-    async def look(self, max_wait_ms: int = 0, patience_s: float | None = None) -> LogPiece[T]:
+    async def poll(self, max_wait_ms: int = 0, patience_s: float | None = None) -> LogChunk[T]:
         """Read on, waiting up to ``max_wait_ms`` for something to come.
 
         Args:
@@ -90,7 +98,7 @@ class LogFollower(Generic[T]):
             OSError, MirrorError: It can't be read now; call again.
         """
         try:
-            return await self._look(max_wait_ms, patience_s)
+            return await self._poll(max_wait_ms, patience_s)
         except Exception:
             # Whatever it is: the leader may be another one by now.
             self._topic_id = None
@@ -103,11 +111,10 @@ class LogFollower(Generic[T]):
             raise protocol_error(answer.error_code, f"find an offset of {self.partition}")
         return answer.offset
 
-    async def _look(self, max_wait_ms: int, patience_s: float | None) -> LogPiece[T]:
-        anew = await self._find()
-        if anew or self._topic_id is None:
-            missing = self._topic_id is None
-            return LogPiece(anew, [], complete=missing, missing=missing)
+    async def _poll(self, max_wait_ms: int, patience_s: float | None) -> LogChunk[T]:
+        restarted = await self._find()
+        if restarted or self._topic_id is None:
+            return LogChunk(restarted, [], complete=self.missing)
         if self._position is None:
             start = await self._start()
             self._position = fetch.FetchPosition(await self.offset_at(EARLIEST) if start is None else start)
@@ -119,7 +126,7 @@ class LogFollower(Generic[T]):
         try:
             async with asyncio.timeout(patience_s):
                 await self._trust(connection, led)
-                wanted, parameters = {self.partition: position}, replace(_PARAMETERS, max_wait_ms=max_wait_ms)
+                wanted, parameters = {self.partition: position}, replace(self._parameters, max_wait_ms=max_wait_ms)
                 ((_, fetched),) = await fetch_at(connection, {self.partition: self._topic_id}, wanted, parameters)
         except TimeoutError:
             connection.abort(f"no answer within {patience_s:g} s")
@@ -127,23 +134,23 @@ class LogFollower(Generic[T]):
         return self._take(fetched, position)
 
     async def _find(self) -> bool:
-        """Look the topic up where it is not known; whether it is another one than before."""
+        """Ask for the topic's metadata where it is not known; returns whether it is another topic than before."""
         name = self.partition.topic
         known = self._cluster.metadata.topics.get(name)
-        is_it = known is not None and known.topic_id == self._topic_id
-        if is_it and self._cluster.metadata.leader(self.partition) >= 0:
+        is_same = known is not None and known.topic_id == self._topic_id
+        if is_same and self._cluster.metadata.leader(self.partition) >= 0:
             return False
         found = (await self._cluster.refresh([name])).topics[name]
         if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            gone, self._topic_id, self._position = self._position is not None, None, None
-            return gone
+            was_read, self._topic_id, self._position = self._position is not None, None, None
+            return was_read
         if found.error_code:
             raise protocol_error(found.error_code, f"find topic {name}")
-        anew = self._last_id not in (None, found.topic_id)
+        recreated = self._last_id not in (None, found.topic_id)
         self._topic_id = self._last_id = found.topic_id
-        if anew:
+        if recreated:
             self._position = None
-        return anew
+        return recreated
 
     async def _trust(self, connection: Connection, led: PartitionMetadata) -> None:
         """A new leader may not know yet what its predecessors have committed: it says so here, and not to a Fetch."""
@@ -154,21 +161,24 @@ class LogFollower(Generic[T]):
             raise protocol_error(code, f"find the end of {self.partition}")
         self._trusted = connection, led.leader_epoch
 
-    def _take(self, fetched: fetch.FetchedPartition, position: fetch.FetchPosition) -> LogPiece[T]:
+    def _take(self, fetched: fetch.FetchedPartition, position: fetch.FetchPosition) -> LogChunk[T]:
         if fetched.error_code == OFFSET_OUT_OF_RANGE or fetched.diverging_from >= 0:
             self._position = None
-            return LogPiece(True, [], complete=False)
+            return LogChunk(True, [], complete=False)
         if fetched.error_code:
             raise protocol_error(fetched.error_code, f"read {self.partition} from {position.offset}")
         if fetched.high_watermark < position.offset:
             what = f"{self.partition} was read to {position.offset}, and is committed to {fetched.high_watermark} only"
             raise MirrorError(f"{what}: did its cluster lose records?")
-        found: list[T] = []
+        records: list[T] = []
+        selection = CommittedOnly(fetched.aborted)
         for batch in iter_batches(fetched.records) if len(fetched.records) else ():
             verify(batch)
-            found += self._decode(batch, position.offset)
+            if selection.copies(batch):
+                records += self._decode(batch, position.offset)
             # A run of old messages has no epoch.
             epoch = batch.partition_leader_epoch if batch.magic == 2 else -1
             position = fetch.FetchPosition(max(position.offset, batch.next_offset), epoch)
         self._position = position
-        return LogPiece(False, found, complete=position.offset >= fetched.high_watermark)
+        end = fetched.last_stable_offset if self._parameters.read_committed else fetched.high_watermark
+        return LogChunk(False, records, complete=position.offset >= end)

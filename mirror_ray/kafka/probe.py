@@ -12,8 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka.cluster import CONTROL, ClusterConnections, host_and_port, no_broker_answers
+from mirror_ray.kafka.cluster import CONTROL, ClusterConnections, host_and_port
 from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.errors import no_broker_answers
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, MirrorError
 

@@ -21,11 +21,12 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.credential_renewal import CredentialRenewal
-from mirror_ray.kafka.internal_topics import BlockingTopicReader, CommittedInternalRecord
+from mirror_ray.kafka.internal_topic_reader import latest_records
 from mirror_ray.kafka.librdkafka import client_config, kafka_error, mirror_error, until_answered
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName
+from mirror_ray.records.decode import DecodedRecord
 
 _LOG = logging.getLogger(__name__)
 
@@ -265,21 +266,14 @@ def read_state(cluster: ClusterSettings, topic: str, patience_s: float = _PATIEN
         ClusterUnreachableError: The cluster did not answer for so long.
         MirrorError: The topic doesn't exist, may not be read, or holds something else.
     """
-    documents: dict[str, Document] = {}
-    with BlockingTopicReader(cluster, topic, patience_s=patience_s) as reader:
-        for records in reader.to_end():
-            for record in records:
-                _apply(documents, topic, record)
-    return documents
+    records = latest_records(cluster, topic, patience_s=patience_s)
+    return dict(_document(topic, record) for record in records.values())
 
 
-def _apply(documents: dict[str, Document], topic: str, record: CommittedInternalRecord) -> None:
+def _document(topic: str, record: DecodedRecord) -> tuple[str, Document]:
+    key, value, _ = record.fields()
     try:
-        text = (record.key or b"").decode()
-        if record.value is None:
-            documents.pop(text, None)
-        else:
-            documents[text] = json.loads(record.value)
+        return (key or b"").decode(), json.loads(value or b"")
     except ValueError as error:
         raise MirrorError(
             f"state topic {topic}, offset {record.offset}: not written by mirror-ray ({error}); name the system's "

@@ -14,8 +14,7 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter
+from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, InternalTopicWriter
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import segments_topic, statistics_topic
@@ -377,7 +376,7 @@ class FlowReplication:
         return StatisticsPublisher(
             str(name),
             replicator,
-            IdempotentWriter(self._target, statistics_topic(name.source), cleanup_policy="delete"),
+            IdempotentTopicWriter(self._target, statistics_topic(name.source), cleanup_policy="delete"),
             lambda: self.copies,
             interval_ms=self._settings.statistics.interval_ms,
             on_event=self._on_event,

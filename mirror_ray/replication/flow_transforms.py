@@ -140,7 +140,7 @@ class FlowTransforms:
             now_ms = time.time_ns() // 1_000_000
             name = self._settings.name
             records = [dead_letter(failure, name, copy.source, now_ms) for failure in letters.failures]
-            await self._writer.append_as_they_are(records)
+            await self._writer.append_decoded(records)
             transforms.written(letters)
         self._waiting.discard(copy)
         self._on_written(copy)

@@ -106,14 +106,14 @@ class StateReader:
             self._read_from = self._book.read_from
             self._log.seek()
         began_s, read_from = _now_s(), self._read_from
-        piece = await self._log.look(self._terms.look_ms, (self._terms.look_ms + self._terms.lease_ms) / 1000)
-        if piece.anew:
+        chunk = await self._log.poll(self._terms.look_ms, (self._terms.look_ms + self._terms.lease_ms) / 1000)
+        if chunk.restarted:
             log.warning("topic %s was created anew, or has lost its end: read again", self._log.partition.topic)
             self._book.begin_anew(_now_s())
-        if piece.missing:
+        if self._log.missing:
             raise protocol_error(UNKNOWN_TOPIC_OR_PARTITION, f"find topic {self._log.partition.topic}")
-        self._give_up(self._book.shown(piece.found))
-        if piece.complete and self._book.read_from == read_from:
+        self._give_up(self._book.shown(chunk.records))
+        if chunk.complete and self._book.read_from == read_from:
             renewed = self._book.looked(began_s, _now_s())
             self._give_up(self._book.ungranted(began_s))
             if renewed:
@@ -139,7 +139,7 @@ class StateReader:
 
 def _grants(batch: RecordBatch, _: int) -> Iterable[tuple[TopicPartition, Tenure]]:
     """The grants in a batch. Most batches are positions, by the thousand, and are not decoded at all."""
-    if batch.is_control or (batch.codec == "none" and _GRANT_PREFIX not in bytes(batch.view)):
+    if batch.codec == "none" and _GRANT_PREFIX not in bytes(batch.view):
         return
     for record in records_of(batch):
         key, value = record.key or b"", record.value

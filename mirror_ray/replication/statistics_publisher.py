@@ -9,8 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_topic_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, KeyedRecord
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.statistics import boundaries_ms, statistics_of
@@ -46,7 +45,7 @@ class StatisticsPublisher:
         self,
         flow: str,
         replicator: str,
-        writer: IdempotentWriter,
+        writer: IdempotentTopicWriter,
         copies: Callable[[], Iterable[PartitionReplication]],
         *,
         interval_ms: int,

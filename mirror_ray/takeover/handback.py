@@ -164,5 +164,4 @@ async def _carry_out(ground: FlowSession, mm2: Mm2Topics, notes: list[SourceOffs
         for each in notes
         if each.noted is not None or each.before is not None
     ]
-    settings = ground.target.settings
-    await asyncio.to_thread(write_connect_offsets, settings, mm2.offsets_topic, records, ground.audit_log)
+    await write_connect_offsets(ground.target, mm2.offsets_topic, records, ground.audit_log)

@@ -223,11 +223,11 @@ async def _read_anew(reader: InternalTopicReader) -> list[bytes | None]:
     values, anew, complete = list[bytes | None](), False, False
     while not complete:
         try:
-            piece = await reader.read()
+            chunk = await reader.read()
         except (OSError, MirrorError):
             await asyncio.sleep(0.1)
             continue
-        anew, complete = anew or piece.anew, piece.complete
-        values += [record.value for record in piece.records]
+        anew, complete = anew or chunk.restarted, chunk.complete
+        values += [record.value for record in chunk.records]
     assert anew
     return values

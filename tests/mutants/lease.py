@@ -62,11 +62,11 @@ MUTANTS = (
         "given_up.append(GivenUpLease(partition, _why(held, seen)))\n                self.drop(partition)",
         "given_up.append(GivenUpLease(partition, _why(held, seen)))",
     ),
-    _reader("half a read renews the lease", "if piece.complete and self._book", "if self._book"),
+    _reader("half a read renews the lease", "if chunk.complete and self._book", "if self._book"),
     _reader(
         "a read from the wrong place renews the lease",
-        "if piece.complete and self._book.read_from == read_from:",
-        "if piece.complete:",
+        "if chunk.complete and self._book.read_from == read_from:",
+        "if chunk.complete:",
     ),
     _reader(
         "a look counts from when it was answered",
@@ -74,9 +74,9 @@ MUTANTS = (
         "renewed = self._book.looked(_now_s(), _now_s())",
     ),
     _reader("a state topic that lost its end is believed", "            self._book.begin_anew(_now_s())\n", ""),
-    _reader("a state topic that is gone renews the lease", "if piece.missing:", "if False:"),
+    _reader("a state topic that is gone renews the lease", "if self._log.missing:", "if False:"),
     _reader(
-        "grants that a read shows are not noted", "self._give_up(self._book.shown(piece.found))", "self._give_up(())"
+        "grants that a read shows are not noted", "self._give_up(self._book.shown(chunk.records))", "self._give_up(())"
     ),
     _reader(
         "a grant that the topic has lost is not given up",
@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     _reader(
         "grants in compressed batches are passed over",
-        '(batch.codec == "none" and _GRANT_PREFIX not in bytes(batch.view))',
+        'batch.codec == "none" and _GRANT_PREFIX not in bytes(batch.view)',
         "_GRANT_PREFIX not in bytes(batch.view)",
     ),
     _reader("a grant's owner is not read", "Tenure(grant[1].epoch, grant[1].owner)", "Tenure(grant[1].epoch)"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from tests.mutants.mutant import mutants_of
 
 _store = mutants_of("kafka/state_topic", "kafka/state_topic", "kafka/state_topic_writes")
-_follower = mutants_of("kafka/log_follower", "kafka/log_follower", "replication/state_topic_reader")
-_internal = mutants_of("kafka/internal_topic_reader", "kafka/log_follower")
+_follower = mutants_of(
+    "kafka/log_follower", "kafka/log_follower", "kafka/internal_topic_reader", "replication/state_topic_reader"
+)
+_internal = mutants_of("kafka/internal_topic_reader", "kafka/internal_topic_reader", "kafka/log_follower")
 _connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
 _record = mutants_of("state/partition_record", "state/partition_record", "coordinator/fault_rules")
 _state = mutants_of("state/schema", "state/schema", "state/partition_record", "replication/state_topic_reader")
@@ -48,7 +50,6 @@ MUTANTS = (
         "                    self._producer = None\n                elif what",
         "                    pass\n                elif what",
     ),
-    _store("what was deleted is still there", "            documents.pop(text, None)\n", "            pass\n"),
     _store("the last grant's offset stands for all", "told = None if index else", "told = None if False else"),
     _store("a topic that forgets is a state topic", 'if policy not in (None, "compact"):', "if False:"),
     _store(
@@ -85,14 +86,16 @@ MUTANTS = (
     _follower(
         "what is committed may lie before what was read", "if fetched.high_watermark < position.offset:", "if False:"
     ),
-    _follower("half a read is a whole one", "complete=position.offset >= fetched.high_watermark)", "complete=True)"),
+    _follower("half a read is a whole one", "complete=position.offset >= end)", "complete=True)"),
     _follower("checksums are not compared", "            verify(batch)\n", ""),
     _follower(
         "a topic that was created anew is the same",
-        "anew = self._last_id not in (None, found.topic_id)",
-        "anew = False",
+        "recreated = self._last_id not in (None, found.topic_id)",
+        "recreated = False",
     ),
-    _follower("a topic that was created anew is read on", "        if anew:\n            self._position = None\n", ""),
+    _follower(
+        "a topic that was created anew is read on", "        if recreated:\n            self._position = None\n", ""
+    ),
     _follower(
         "the epoch of what was read is not sent",
         "position = fetch.FetchPosition(max(position.offset, batch.next_offset), epoch)",
@@ -103,9 +106,27 @@ MUTANTS = (
         "position = self._position._replace(leader_epoch=led.leader_epoch)",
         "position = self._position",
     ),
-    _internal("markers are records", "return [] if batch.is_control else [record", "return [record"),
+    _follower(
+        "markers and aborted records are records", "            if selection.copies(batch):\n", "            if True:\n"
+    ),
+    _follower(
+        "a transaction that is open is waited for",
+        "end = fetched.last_stable_offset if self._parameters.read_committed else fetched.high_watermark",
+        "end = fetched.high_watermark",
+    ),
+    _internal("what was deleted is still there", "            latest.pop(key, None)\n", "            pass\n"),
+    _internal(
+        "records of a topic that lost its end count", "                latest.clear()\n", "                pass\n"
+    ),
+    _internal(
+        "a topic that is missing is an empty one",
+        "            if self._log.missing:\n                if",
+        "            if False:\n                if",
+    ),
     _internal("records are read twice", " if record.offset >= first_offset]", "]"),
-    _internal("nobody is told of a topic that lost its end", "return TopicChunk(piece.anew, ", "return Piece(False, "),
+    _follower(
+        "nobody is told of a topic that lost its end", "return LogChunk(True, [], ", "return LogChunk(False, [], "
+    ),
     _connection(
         "requests may wait behind a re-authentication",
         "if self._held is not None and self._reauthentication is not None:",

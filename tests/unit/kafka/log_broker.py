@@ -7,13 +7,13 @@ import datetime as dt
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
+from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.leader_requests import EARLIEST, OffsetAnswer
@@ -25,7 +25,7 @@ from tests.unit.records.strategies import Plain, batch_bytes
 _FETCH, _LIST_OFFSETS = 12, 7
 _EPOCH_AT = 12
 _NO_TIME = i32Timedelta.parse(dt.timedelta(0))
-_OUT_OF_RANGE, _FENCED, _UNKNOWN_EPOCH, _NOT_AVAILABLE = 1, 74, 76, 78
+_OUT_OF_RANGE, _FENCED, _UNKNOWN_EPOCH, _NOT_AVAILABLE = 1, 74, 75, 78
 
 #: Key and value; None: a tombstone.
 Pairs = list[tuple[bytes, bytes | None]]
@@ -34,7 +34,7 @@ Pairs = list[tuple[bytes, bytes | None]]
 class LogBroker:
     """The partition's log as its leader has it. Every change of the leader is told by metadata at once."""
 
-    settings = SimpleNamespace(alias="B")
+    settings = ClusterSettings(alias="B", bootstrap_servers=("localhost:9092",))
 
     def __init__(self, topic: str) -> None:
         self.partition = TopicPartition(topic, 0)
@@ -45,7 +45,14 @@ class LogBroker:
         #: Offset at which the leader's epoch began.
         self.begin = 0
         self.high_watermark = 0
+        #: Where an open transaction begins; None: there is none.
+        self.last_stable_offset: int | None = None
+        #: Producer id and first offset of aborted transactions.
+        self.aborted: list[tuple[int, int]] = []
+        #: The error that so many Fetches are answered with.
+        self.refusal, self.refusals = 0, 1 << 20
         self.exists = True
+        self.cluster_id = ""
         self.metadata = EMPTY_METADATA
         self.refreshed = 0
         #: Where each Fetch wanted to read.
@@ -69,6 +76,11 @@ class LogBroker:
         if committed:
             self.high_watermark = len(self.log)
         return first
+
+    def append_batch(self, data: bytes | bytearray) -> None:
+        """Write a batch of one record as it is."""
+        self.log.append((self.epoch, bytes(data)))
+        self.high_watermark = len(self.log)
 
     def elect(self, *, end: int | None = None, high_watermark: int | None = None) -> None:
         """Another broker leads, whose log ends there and who knows of that high watermark."""
@@ -101,8 +113,11 @@ class LogBroker:
             error_code=0 if self.exists else 3,
             partitions={0: partition} if self.exists else {},
         )
-        self.metadata = replace(EMPTY_METADATA, topics={self.partition.topic: topic})
+        self.metadata = replace(EMPTY_METADATA, cluster_id=self.cluster_id, topics={self.partition.topic: topic})
         return self.metadata
+
+    async def close(self) -> None:
+        """See ``ClusterConnections``."""
 
     async def connect(self, broker: int, purpose: str) -> _Connection:
         """See ``ClusterConnections``."""
@@ -170,6 +185,9 @@ class _Connection:
         m = module("fetch", _FETCH, EntityType.response)
         diverging, records = m.EpochEndOffset(), b""
         epochs = [epoch for epoch, _ in log.log if epoch <= asked.last_fetched_epoch]
+        if log.refusal and log.refusals:
+            log.refusals, error = log.refusals - 1, log.refusal
+        stable = log.high_watermark if log.last_stable_offset is None else log.last_stable_offset
         if error:
             pass
         elif asked.last_fetched_epoch >= 0 and not epochs:
@@ -179,15 +197,15 @@ class _Connection:
         elif offset > len(log.log):
             error = _OUT_OF_RANGE
         else:
-            records = b"".join(data for _, data in log.log[offset : log.high_watermark][: log.most])
+            records = b"".join(data for _, data in log.log[offset:stable][: log.most])
         partition = m.PartitionData(
             partition_index=0,
             error_code=ErrorCode(error),
             high_watermark=-1 if error else log.high_watermark,
-            last_stable_offset=-1 if error else log.high_watermark,
+            last_stable_offset=-1 if error else stable,
             log_start_offset=0,
             diverging_epoch=diverging,
-            aborted_transactions=(),
+            aborted_transactions=tuple(m.AbortedTransaction(producer_id=p, first_offset=o) for p, o in log.aborted),
             records=records,
         )
         topic = m.FetchableTopicResponse(topic=log.partition.topic, partitions=(partition,))

@@ -147,8 +147,8 @@ async def test_what_can_not_be_decoded_is_read_again() -> None:
 
     follower = LogFollower(log.as_cluster(), log.partition, "test", start, decode)
     with pytest.raises(CorruptRecordError):
-        await follower.look()
-    assert (await follower.look()).found == [0, 1, 2]
+        await follower.poll()
+    assert (await follower.poll()).records == [0, 1, 2]
 
 
 async def _persist(reading: Reading) -> None:

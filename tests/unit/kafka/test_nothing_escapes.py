@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -34,12 +35,11 @@ _ALLOWED = {
 }
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for package in ("mirror_ray", "actors"):
-        for path in sorted((_ROOT / package).rglob("*.py")):
-            name = path.relative_to(_ROOT).as_posix()
-            if not name.startswith(_TOOLS):
-                yield name, ast.parse(path.read_text())
+@cache
+def _modules() -> list[tuple[str, ast.Module]]:
+    paths = [path for package in ("mirror_ray", "actors") for path in sorted((_ROOT / package).rglob("*.py"))]
+    names = {path.relative_to(_ROOT).as_posix(): path for path in paths}
+    return [(name, ast.parse(path.read_text())) for name, path in names.items() if not name.startswith(_TOOLS)]
 
 
 def _inside(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.AST]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -12,10 +12,12 @@ from confluent_kafka import KafkaError, KafkaException
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka import state_topic
 from mirror_ray.kafka.audit_log import UNRECORDED
-from mirror_ray.kafka.internal_topics import CommittedInternalRecord
-from mirror_ray.kafka.state_topic import StateStore, transactional_id
+from mirror_ray.kafka.state_topic import StateStore, read_state, transactional_id
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.names import FlowName
+from mirror_ray.records.decode import DecodedRecord, record_tail
+
+CLUSTER = ClusterSettings(alias="B", bootstrap_servers=("b:1",))
 
 
 class Producer:
@@ -77,7 +79,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, policy: str | None = None) -> StateS
         cluster=SimpleNamespace(alias="B"),
     )
     monkeypatch.setattr(state_topic, "ClusterEditor", lambda *_: editor)
-    store = StateStore(ClusterSettings(alias="B", bootstrap_servers=("b:1",)), "state", "id", UNRECORDED)
+    store = StateStore(CLUSTER, "state", "id", UNRECORDED)
     store.open()
     return store
 
@@ -136,13 +138,11 @@ def test_flow_routes_and_backfills_do_not_fence_each_other() -> None:
     assert transactional_id(FlowName("A", "B")) == transactional_id(flow)
 
 
-def test_the_last_value_of_a_key_counts() -> None:
-    """A tombstone deletes it."""
-    documents: dict[str, Any] = {}
-    for key, value in [("a", b'{"n": 1}'), ("b", b"{}"), ("a", b'{"n": 2}'), ("b", None), ("c", None)]:
-        record = SimpleNamespace(key=key.encode(), value=value, offset=0)
-        state_topic._apply(documents, "state", cast("CommittedInternalRecord", record))
-    assert documents == {"a": {"n": 2}}
-    rotten = SimpleNamespace(key=b"a", value=b"?", offset=7)
+def test_a_value_that_is_no_document_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its offset."""
+    records = {b"a": DecodedRecord(0, 0, record_tail(b"a", b'{"n": 2}'))}
+    monkeypatch.setattr(state_topic, "latest_records", lambda *_, **__: records)
+    assert read_state(CLUSTER, "state") == {"a": {"n": 2}}
+    records[b"b"] = DecodedRecord(7, 0, record_tail(b"b", b"?"))
     with pytest.raises(MirrorError, match="offset 7: not written by mirror-ray"):
-        state_topic._apply(documents, "state", cast("CommittedInternalRecord", rotten))
+        read_state(CLUSTER, "state")

@@ -47,7 +47,7 @@ class Writer:
         self.failures = failures
         self.records: list[DecodedRecord] = []
 
-    async def append_as_they_are(self, records: Sequence[DecodedRecord]) -> None:
+    async def append_decoded(self, records: Sequence[DecodedRecord]) -> None:
         if self.failures:
             self.failures -= 1
             raise OSError("no leader")

@@ -9,8 +9,7 @@ from typing import cast
 
 import pytest
 
-from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_topic_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, KeyedRecord
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
@@ -69,7 +68,7 @@ class Scene:
         self.publishing = StatisticsPublisher(
             "A->B",
             "r-0",
-            cast(IdempotentWriter, self.writer),
+            cast(IdempotentTopicWriter, self.writer),
             lambda: self.copies,
             interval_ms=interval_ms,
             on_event=lambda level, text: self.events.append(f"{level}: {text}"),

@@ -8,8 +8,7 @@ import pytest
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import protocol_error
-from mirror_ray.kafka.idempotent_writer import IdempotentWriter
-from mirror_ray.kafka.internal_topic_writer import KeyedRecord
+from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, KeyedRecord
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import KafkaProtocolError
 from tests.support.clusters import TopicMaker
@@ -22,7 +21,7 @@ _OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 _DUPLICATE_SEQUENCE_NUMBER = 46
 
 
-class Shaky(IdempotentWriter):
+class Shaky(IdempotentTopicWriter):
     """Meets these errors, one at a time, after (or before) the broker has done its work."""
 
     errors: list[Exception]
