@@ -7,8 +7,7 @@ from typing import Final
 
 from mirror_ray.config.fields import RawValue
 from mirror_ray.config.properties import iterate_properties
-from mirror_ray.config.provider_specs import build_providers, declared_providers
-from mirror_ray.config.providers import resolve
+from mirror_ray.config.providers import build_providers, declared_providers, resolve
 from mirror_ray.config.secrets import Secret
 from mirror_ray.model.errors import ConfigError
 

@@ -37,6 +37,11 @@ class RawValue:
         return Secret(parse_jaas(self.text)[1][option] if option else self.text.strip())
 
 
+def stripped(given: Mapping[str, RawValue], prefix: str) -> dict[str, RawValue]:
+    """The values whose keys begin with a prefix, by what follows it."""
+    return {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
+
+
 class FieldValues:
     """Collects the values of a model's fields, and where each came from."""
 
@@ -117,7 +122,7 @@ def parse_value(kind: ValueKind, text: str) -> object:
         case ValueKind.NUMBER:
             return _parse_number(text)
         case _:
-            return text
+            return text.lower() if kind is ValueKind.WORD else text
 
 
 def _items(text: str) -> Iterator[str]:
@@ -133,7 +138,7 @@ def _pair(item: str) -> tuple[str, str]:
 
 def _parse_pairs(kind: ValueKind, text: str) -> object:
     if kind is ValueKind.MAP:
-        return dict(_pair(item) for item in _items(text))
+        return dict(_pair(item) for item in _items(text.lower()))
     if kind is ValueKind.NAMES:
         return _parse_names(text)
     return tuple({"match": match, "to": to} for match, to in _pairs(text))

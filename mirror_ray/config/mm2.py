@@ -10,56 +10,38 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
-from mirror_ray.config.base import Settings
-from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
+from mirror_ray.config.base import section_of
+from mirror_ray.config.checks import check_flow, check_loops, heed_offset_reset, secret_notes
+from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
 from mirror_ray.config.entries import read_entries, referred_texts, resolve_references
-from mirror_ray.config.error_texts import told
-from mirror_ray.config.fields import FieldValues, RawValue
+from mirror_ray.config.fields import FieldValues, RawValue, stripped
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
-from mirror_ray.config.gateway_keys import take_tokens
 from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind, find_key
-from mirror_ray.config.loaded import MOST_TOLD, ConfigNote, LoadedConfig
+from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig, config_error
 from mirror_ray.config.mm2_grammar import place_key
+from mirror_ray.config.mm2_lists import take_tokens, take_transforms, unlisted_transforms
 from mirror_ray.config.reference import our_default
-from mirror_ray.config.security import take_security
 from mirror_ray.config.settings import (
-    AlertSettings,
-    AuditSettings,
     ClusterSettings,
-    CostSettings,
-    ElasticSettings,
     FlowSettings,
     MirrorSettings,
-    SparkSettings,
+    SystemSettings,
 )
-from mirror_ray.config.transforms import take_steps, transform_notes, unlisted, with_routes
+from mirror_ray.config.transforms import transform_notes, with_routes
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.model.fault import TROUBLE_KINDS
 from mirror_ray.model.names import FlowName
 
 #: Sections of the system's settings that the top of the file may set.
-_SECTIONS: Final[Mapping[str, type[Settings]]] = {
-    "spark": SparkSettings,
-    "gateway": GatewaySettings,
-    "alerts": AlertSettings,
-    "cost": CostSettings,
-    "elastic": ElasticSettings,
-    "audit": AuditSettings,
+_SECTIONS: Final = {
+    name: section
+    for name, field in SystemSettings.model_fields.items()
+    if (section := section_of(field.annotation)) is not None
 }
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
-_LOWER_CASE = (
-    "isolation.level",
-    "auto.offset.reset",
-    "compression.type",
-    "offset-syncs.topic.location",
-    "delivery.guarantee",
-    "sync.topic.configs.policy",
-    "trouble.policy",
-    "transform.errors",
-    *(f"trouble.policy.{kind}" for kind in TROUBLE_KINDS),
-)
 
 
 def load_mm2(text: str, environ: Mapping[str, str]) -> LoadedConfig:
@@ -73,14 +55,14 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> LoadedConfig:
     try:
         return _checked(properties, environ, problems)
     except ConfigError as error:
-        raise told(error.problems, referred_texts(properties)) from None
+        raise config_error(error.problems, referred_texts(properties)) from None
 
 
 def _checked(properties: Mapping[str, RawValue], environ: Mapping[str, str], problems: list[str]) -> LoadedConfig:
     aliases = _aliases(properties, problems)
     notes = list(_judge_keys(properties, aliases, problems))
-    problems.extend(unlisted(properties))
-    if len(problems) > MOST_TOLD:
+    problems.extend(unlisted_transforms(properties))
+    if len(problems) > MOST_LISTED:
         raise ConfigError(*problems)
     flows = _flow_settings(properties, aliases, problems)
     clusters = _cluster_settings(properties, aliases, problems, notes)
@@ -113,7 +95,7 @@ def _judge_keys(
 ) -> Iterator[ConfigNote]:
     """Say of each key whether it is refused, unknown or ignored."""
     for full in properties:
-        if len(problems) > MOST_TOLD:
+        if len(problems) > MOST_LISTED:
             problems.append("further keys were not looked at")
             return
         row = place_key(full, aliases)
@@ -146,7 +128,7 @@ def flow_names(properties: Mapping[str, RawValue], aliases: Sequence[str]) -> It
 
 def cluster_config(properties: Mapping[str, RawValue], alias: str) -> dict[str, RawValue]:
     """MM2's ``clusterProps``: a cluster's keys, its connection handed on to its clients, the file's top as default."""
-    config = _stripped(properties, f"{alias}.")
+    config = stripped(properties, f"{alias}.")
     for origin in (dict(config), properties):
         for key, value in origin.items():
             if find_key(table.CLUSTER_KEYS, key) is not None:
@@ -164,20 +146,20 @@ def connector_config(properties: Mapping[str, RawValue], flow: FlowName) -> dict
             config[f"{role}.cluster.{key}"] = value
             if key.startswith(_CLIENT_PREFIXES):
                 config[f"{role}.{key}"] = value
-    config.update(_stripped(properties, f"{flow}."))
+    config.update(stripped(properties, f"{flow}."))
     return config
 
 
 def source_consumer_config(connector: Mapping[str, RawValue]) -> dict[str, RawValue]:
     """The consumer's keys. A flow's own ``consumer.*`` loses against the source cluster's, as in MM2."""
-    return {**_stripped(connector, "consumer."), **_stripped(connector, "source.consumer.")}
+    return {**stripped(connector, "consumer."), **stripped(connector, "source.consumer.")}
 
 
 def data_producer_config(properties: Mapping[str, RawValue], flow: FlowName) -> dict[str, RawValue]:
     """The producer's keys: the target's ``producer.*``, then the flow's ``producer.override.*``."""
     worker = cluster_config(properties, flow.target)
     connector = connector_config(properties, flow)
-    return {**_stripped(worker, "producer."), **_stripped(connector, "producer.override.")}
+    return {**stripped(worker, "producer."), **stripped(connector, "producer.override.")}
 
 
 def _is_connector_key(key: str) -> bool:
@@ -185,16 +167,8 @@ def _is_connector_key(key: str) -> bool:
     return row is not None and (row.name == key or row.field in ("policy.options", "transforms.steps"))
 
 
-def _stripped(properties: Mapping[str, RawValue], prefix: str) -> dict[str, RawValue]:
-    return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
-
-
 def _rows(keys: Sequence[ConfigKey], field_prefix: str) -> tuple[ConfigKey, ...]:
     return tuple(key for key in keys if key.field.startswith(field_prefix))
-
-
-def _lowered(config: Mapping[str, RawValue]) -> dict[str, RawValue]:
-    return {k: RawValue(v.text.strip().lower(), v.key) if k in _LOWER_CASE else v for k, v in config.items()}
 
 
 def _flow_settings(
@@ -202,18 +176,18 @@ def _flow_settings(
 ) -> list[FlowSettings]:
     flows = []
     for name in flow_names(properties, aliases):
-        connector = _lowered(connector_config(properties, name))
+        connector = connector_config(properties, name)
         fields = FieldValues()
         fields.put("name", name, str(name))
         fields.put("enabled", False, f"{name}.enabled")
         fields.take(table.FLOW_KEYS, connector, problems)
-        take_steps(fields, connector)
+        take_transforms(fields, connector)
         options = {key: v.text for key, v in connector.items() if _is_policy_option(key)}
         if options:
             fields.put("policy.options", options, "replication.policy.class")
-        fields.take(_rows(table.CONSUMER_KEYS, "fetch."), _lowered(source_consumer_config(connector)), problems)
-        producer = _lowered(data_producer_config(properties, name))
-        if (compression := producer.get("compression.type")) is not None and compression.text == "none":
+        fields.take(_rows(table.CONSUMER_KEYS, "fetch."), source_consumer_config(connector), problems)
+        producer = data_producer_config(properties, name)
+        if "compression.type" in producer and producer["compression.type"].text.strip().lower() == "none":
             del producer["compression.type"]
         fields.take(_rows(table.PRODUCER_KEYS, "produce."), producer, problems)
         heed_offset_reset(fields.values)
@@ -224,7 +198,7 @@ def _flow_settings(
     return flows
 
 
-def _section(name: str, kind: type[Settings], properties: Mapping[str, RawValue], problems: list[str]) -> Any:
+def _section(name: str, kind: type[BaseModel], properties: Mapping[str, RawValue], problems: list[str]) -> Any:
     """One section of the system's settings; None where something is wrong with it."""
     fields, prefix = FieldValues(), f"{name}."
     rows = _rows(table.DRIVER_KEYS, prefix)
@@ -252,43 +226,27 @@ def _cluster_settings(
         config = cluster_config(properties, alias)
         fields = FieldValues()
         fields.put("alias", alias, "clusters")
-        connection = _shared_connection(config, alias, problems)
+        advice = partial("all clients of a cluster share one connection setup, so write {}.{} once".format, alias)
+        connection = shared_connection(config, table.CLUSTER_KEYS, _CLIENT_PREFIXES, advice, problems)
         if "bootstrap.servers" not in connection:
             problems.append(f"{alias}.bootstrap.servers: missing; write host:port, more of them separated by commas")
             continue
-        fields.take(table.CLUSTER_KEYS[:1], connection, problems)
-        take_security(fields, connection, problems)
         connectors = [connector_config(properties, flow) for flow in flows if flow.source == alias]
         connectors = [connector for connector in connectors if _is_enabled(connector)]
         consumers = [source_consumer_config(connector) for connector in connectors]
-        shared = _agreed(consumers or [_stripped(config, "consumer.")], alias, problems)
-        fields.take(_rows(table.CONSUMER_KEYS, "cluster."), shared, problems)
-        cluster = fields.build(ClusterSettings, problems, alias)
+        shared = _agreed(consumers or [stripped(config, "consumer.")], alias, problems)
+        fallback = f"{alias}.sasl.mechanism"
+        cluster = build_cluster(fields, connection, shared, problems, alias=alias, fallback=fallback)
         if cluster is not None:
-            origin = partial(fields.origin, fallback=f"{alias}.sasl.mechanism")
-            problems.extend(check_security(cluster.security, origin))
-            notes += secret_notes(cluster, origin)
+            notes += secret_notes(cluster, partial(fields.origin, fallback=fallback))
             clusters[alias] = cluster
     return clusters
-
-
-def _shared_connection(config: Mapping[str, RawValue], alias: str, problems: list[str]) -> dict[str, RawValue]:
-    """The connection keys of a cluster, which all of its clients must share."""
-    connection = {key: value for key, value in config.items() if find_key(table.CLUSTER_KEYS, key) is not None}
-    for prefix in _CLIENT_PREFIXES:
-        for key, value in _stripped(config, prefix).items():
-            if find_key(table.CLUSTER_KEYS, key) is not None and connection.setdefault(key, value).text != value.text:
-                problems.append(
-                    f"{value.key}: differs from {connection[key].key}; all clients of a cluster share one connection "
-                    f"setup, so write {alias}.{key} once"
-                )
-    return connection
 
 
 def _agreed(consumers: Sequence[Mapping[str, RawValue]], alias: str, problems: list[str]) -> dict[str, RawValue]:
     """Keys that hold for a whole cluster, though MM2 lets flows differ in them."""
     agreed: dict[str, RawValue] = {}
-    for key in (row.name for row in _rows(table.CONSUMER_KEYS, "cluster.")):
+    for key in (row.name for row in CLUSTER_CONSUMER_KEYS):
         texts = {consumer[key].text if key in consumer else None for consumer in consumers}
         given = [consumer[key] for consumer in consumers if key in consumer]
         if len(texts) > 1:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
+from mirror_ray.config.base import UnknownFieldError, field_path
 from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
 from mirror_ray.config.document import path_text, read_document
-from mirror_ray.config.error_texts import told
 from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
-from mirror_ray.config.loaded import MOST_TOLD, ConfigNote, LoadedConfig
-from mirror_ray.config.provider_specs import STANDARD_PROVIDERS, build_providers
-from mirror_ray.config.providers import ConfigProvider, resolve
+from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig, config_error
+from mirror_ray.config.providers import STANDARD_PROVIDERS, ConfigProvider, build_providers, resolve
 from mirror_ray.config.secrets import Secret, SecretReference
 from mirror_ray.config.settings import (
     ClusterSettings,
@@ -65,7 +64,7 @@ def load_native(text: str, environ: Mapping[str, str]) -> LoadedConfig:
         reported = {problem.partition(":")[0] for problem in problems}
         problems += [
             # The hints of sentences take time; those that are only counted have none.
-            _sentence(mistake["type"], mistake["loc"], mistake["msg"]) if number < MOST_TOLD else str(mistake["loc"])
+            _sentence(mistake["type"], mistake["loc"], mistake["msg"]) if number < MOST_LISTED else str(mistake["loc"])
             for number, mistake in enumerate(invalid.errors(include_input=False, include_url=False))
             if path_text(mistake["loc"]) not in reported
         ]
@@ -73,7 +72,7 @@ def load_native(text: str, environ: Mapping[str, str]) -> LoadedConfig:
         settings = _settings(config, environ, problems)
         if settings is not None and not problems:
             return LoadedConfig(settings=settings, notes=(*_secret_notes(settings), *transform_notes(settings.flows)))
-    raise told(problems, _referred_texts(resolved))
+    raise config_error(problems, _referred_texts(resolved))
 
 
 def _referred_texts(node: object) -> Iterator[str]:
@@ -161,17 +160,11 @@ def _sentence(kind: str, location: tuple[int | str, ...], text: str) -> str:
 
 def _names_beside(location: tuple[int | str, ...]) -> tuple[str, ...]:
     """The keys that are known where an unknown one was found."""
-    model: type[BaseModel] | None = NativeConfig
-    parts = iter(location[:-1])
-    for part in parts:
-        field = model.model_fields.get(str(part)) if model is not None else None
-        if field is None:
-            return ()
-        candidates = (field.annotation, *get_args(field.annotation))
-        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
-        if str(part) in ("clusters", "flows"):
-            next(parts, None)
-    return tuple(model.model_fields) if model is not None else ()
+    try:
+        field_path(NativeConfig, location, into_values=True)
+    except UnknownFieldError as error:
+        return error.known
+    return ()
 
 
 def _resolve(

@@ -6,18 +6,16 @@ Source: ``org.apache.kafka.connect.mirror.MirrorClientConfig`` of Kafka 4.3.0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Final
 
 from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import illegal_separator
-from mirror_ray.config.checks import check_security
+from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
 from mirror_ray.config.entries import referred_texts, resolve_references
-from mirror_ray.config.error_texts import told
 from mirror_ray.config.fields import FieldValues, RawValue
 from mirror_ray.config.flow_rules import topic_names
 from mirror_ray.config.keys import ConfigKey, KeyUse, find_key, nearest
-from mirror_ray.config.security import take_security
+from mirror_ray.config.loaded import config_error
 from mirror_ray.config.settings import ClusterSettings, NativeFlow
 from mirror_ray.model.policy import SOURCE_ALIAS_CONFIG, ReplicationPolicy, load_policy
 from mirror_ray.model.topic_names import NamedPolicy
@@ -27,8 +25,7 @@ _ALIAS_KEY: Final = "target.cluster.alias"
 _DEFAULT_ALIAS: Final = "target"
 
 _CLIENT_PREFIXES: Final = ("admin.", "consumer.", "producer.")
-_CONSUMER_ROWS: Final = tuple(key for key in table.CONSUMER_KEYS if key.field.startswith("cluster."))
-_CONNECTION_ROWS: Final = (*table.CLUSTER_KEYS, *_CONSUMER_ROWS)
+_CONNECTION_ROWS: Final = (*table.CLUSTER_KEYS, *CLUSTER_CONSUMER_KEYS)
 _NAMES: Final = ("topics.map", "topics.rename")
 _POLICY_ROWS: Final = tuple(key for key in table.FLOW_KEYS if key.field.startswith("policy.") or key.field in _NAMES)
 #: Whatever a file of MM2 may hold may stand here; what is no business of a client is left alone, as by MM2.
@@ -57,10 +54,12 @@ def client_settings(
     given = resolve_references({key: _text(value) for key, value in properties.items()}, environ, problems)
     problems.extend(_unknown(given))
     alias = given[_ALIAS_KEY].text.strip() if _ALIAS_KEY in given else _DEFAULT_ALIAS
-    cluster = _cluster(alias, _connection(given, problems), problems)
+    prefixes, advice = _CLIENT_PREFIXES[:2], "write {} once, for all clients".format
+    connection = shared_connection(given, _CONNECTION_ROWS, prefixes, advice, problems)
+    cluster = _cluster(alias, connection, problems)
     policy = _policy(given, problems)
     if problems or cluster is None or policy is None:
-        raise told(problems, referred_texts(given))
+        raise config_error(problems, referred_texts(given))
     return cluster, policy
 
 
@@ -79,17 +78,6 @@ def _unknown(given: Mapping[str, RawValue]) -> Iterator[str]:
             yield f"{key}: unknown key" + nearest(bare, (row.name for row in (*_CONNECTION_ROWS, *_POLICY_ROWS)))
 
 
-def _connection(given: Mapping[str, RawValue], problems: list[str]) -> dict[str, RawValue]:
-    """What holds for all of our clients, which share one connection setup."""
-    found = {key: value for key, value in given.items() if find_key(_CONNECTION_ROWS, key) is not None}
-    for prefix in ("admin.", "consumer."):
-        own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
-        for key, value in own.items():
-            if find_key(_CONNECTION_ROWS, key) is not None and found.setdefault(key, value).text != value.text:
-                problems.append(f"{value.key}: differs from {found[key].key}; write {key} once, for all clients")
-    return found
-
-
 def _cluster(alias: str, connection: Mapping[str, RawValue], problems: list[str]) -> ClusterSettings | None:
     servers = connection.get("bootstrap.servers")
     if servers is None or not servers.text.strip():
@@ -101,13 +89,7 @@ def _cluster(alias: str, connection: Mapping[str, RawValue], problems: list[str]
             problems.append(f"{value.key}: {row.text}")
     fields = FieldValues()
     fields.put("alias", alias, _ALIAS_KEY)
-    fields.take(table.CLUSTER_KEYS[:1], connection, problems)
-    take_security(fields, connection, problems)
-    fields.take(_CONSUMER_ROWS, connection, problems)
-    cluster = fields.build(ClusterSettings, problems, alias)
-    if cluster is not None:
-        problems.extend(check_security(cluster.security, partial(fields.origin, fallback="sasl.mechanism")))
-    return cluster
+    return build_cluster(fields, connection, connection, problems, alias=alias, fallback="sasl.mechanism")
 
 
 def _policy(given: Mapping[str, RawValue], problems: list[str]) -> ReplicationPolicy | None:

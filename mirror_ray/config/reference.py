@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from mirror_ray.config import keys as table
+from mirror_ray.config.base import field_path
 from mirror_ray.config.keys import ConfigKey, KeyUse
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.config.settings import ClusterSettings, NativeFlow, SystemSettings
 
 #: Where a key of each group is written in the file.
 SCOPES: tuple[tuple[str, Sequence[ConfigKey]], ...] = (
@@ -23,60 +24,24 @@ SCOPES: tuple[tuple[str, Sequence[ConfigKey]], ...] = (
     ("`A.admin.KEY`", table.ADMIN_KEYS),
     ("`B.KEY` (MM2's Connect worker)", table.WORKER_KEYS),
 )
-_SILENT = {
-    "transforms.dead_letter_topic": "mm2-ray-dead-letters.<source>.internal",
-    "topics.replication_factor": "2, or the number of brokers if smaller",
-    "groups.checkpoints_replication_factor": "3, or the number of brokers if smaller",
-    "offset_syncs.replication_factor": "3, or the number of brokers if smaller",
-    "heartbeats.replication_factor": "3, or the number of brokers if smaller",
-    "produce.compression_type": "as on the source",
-    "limits.bytes_per_second": "none",
-    "limits.windows": "none: always",
-    "gateway.port": "8484, or any free one if that is taken",
-    "gateway.tls.certificate": "none: plain HTTP",
-    "gateway.tls.key": "none",
-    "cost.price_per_gb": "0: no price is shown",
-    "elastic.max_replicators": "none: the number stays",
-}
-_SYSTEM_SECTIONS = ("spark.", "gateway.", "alerts.", "cost.", "elastic.", "audit.")
-#: What the fields begin with whose defaults are ours.
-_OWN_SECTIONS = (
-    "topics",
-    "groups",
-    "offset_",
-    "heart",
-    "limits",
-    "statistics",
-    "fetch",
-    "produce",
-    "trouble",
-    "transforms",
-    "cluster.",
-    *_SYSTEM_SECTIONS,
-)
 
 
 def our_default(key: ConfigKey) -> str:
-    """The default of the field that a key sets, written as in the file."""
-    if key.field in _SILENT:
-        return _SILENT[key.field]
-    model: type[BaseModel] = FlowSettings
-    if key.field.startswith("cluster."):
-        model = ClusterSettings
-    elif key.field.startswith(_SYSTEM_SECTIONS):
-        model = MirrorSettings
+    """The default of a key as it is written in the file; Kafka's, where the field belongs to a cluster's connection."""
+    if key.silent:
+        return key.silent
     if key.field == "enabled":
+        # A flow of `mm2.properties` exists before it is enabled.
         return "false"
-    value: object = model
-    for part in key.field.removeprefix("cluster.").split("."):
-        if isinstance(value, type) and issubclass(value, BaseModel):
-            value = value.model_fields[part].default
-        else:
-            value = getattr(value, part)
-    return _as_text(value)
+    section, _, rest = key.field.partition(".")
+    if section == "cluster":
+        return _as_text(field_path(ClusterSettings, rest.split(".")).field)
+    model = next((model for model in (NativeFlow, SystemSettings) if section in model.model_fields), None)
+    return key.default if model is None else _as_text(field_path(model, key.field.split(".")).field)
 
 
-def _as_text(value: object) -> str:
+def _as_text(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (tuple, dict)):
@@ -117,11 +82,7 @@ def deviations_table() -> str:
 
 def _used_rows(rows: Iterable[ConfigKey]) -> list[tuple[str, ...]]:
     used = [row for row in rows if row.use is KeyUse.USED]
-    return [(f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(_default_of(row)), row.text) for row in used]
-
-
-def _default_of(row: ConfigKey) -> str:
-    return our_default(row) if row.field.startswith(_OWN_SECTIONS) else row.default
+    return [(f"`{row.name}`", f"`{row.field}`" if row.field else "", _cell(our_default(row)), row.text) for row in used]
 
 
 def _grouped(rows: Iterable[ConfigKey], use: KeyUse) -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from mirror_ray.config.base import UnknownFieldError, field_path, section_of
 from mirror_ray.config.checks import check_flow, check_loops
 from mirror_ray.config.document import read_document
 from mirror_ray.config.fields import message
@@ -84,41 +85,37 @@ def _put(values: dict[str, Any], model: type[BaseModel], key: str, text: str | N
     Raises:
         ValueError: There is no such key.
     """
-    name, dot, rest = key.partition(".")
-    field = model.model_fields.get(name)
-    if field is None:
-        raise ValueError(f"unknown key{nearest(name, model.model_fields)}")
-    section = _section(field.annotation)
-    if dot and section is not None:
-        _put(values.setdefault(name, {}), section, rest, text)
-    elif dot and get_origin(field.annotation) is dict:
-        entries = dict(values.get(name) or {})
-        entries.pop(rest, None)
-        values[name] = entries if text is None else {**entries, rest: text}
-    elif dot:
+    try:
+        (*parents, name), field, rest = field_path(model, key.split("."))
+    except UnknownFieldError as error:
+        raise ValueError(f"unknown key{nearest(error.name, error.known)}") from None
+    for parent in parents:
+        values = values.setdefault(parent, {})
+    section = section_of(field.annotation)
+    if rest and get_origin(field.annotation) is dict:
+        entry = ".".join(rest)
+        entries = {other: value for other, value in (values.get(name) or {}).items() if other != entry}
+        values[name] = entries if text is None else {**entries, entry: text}
+    elif rest:
         raise ValueError(f"{name} has no keys of its own")
     elif text is None:
         values.pop(name, None)
     elif section is not None and not text.lstrip().startswith("{"):
-        raise ValueError(f"a section; set one of {', '.join(f'{key}.{each}' for each in section.model_fields)}")
+        raise ValueError(f"a section; set one of {', '.join(f'{key}.{known}' for known in section.model_fields)}")
     else:
         values[name] = _value(text, field.annotation)
 
 
-def _section(annotation: object) -> type[BaseModel] | None:
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-
-
 def _value(text: str, annotation: object) -> object:
-    kinds = {get_origin(each) for each in (annotation, *get_args(annotation))}
-    structured = _section(annotation) is not None or kinds & {tuple, dict}
+    kinds = {get_origin(kind) for kind in (annotation, *get_args(annotation))}
+    structured = section_of(annotation) is not None or kinds & {tuple, dict}
     if structured and text.lstrip().startswith(("{", "[")):
         try:
             return read_document(text)
         except ConfigError as error:
             raise ValueError(str(error)) from error
     if tuple in kinds:
-        return tuple(filter(None, (each.strip() for each in text.split(","))))
+        return tuple(filter(None, (item.strip() for item in text.split(","))))
     return text
 
 

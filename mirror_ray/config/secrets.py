@@ -15,8 +15,7 @@ from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, Seri
 from pydantic_core import core_schema
 
 from mirror_ray.config.jaas import parse_jaas
-from mirror_ray.config.provider_specs import ProviderSpec, ProviderSpecs, build_providers
-from mirror_ray.config.providers import ConfigProvider, resolve
+from mirror_ray.config.providers import ConfigProvider, ProviderSpec, ProviderSpecs, build_providers, resolve
 
 #: The context of pydantic by which secrets are written, and read again, as they are kept: references by their texts,
 #: and literal ones in clear text. Without it they are shown as ``(secret)`` and as the references.

@@ -1,11 +1,9 @@
-"""Transforms in ``mm2.properties``, written as Connect's are, and what is to be said of those that a flow has."""
+"""Checks of a flow's transforms, the routes that they make, and notes on what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from mirror_ray.config.fields import FieldValues, RawValue, parse_value
-from mirror_ray.config.keys import ValueKind
 from mirror_ray.config.loaded import ConfigNote
 from mirror_ray.config.settings import FlowSettings, RouteSettings, route_settings
 from mirror_ray.model.internal_topics import dead_letters_topic, segments_topic
@@ -14,55 +12,6 @@ from mirror_ray.model.policy import load_policy
 from mirror_ray.model.topic_names import illegal_name
 from mirror_ray.transforms.chain import NamedTransform
 from mirror_ray.transforms.loading import TransformChains, load_step
-
-_LIST = "transforms"
-_PREFIX = "transforms."
-
-
-def unlisted(properties: Mapping[str, RawValue]) -> Iterator[str]:
-    """Yield a sentence for each key of a transform that no list names, so that it would do nothing."""
-    listed = {
-        name.strip() for key, given in properties.items() if _own_key(key) == _LIST for name in given.text.split(",")
-    }
-    for key in properties:
-        own = _own_key(key)
-        name = own.removeprefix(_PREFIX).partition(".")[0]
-        if own.startswith(_PREFIX) and name not in listed:
-            yield f"{key}: {name!r} is not listed in transforms, so it would do nothing"
-
-
-def _own_key(key: str) -> str:
-    """A transform's key without the flow that it is for; aliases may hold dots."""
-    _, of_flow, rest = key.partition("->")
-    if not of_flow:
-        return key
-    _, found, option = rest.partition(f".{_LIST}")
-    return f"{_LIST}{option}" if found else ""
-
-
-def take_steps(fields: FieldValues, flow: Mapping[str, RawValue]) -> None:
-    """Set ``transforms.steps`` by a flow's ``transforms = NAME, …`` and ``transforms.NAME.…``."""
-    listed = flow.get(_LIST)
-    names = listed.text.split(",") if listed is not None else []
-    steps: dict[str, dict[str, object]] = {name.strip(): {} for name in names if name.strip()}
-    keys = dict.fromkeys(steps, listed.key if listed is not None else _LIST)
-    for key, given in flow.items():
-        if not key.startswith(_PREFIX):
-            continue
-        name, _, option = key.removeprefix(_PREFIX).partition(".")
-        if name not in steps:
-            continue
-        if option == "type":
-            steps[name]["type"], keys[name] = given.text.strip(), given.key
-        elif option == "topics":
-            steps[name]["topics"] = parse_value(ValueKind.LIST, given.text)
-        else:
-            options = steps[name].setdefault("options", {})
-            assert isinstance(options, dict)  # noqa: S101 - set in the line before
-            options[option] = given.referred or given.text
-    fields.put("transforms.steps", tuple(steps.values()), _LIST)
-    for number, key in enumerate(keys.values()):
-        fields.origins[f"transforms.steps.{number}"] = fields.origins[_step(number)] = key
 
 
 def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
@@ -74,18 +23,21 @@ def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
             loaded.append((number, load_step(step)))
             TransformChains([step])
         except ValueError as error:
-            yield _step(number), str(error)
+            yield step_field(number), str(error)
     routing = [each for _, each in loaded if each.transform.destinations]
     for number, each in loaded:
         if routing and not each.transform.pure:
             why = f"{each.name} is not declared pure, and {routing[0].name} routes"
-            yield _step(number), f"{why}: a record that comes out in another way each time could be in no topic"
+            yield step_field(number), f"{why}: a record that comes out in another way each time could be in no topic"
         if each.transform.destinations and flow.both_sides_write("topic", _remote_topic(flow, "topic")):
             why = f"{each.name} routes, and {flow.name} keeps the names of topics that both sides write"
-            yield _step(number), f"{why}: what was routed away would not come back, nor would groups find their places"
+            yield (
+                step_field(number),
+                f"{why}: what was routed away would not come back, nor would groups find their places",
+            )
         for destination in each.transform.destinations:
             if (fault := _unfit(flow, destination)) is not None:
-                yield _step(number), f"destination {destination}: {fault}"
+                yield step_field(number), f"destination {destination}: {fault}"
     topic = transforms.dead_letter_topic
     if topic is not None and load_policy(flow.policy, None).topic_source(topic) == flow.name.source:
         yield (
@@ -143,5 +95,6 @@ def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[ConfigNote]:
                 yield ConfigNote(kind="guarantee", key=f"{flow.name}: transforms", text=text)
 
 
-def _step(number: int) -> str:
+def step_field(number: int) -> str:
+    """The field that a mistake in a transform is reported under."""
     return f"transforms.steps[{number}]"

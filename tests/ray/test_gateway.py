@@ -13,7 +13,7 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from ray.experimental import internal_kv
 
-from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
+from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import CostSettings, MirrorSettings, SecuritySettings, SslSettings
 from mirror_ray.mirror import Mirror

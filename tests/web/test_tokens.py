@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirror_ray.config.gateway import GatewaySettings
-from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
+from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.web.access import GatewayAccess
 from mirror_ray.web.client_limits import BOUNDS

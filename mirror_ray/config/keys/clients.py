@@ -29,8 +29,8 @@ _COMMON_CLIENT_KEYS: Final = (
 )
 
 CONSUMER_KEYS: Final = (
-    used("isolation.level", "fetch.isolation_level", default="read_uncommitted"),
-    used("auto.offset.reset", "fetch.auto_offset_reset", default="earliest", text=_RESET),
+    used("isolation.level", "fetch.isolation_level", ValueKind.WORD, "read_uncommitted"),
+    used("auto.offset.reset", "fetch.auto_offset_reset", ValueKind.WORD, "earliest", _RESET),
     used("fetch.min.bytes", "fetch.min_bytes", ValueKind.INTEGER, "1"),
     used("fetch.max.wait.ms", "fetch.max_wait_ms", ValueKind.INTEGER, "500"),
     used("fetch.max.bytes", "fetch.max_bytes", ValueKind.INTEGER, "52428800"),
@@ -62,7 +62,9 @@ PRODUCER_KEYS: Final = (
     used(
         "compression.type",
         "produce.compression_type",
-        default="none",
+        ValueKind.WORD,
+        "none",
+        silent="as on the source",
         text="applied to batches that are not compressed on the source; compressed ones pass as they are",
     ),
     used("max.request.size", "produce.max_request_bytes", ValueKind.INTEGER, "1048576"),

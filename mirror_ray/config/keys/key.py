@@ -25,6 +25,8 @@ class ValueKind(Enum):
     """How the value of a used key is written."""
 
     TEXT = "text"
+    #: One of a few words, in any case.
+    WORD = "word"
     SECRET = "secret"  # noqa: S105 - a kind of value
     LIST = "list"
     #: ``TOPIC:NAME`` and ``PATTERN:REPLACEMENT``, separated by commas.
@@ -52,13 +54,17 @@ class ConfigKey:
     kind: ValueKind = ValueKind.TEXT
     #: Kafka's default, as its documentation writes it.
     default: str = ""
+    #: Our default in words, where it is none that can be written in the file.
+    silent: str = ""
     #: Values with which a refused key does no harm.
     accepted: tuple[str, ...] = ()
 
 
-def used(name: str, field: str, kind: ValueKind = ValueKind.TEXT, default: str = "", text: str = "") -> ConfigKey:
+def used(
+    name: str, field: str, kind: ValueKind = ValueKind.TEXT, default: str = "", text: str = "", *, silent: str = ""
+) -> ConfigKey:
     """The row of a key that sets a field."""
-    return ConfigKey(name, KeyUse.USED, text, field=field, kind=kind, default=default)
+    return ConfigKey(name, KeyUse.USED, text, field=field, kind=kind, default=default, silent=silent)
 
 
 def ignored(text: str, names: str) -> tuple[ConfigKey, ...]:
@@ -81,7 +87,7 @@ def find_key(keys: tuple[ConfigKey, ...], name: str) -> ConfigKey | None:
 def _index(keys: tuple[ConfigKey, ...]) -> tuple[dict[str, ConfigKey], list[tuple[str, ConfigKey]]]:
     """Rows by their names, of which the first counts, and the ``*`` rows by what they begin with, the longest first."""
     stars = [(row.name[:-1], row) for row in keys if row.name.endswith("*")]
-    return {row.name: row for row in reversed(keys)}, sorted(stars, key=lambda each: len(each[0]), reverse=True)
+    return {row.name: row for row in reversed(keys)}, sorted(stars, key=lambda star: len(star[0]), reverse=True)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

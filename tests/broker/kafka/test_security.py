@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
-from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
+from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.admin import ClusterAdmin

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.config.provider_specs import build_providers, declared_providers
-from mirror_ray.config.providers import ConfigProvider, resolve
+from mirror_ray.config.providers import ConfigProvider, build_providers, declared_providers, resolve
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from mirror_ray.config.gateway import GatewaySettings
-from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
+from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.coordinator import supervision
 from mirror_ray.model.errors import MirrorError

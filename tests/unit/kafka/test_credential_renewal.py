@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.config.provider_specs import STANDARD_PROVIDERS
+from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.credential_renewal import CredentialRenewal, CurrentSecurity

@@ -1,12 +1,15 @@
-"""A cluster's ``security.protocol``, ``ssl.*`` and ``sasl.*`` keys, and its JAAS line, as settings."""
+"""A cluster's connection keys as settings: addresses, ``security.protocol``, ``ssl.*``, ``sasl.*``, its JAAS line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
-from mirror_ray.config.fields import FieldValues, RawValue
+from mirror_ray.config.checks import check_security
+from mirror_ray.config.fields import FieldValues, RawValue, stripped
 from mirror_ray.config.jaas import parse_jaas
-from mirror_ray.config.keys import SECURITY_KEYS, ConfigKey
+from mirror_ray.config.keys import CLUSTER_KEYS, CONSUMER_KEYS, SECURITY_KEYS, ConfigKey, find_key
+from mirror_ray.config.settings import ClusterSettings
 
 _COMMON = "org.apache.kafka.common.security."
 _PLAIN = f"{_COMMON}plain.PlainLoginModule"
@@ -34,8 +37,57 @@ _UPPER_CASE = ("security.protocol", "ssl.truststore.type", "ssl.keystore.type", 
 _PLAIN_KEYS: tuple[ConfigKey, ...] = tuple(key for key in SECURITY_KEYS if key.name != "sasl.jaas.config")
 
 
-def take_security(fields: FieldValues, given: Mapping[str, RawValue], problems: list[str]) -> None:
-    """Put what the keys say under ``security`` of a ClusterSettings; mistakes go to ``problems``."""
+#: Keys of a consumer that hold for all clients of its cluster.
+CLUSTER_CONSUMER_KEYS: tuple[ConfigKey, ...] = tuple(key for key in CONSUMER_KEYS if key.field.startswith("cluster."))
+
+
+def shared_connection(
+    given: Mapping[str, RawValue],
+    rows: tuple[ConfigKey, ...],
+    prefixes: Iterable[str],
+    advice: Callable[[str], str],
+    problems: list[str],
+) -> dict[str, RawValue]:
+    """The connection keys of a cluster, which all of its clients must share.
+
+    Args:
+        given: Keys of the cluster and, behind ``prefixes``, of its clients.
+        rows: The keys that count.
+        prefixes: Those of the clients.
+        advice: The end of the sentence for a key that two clients have otherwise.
+        problems: Those sentences are added here.
+    """
+    connection = {key: value for key, value in given.items() if find_key(rows, key) is not None}
+    for prefix in prefixes:
+        for key, value in stripped(given, prefix).items():
+            if find_key(rows, key) is not None and connection.setdefault(key, value).text != value.text:
+                problems.append(f"{value.key}: differs from {connection[key].key}; {advice(key)}")
+    return connection
+
+
+def build_cluster(
+    fields: FieldValues,
+    connection: Mapping[str, RawValue],
+    consumer: Mapping[str, RawValue],
+    problems: list[str],
+    *,
+    alias: str,
+    fallback: str,
+) -> ClusterSettings | None:
+    """A cluster's settings by its connection and its consumer's keys; None where something is wrong with them.
+
+    ``fallback``: the key that a missing credential is reported under. Mistakes go to ``problems``.
+    """
+    fields.take(CLUSTER_KEYS[:1], connection, problems)
+    _take_security(fields, connection, problems)
+    fields.take(CLUSTER_CONSUMER_KEYS, consumer, problems)
+    cluster = fields.build(ClusterSettings, problems, alias)
+    if cluster is not None:
+        problems.extend(check_security(cluster.security, partial(fields.origin, fallback=fallback)))
+    return cluster
+
+
+def _take_security(fields: FieldValues, given: Mapping[str, RawValue], problems: list[str]) -> None:
     # Java reads these without regard to case.
     upper = {
         key: RawValue(value.text.strip().upper(), value.key) if key in _UPPER_CASE else value
