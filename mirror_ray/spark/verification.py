@@ -83,7 +83,7 @@ class SparkFirstPass:
         self._plain = plain
         self._small_offsets = small_offsets
 
-    async def look(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
+    async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
         """See ``FirstPass``.
 
         Raises:
@@ -91,7 +91,7 @@ class SparkFirstPass:
         """
         small = [each for each in jobs if not self._is_for_spark(each)]
         large = [each for each in jobs if self._is_for_spark(each)]
-        looks = iter(await self._plain.look(small)), iter(await self._look_at_large(large))
+        looks = iter(await self._plain.run(small)), iter(await self._look_at_large(large))
         return [next(looks[self._is_for_spark(each)]) for each in jobs]
 
     def _is_for_spark(self, job: CompareJob) -> bool:
@@ -109,7 +109,7 @@ class SparkFirstPass:
                 remaining = [await self._still_there(job) for job in jobs]
                 continue
             return [_with_torn(*each) for each in zip(jobs, remaining, looks, strict=True)]
-        return await self._plain.look(jobs)
+        return await self._plain.run(jobs)
 
     async def _still_there(self, job: CompareJob) -> CompareJob:
         """Without the ranges whose beginnings were deleted; of a compacted partition without those beginnings."""

@@ -1,10 +1,10 @@
-"""Compares ranges of two logs, and opens only what can't be told from the bytes of the batches.
+"""Compares ranges of two logs, and decodes only what the bytes of the batches can't decide.
 
-A batch that was passed on keeps its record section, all behind its header, byte for byte. Where two batches begin at
-the same record of a range, and their sections and what it takes to read them are equal, so are their records: neither
-is opened. Of batches that were recompressed the unpacked sections are compared. What does not fit together so is
-opened, and compared record by record, until both sides are at the same record again. The number of records since the
-range began is the only measure: no equal batch is looked for elsewhere.
+A batch that was copied as it is keeps its record section, everything behind its header, byte for byte. If two batches
+begin at the same record of a range, and their sections and all that is needed to read them are equal, their records are
+equal: neither batch is decoded. Of recompressed batches the unpacked sections are compared. All other batches are
+decoded and compared record by record, until both sides are at the same record again. Positions are compared only by the
+number of records since the range began: an equal batch is searched for nowhere else.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from mirror_ray.records.codecs import decompress
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification.ranges import ComparedRange
 
-#: What is read of a log: a batch whose checksum fits, or records.
-ReadPiece = RecordBatch | list[DecodedRecord]
+#: A piece of a log as it was read: a batch whose checksum fits, or records.
+LogPiece = RecordBatch | list[DecodedRecord]
 
 _OFFSET = attrgetter("offset")
 
 
 def have_same_records(mine: RecordBatch, theirs: RecordBatch, *, timestamps: bool) -> bool:
-    """Whether two batches of magic 2 hold the same records for sure, at the same distances from their base offsets.
+    """Whether two batches of magic 2 certainly hold the same records, at the same distances from their base offsets.
 
-    Both checksums must have been checked. Offsets, producers, transactions and leader epochs may differ; timestamps
-    may where ``timestamps`` is False. Where the answer is False, the records may be the same all the same.
+    Both checksums must have been verified. Offsets, producers, transactions and leader epochs may differ; timestamps
+    may differ if ``timestamps`` is False. If the answer is False, the records may still be the same.
 
     Raises:
         CorruptBatchError: One of two that differ in their codec does not unpack.
@@ -53,38 +53,38 @@ def _unpacked(batch: RecordBatch) -> bytes:
     return decompress(batch.codec, batch.view[HEADER_BYTES:])
 
 
-def records_in(piece: ReadPiece) -> int:
-    """How many, by the header where it is a batch."""
+def records_in(piece: LogPiece) -> int:
+    """The number of records; of a batch, by its header."""
     return piece.count if isinstance(piece, RecordBatch) else len(piece)
 
 
 class LogPieces:
-    """What was read of one log and was not compared yet; of one range after the other, the one *at hand*.
+    """What was read of one log and not compared yet. Ranges are compared in order; one of them is the *current* range.
 
     Attributes:
         spans: The offsets of each range; they ascend and do not overlap.
-        wants: Whether more has to be fed to go on.
+        wants: Whether more has to be fed before the comparison can go on.
     """
 
     def __init__(
-        self, spans: Sequence[tuple[int, int]], kept: Callable[[list[DecodedRecord]], list[DecodedRecord]] | None
+        self, spans: Sequence[tuple[int, int]], transform: Callable[[list[DecodedRecord]], list[DecodedRecord]] | None
     ) -> None:
-        """``kept``: gives what counts of a batch's records; None: all of them as they are."""
+        """``transform`` makes of a batch's records what is compared; None: they are compared as they are."""
         self.spans = spans
         self.wants = False
-        self._kept = kept
-        self._queue: deque[ReadPiece] = deque()
+        self._transform = transform
+        self._queue: deque[LogPiece] = deque()
         self._ended = False
         self._removed_before = -1
         self._number = -1
-        #: What was not compared yet of the range at hand, without what was opened. A log that lost its end and grew
-        #: again may show what lies before once more.
+        #: Offsets of the current range that are neither compared nor decoded yet. A log that lost its end and grew
+        #: again may return earlier records once more.
         self._start = self._end = 0
-        self._opened: list[DecodedRecord] = []
+        self._decoded: list[DecodedRecord] = []
         self._at = 0
 
-    def feed(self, pieces: Sequence[ReadPiece] | None) -> None:
-        """Take what was read next, in order; None: there is no more."""
+    def feed(self, pieces: Sequence[LogPiece] | None) -> None:
+        """Add what was read next, in order; None: the log was read to its end."""
         self.wants = False
         if pieces is None:
             self._ended = True
@@ -92,27 +92,27 @@ class LogPieces:
             self._queue.extend(pieces)
 
     def removed(self, before: int) -> None:
-        """Records below an offset are gone: ranges at hand and to come that begin below it are not known."""
+        """Records below an offset were removed: ranges from the current one on that begin there are unknown."""
         self._removed_before = max(self._removed_before, before)
 
     def next_range(self) -> None:
-        """Go on to the next range, whatever is left of the one at hand."""
+        """Go on to the next range, whatever is left of the current one."""
         self._number += 1
         self._start, self._end = self.spans[self._number]
-        self._opened, self._at = [], 0
+        self._decoded, self._at = [], 0
 
     @property
     def start_was_removed(self) -> bool:
-        """Whether the beginning of the range at hand is gone."""
+        """Whether the beginning of the current range was removed."""
         return self.spans[self._number][0] < self._removed_before
 
     @property
     def has_decoded(self) -> bool:
-        """Whether opened records are left."""
-        return self._at < len(self._opened)
+        """Whether decoded records are left."""
+        return self._at < len(self._decoded)
 
-    def head(self) -> ReadPiece | None:
-        """What comes next of the range at hand; None: nothing does, or more is wanted. What lies before is dropped."""
+    def head(self) -> LogPiece | None:
+        """The next piece of the current range; None: there is none, or more is wanted. Earlier pieces are dropped."""
         while self._queue and self._start < self._end:
             piece = self._queue[0]
             if isinstance(piece, RecordBatch) and piece.magic != 2:
@@ -126,36 +126,39 @@ class LogPieces:
         return None
 
     def deltas(self, batch: RecordBatch) -> tuple[int, int]:
-        """What of a batch lies in the range at hand, counted from its base offset; the end is not included."""
+        """The part of a batch that lies in the current range, as deltas to its base offset; the end is not included."""
         base = batch.base_offset
         return max(self._start - base, 0), min(self._end - base, batch.last_offset_delta + 1)
 
     def skip(self, batch: RecordBatch) -> None:
-        """The batch at the head was compared, as far as it lies in the range at hand."""
+        """Drop the next batch: its part of the current range was compared."""
         self._start = min(batch.next_offset, self._end)
 
     def ready(self) -> int:
-        """How many opened records come next, once a batch was opened if need be; 0: as with ``head``.
+        """Decode the next batch if no decoded records are left.
+
+        Returns:
+            The number of decoded records that come next; 0: as with ``head``.
 
         Raises:
             CorruptBatchError: A batch does not parse.
         """
-        while self._at == len(self._opened):
+        while self._at == len(self._decoded):
             piece = self.head()
             if piece is None:
                 return 0
             self._decode(piece)
-        return len(self._opened) - self._at
+        return len(self._decoded) - self._at
 
     def take(self, count: int) -> list[DecodedRecord]:
-        """So many of the opened records."""
+        """Take so many of the decoded records."""
         self._at += count
-        return self._opened[self._at - count : self._at]
+        return self._decoded[self._at - count : self._at]
 
-    def _decode(self, piece: ReadPiece) -> None:
+    def _decode(self, piece: LogPiece) -> None:
         records = self._records_of(piece) if isinstance(piece, RecordBatch) else piece
         first, behind = (bisect_left(records, offset, key=_OFFSET) for offset in (self._start, self._end))
-        self._opened, self._at = records[first:behind], 0
+        self._decoded, self._at = records[first:behind], 0
         self._start = min(_bounds(piece)[1], self._end)
         if behind < len(records):
             self._queue[0] = records[behind:]
@@ -164,19 +167,19 @@ class LogPieces:
 
     def _records_of(self, batch: RecordBatch) -> list[DecodedRecord]:
         records = records_of(batch)
-        return records if self._kept is None else self._kept(records)
+        return records if self._transform is None else self._transform(records)
 
 
 class RangeComparison:
     """Compares the same ranges of two logs, in order, while both are read.
 
-    Feed the side that ``wants``, until all is ``done``. It holds what was fed and not compared yet, and of what was
-    opened no more than one batch of each side.
+    Feed the side that ``wants`` more until the comparison is ``done``. It holds what was fed and not compared yet, and
+    at most one decoded batch of each side.
 
     Attributes:
         source: One side.
         target: The other one.
-        found: Of each range that is done with, in order, how many records it has; None: it is not known to be equal.
+        found: The number of records of each finished range, in order; None: the range is not known to be equal.
     """
 
     def __init__(
@@ -184,30 +187,30 @@ class RangeComparison:
         ranges: Sequence[ComparedRange],
         *,
         timestamps: bool,
-        kept: Callable[[list[DecodedRecord]], list[DecodedRecord]] | None = None,
+        transform: Callable[[list[DecodedRecord]], list[DecodedRecord]] | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             ranges: They ascend and do not overlap, on either side.
             timestamps: Whether these are compared.
-            kept: Gives what counts of the records of a source's batch; None: all of them as they are.
+            transform: Makes of a source batch's records what is compared; None: nothing is changed.
         """
-        self.source = LogPieces([(each.source, each.source_end) for each in ranges], kept)
+        self.source = LogPieces([(span.source, span.source_end) for span in ranges], transform)
         self.target = LogPieces([(each.target, each.target_end) for each in ranges], None)
         self.found: list[int | None] = []
         self._ranges = len(ranges)
         self._timestamps = timestamps
-        self._by_bytes = kept is None
+        self._by_bytes = transform is None
         self._next_range()
 
     @property
     def done(self) -> bool:
-        """Whether all ranges are."""
+        """Whether all ranges are finished."""
         return len(self.found) == self._ranges
 
     def step(self) -> None:
-        """Compare as far as what was fed reaches: afterwards a side wants more, or all is done.
+        """Compare as far as what was fed allows: afterwards a side wants more, or the comparison is done.
 
         Raises:
             CorruptBatchError: A batch does not parse.
@@ -226,12 +229,12 @@ class RangeComparison:
             self.target.next_range()
 
     def _is_equal(self) -> bool | None:
-        """Whether the range at hand is; None: more is wanted."""
+        """Whether the current range is equal; None: more is wanted."""
         source, target = self.source, self.target
         while True:
             if self._by_bytes:
                 self._skip_same_batches()
-            # A batch is opened only where the other side's is known, too: they may be the same.
+            # A batch is decoded only once the other side's next batch is known: the two may be the same.
             counts = (0, 0) if source.wants or target.wants else (source.ready(), target.ready())
             if source.wants or target.wants:
                 return None
@@ -243,7 +246,7 @@ class RangeComparison:
             self._records += count
 
     def _skip_same_batches(self) -> None:
-        """Go on, without opening anything, to where batches are not known to hold the same."""
+        """Skip batches that certainly hold the same records, without decoding any."""
         source, target = self.source, self.target
         while not (source.has_decoded or target.has_decoded):
             mine, theirs = source.head(), target.head()
@@ -251,7 +254,7 @@ class RangeComparison:
                 return
             first, end = deltas = source.deltas(mine)
             whole = end - first > mine.last_offset_delta
-            # Which records are missing from a batch that was compacted its header does not tell.
+            # The header of a compacted batch does not say which of its records are missing.
             if deltas != target.deltas(theirs) or (mine.is_compacted and not whole):
                 return
             if not have_same_records(mine, theirs, timestamps=self._timestamps):
@@ -266,7 +269,7 @@ class RangeComparison:
         return not self._timestamps or [at for _, at, _ in mine] == [at for _, at, _ in theirs]
 
 
-def _bounds(piece: ReadPiece) -> tuple[int, int]:
+def _bounds(piece: LogPiece) -> tuple[int, int]:
     if isinstance(piece, RecordBatch):
         return piece.base_offset, piece.next_offset
     return (piece[0].offset, piece[-1].offset + 1) if piece else (0, 0)

@@ -1,4 +1,4 @@
-"""A flow's remote topics by the headers of their batches alone: whose they are, and how far the copy has come."""
+"""What the headers of batches alone say of a flow's remote topics: who wrote them, and how far the copy has come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirror_ray.verification.uncompared_records import UncomparedRecords, unattr
 async def read_headers(
     settings: MirrorSettings, flow: FlowName, topics: Sequence[str], running: PartitionQuery
 ) -> dict[TopicPartition, BatchHeaders]:
-    """What the remote topics of a flow hold beside what its map accounts for, by source partition.
+    """Read what the remote topics of a flow hold beside what its offset map accounts for, by source partition.
 
     Raises:
         ConfigError: The flow copies no such topic.
@@ -28,13 +28,13 @@ async def read_headers(
     """
     try:
         async with verification(settings, flow) as verifying:
-            remainder = UncomparedRecords(verifying.logs)
+            uncompared = UncomparedRecords(verifying.logs)
             found: dict[TopicPartition, BatchHeaders] = {}
             for job in await verifying.planner.plan(VerifyRequest(topics=tuple(topics), headers_only=True), running):
-                findings, account = await remainder.outside(job)
+                differences, account = await uncompared.outside(job)
                 found[job.source] = BatchHeaders(
                     source=job.source,
-                    differences=findings,
+                    differences=differences,
                     account=account,
                     halt=job.halt,
                     reason=job.reason
@@ -52,16 +52,18 @@ async def read_headers(
 async def unread_headers(
     partitions: Iterable[TopicPartition], flow: FlowName, state: FlowStateRecords, running: PartitionQuery, why: str
 ) -> dict[TopicPartition, BatchHeaders]:
-    """What is known of source partitions where nothing can be read: whether they go on."""
-    told = {TopicPartition(line.topic, line.partition): line for line in await running() if line.flow == str(flow)}
+    """What is known of source partitions when nothing can be read: whether they are copied at the moment."""
+    statuses = {
+        TopicPartition(status.topic, status.partition): status for status in await running() if status.flow == str(flow)
+    }
     return {
-        each: BatchHeaders(
-            source=each,
+        partition: BatchHeaders(
+            source=partition,
             differences=(),
             account=UncomparedAccount(),
-            halt=halt_of(state, each, told.get(each)),
+            halt=halt_of(state, partition, statuses.get(partition)),
             reason=why,
             counted=False,
         )
-        for each in partitions
+        for partition in partitions
     }

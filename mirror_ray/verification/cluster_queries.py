@@ -1,7 +1,4 @@
-"""What planning asks of the clusters: where logs begin and end, and the configs that decide how topics are compared.
-
-How far a flow had come when a command began: the target's log ends first, then what was acknowledged.
-"""
+"""Queries of planning: where logs begin and end, configs that decide how topics are compared, what is acknowledged."""
 
 from __future__ import annotations
 
@@ -19,38 +16,38 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.verification.range_bounds import LogBounds
 
-#: So often, and so long apart, a leader is asked that does not answer: elections take seconds.
-_ASKED, _RETRY_INTERVAL_S = 12, 0.5
-#: Of a partition that was not there when it was asked for.
+#: Attempts, and seconds between them, to ask a leader that does not answer: elections take seconds.
+_ATTEMPTS, _RETRY_INTERVAL_S = 12, 0.5
+#: Stands for a partition that did not exist when it was asked for.
 UNKNOWN_PARTITION = OffsetAnswer(-1, UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class ClusterLogs(NamedTuple):
-    """One side's logs; see ``LogLimits``."""
+    """Bounds of all logs of one side; the fields are those of ``LogBounds``."""
 
     starts: Mapping[TopicPartition, OffsetAnswer]
     ends: Mapping[TopicPartition, OffsetAnswer]
     stable: Mapping[TopicPartition, OffsetAnswer]
 
     def error(self, partition: TopicPartition) -> int:
-        """Why one of them could not be asked; 0: it answered."""
+        """The error code of a partition whose leader did not answer; 0: it did."""
         return next((each[partition].error_code for each in self if each[partition].error_code), 0)
 
     def bounds(self, partition: TopicPartition) -> LogBounds:
-        """Where one of them begins and ends."""
+        """The bounds of one log."""
         return LogBounds(*(each[partition].offset for each in self))
 
 
 async def query_offsets(
     cluster: ClusterConnections, wanted: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, OffsetAnswer]:
-    """Where logs end, begin, or come to a time; leaders that do not answer are asked again for some seconds.
+    """Ask where logs end, begin, or reach a time; leaders that do not answer are asked again for some seconds.
 
     Raises:
         ClusterUnreachableError: No broker answers.
     """
     answers = dict(await cluster.list_offsets(wanted, "read_uncommitted"))
-    for _ in range(_ASKED - 1):
+    for _ in range(_ATTEMPTS - 1):
         failed = {each: wanted[each] for each, answer in answers.items() if answer.error_code}
         if not failed:
             break
@@ -62,14 +59,14 @@ async def query_offsets(
 async def query_logs(
     cluster: ClusterConnections, partitions: Iterable[TopicPartition], *, committed: bool
 ) -> ClusterLogs:
-    """Ask the leaders; partitions that the cluster does not know are left out.
+    """Ask for the bounds of logs; partitions that the cluster does not know are left out.
 
-    ``committed``: what is compared of a log ends where its last open transaction begins, else where the log does.
+    ``committed``: the stable end is the last stable offset; otherwise it is the high watermark.
 
     Raises:
         ClusterUnreachableError: No broker answers.
     """
-    known = [each for each in partitions if cluster.metadata.partition(each) is not None]
+    known = [partition for partition in partitions if cluster.metadata.partition(partition) is not None]
     latest = dict.fromkeys(known, LATEST)
     starts, ends, *stable = await asyncio.gather(
         cluster.list_offsets(dict.fromkeys(known, EARLIEST), "read_uncommitted"),
@@ -81,7 +78,7 @@ async def query_logs(
 
 @dataclass(frozen=True, slots=True)
 class ComparePolicy:
-    """Of a topic's configs what decides how it is compared."""
+    """The configs of a topic that decide how it is compared."""
 
     compacted: bool
     append_time: bool
@@ -90,7 +87,7 @@ class ComparePolicy:
 async def query_policies(
     cluster: ClusterConnections, topics: Collection[str]
 ) -> dict[str, ComparePolicy | MirrorError]:
-    """Of each topic that is there; or why its configs can't be read."""
+    """Read the policy of each topic that exists, or why its configs can't be read."""
     admin = ClusterAdmin(cluster.settings, "mirror-ray-verify")
     try:
         found = await asyncio.to_thread(admin.try_describe_topic_configs, topics)
@@ -107,43 +104,47 @@ async def query_policies(
     }
 
 
-#: Asks the running system for the partitions of its flows; nothing where there is none, or where it does not answer.
+#: Asks the running system for the partitions of its flows; empty if there is none, or if it does not answer.
 PartitionQuery = Callable[[], Awaitable[Sequence[PartitionStatus]]]
 
-#: So long a running partition may take to have acknowledged what the target held when the command began: a report is
-#: up to a second old.
-_TIMEOUT_S = 5.0
-_RETRY_INTERVAL_S = 0.2
+#: How long a running partition may take to report as acknowledged what the target held when the command began;
+#: reports are up to a second old.
+_ACKNOWLEDGED_TIMEOUT_S = 5.0
+_ACKNOWLEDGED_POLL_S = 0.2
 
 
 async def acknowledged_partitions(
     ask: PartitionQuery, flow: FlowName, ends: Mapping[TopicPartition, int], shared: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, PartitionStatus], bool]:
-    """What the running system says of the flow's partitions, once it has come to ``ends``; or after a few seconds.
+    """Ask the running system for the flow's partitions until ``ends`` are acknowledged, a few seconds at most.
 
     Args:
-        ask: See there.
-        flow: Which one.
+        ask: Asks the running system.
+        flow: The flow.
         ends: Where the remote partitions ended when the command began, by source partition.
-        shared: Source partitions whose remote partitions others write, too: their ends need not be the flow's.
+        shared: Source partitions whose remote partitions others write, too: those ends need not be the flow's.
 
     Returns:
-        By source partition; and whether it had to be waited for.
+        The partitions' status by source partition, and whether waiting was necessary.
     """
-    until_s = asyncio.get_running_loop().time() + _TIMEOUT_S
+    until_s = asyncio.get_running_loop().time() + _ACKNOWLEDGED_TIMEOUT_S
     waited = False
     while True:
-        lines = {TopicPartition(line.topic, line.partition): line for line in await ask() if line.flow == str(flow)}
+        statuses = {
+            TopicPartition(status.topic, status.partition): status for status in await ask() if status.flow == str(flow)
+        }
         behind = any(
-            source not in shared and line.state in ("copying", "establishing") and line.target_end < ends.get(source, 0)
-            for source, line in lines.items()
+            source not in shared
+            and status.state in ("copying", "establishing")
+            and status.target_end < ends.get(source, 0)
+            for source, status in statuses.items()
         )
         if not behind or asyncio.get_running_loop().time() > until_s:
-            return lines, waited
+            return statuses, waited
         waited = True
-        await asyncio.sleep(_RETRY_INTERVAL_S)
+        await asyncio.sleep(_ACKNOWLEDGED_POLL_S)
 
 
 async def no_system() -> Sequence[PartitionStatus]:
-    """An ``Ask`` where no system runs."""
+    """Answer for a system that does not run."""
     return ()

@@ -1,14 +1,11 @@
-"""Compacted partitions: of every key, the last record on both sides. Pure.
+"""Compares compacted partitions: the last record of every key, and then all records in order.
 
-Either side may have been cleaned at any time: of what lies between two pairs, only each key's last record is sure to be
-there, and not even that where it is a tombstone, or where a newer record of the key lies behind the pair.
+Either side may have been cleaned at any time. Between two pairs of positions only the last record of each key is sure
+to exist, and not even that if it is a tombstone, or if a newer record of the key lies behind the second pair.
 
-
-Compacted partitions, record by record: both sides hold what the cleaners left of one sequence, in its order.
-
-Cleaning leaves a hole in the offsets, and a newer record of the key. So a record that only one side has was cleaned on
-the other one only if that has a hole there and a newer record of the key, or none of it at all; else it is missing, or
-too much.
+Both sides hold what log cleaning left of one sequence, in order. Cleaning leaves an offset gap, and a newer record of
+the key. So a record that only one side has was cleaned on the other side only if that side has an offset gap there, and
+a newer record of the key or none at all; otherwise the record is missing, or surplus.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from mirror_ray.verification.ranges import PositionPair
 
 
 class LastRecord(NamedTuple):
-    """The last record of a key, by its hash; an empty one is a tombstone."""
+    """The last record of a key, by its hash; the hash of a tombstone is empty."""
 
     offset: int
     digest: bytes
@@ -38,10 +35,10 @@ class LastRecords:
     """Takes the records of one side, in order.
 
     Attributes:
-        found: By key.
-        records: How many there were that have a key.
-        digest: Over all of them, in their order, and but for a sample over those without a key: a cleaner drops these,
-            but not where it does not run.
+        found: Last records by key.
+        records: The number of records that have a key.
+        digest: Over all records in order; without sampling also over those without a key: log cleaning drops these, but
+            only where it runs.
     """
 
     timestamps: bool
@@ -52,7 +49,7 @@ class LastRecords:
 
     @property
     def digest(self) -> bytes:
-        """See above."""
+        """The digest over all records so far."""
         return self._all.digest()
 
     def take(self, records: Iterable[DecodedRecord]) -> None:
@@ -70,12 +67,12 @@ class LastRecords:
 
 @dataclass(slots=True)
 class LastRecordHashes:
-    """As ``LastRecords``, for these keys alone and field by field. A tombstone is as no record; its offset is kept."""
+    """Takes the last records of these keys, field by field. A tombstone counts as no record; its offset is kept."""
 
     timestamps: bool
     keys: Collection[bytes]
     found: dict[bytes, HashedRecord] = field(default_factory=dict)
-    dead: dict[bytes, int] = field(default_factory=dict)
+    tombstones: dict[bytes, int] = field(default_factory=dict)
 
     def take(self, records: Iterable[DecodedRecord]) -> None:
         """Take the next records."""
@@ -85,30 +82,30 @@ class LastRecordHashes:
                 continue
             if value is None:
                 self.found.pop(key, None)
-                self.dead[key] = record.offset
+                self.tombstones[key] = record.offset
             else:
                 self.found[key] = hash_record(record, timestamps=self.timestamps)
-                self.dead.pop(key, None)
+                self.tombstones.pop(key, None)
 
-    def forget(self, keys: Collection[bytes]) -> None:
-        """Without these keys."""
+    def drop(self, keys: Collection[bytes]) -> None:
+        """Drop these keys."""
         for key in keys:
             self.found.pop(key, None)
-            self.dead.pop(key, None)
+            self.tombstones.pop(key, None)
 
-    def forget_before(self, offset: int) -> None:
-        """Without what lies before an offset."""
+    def drop_before(self, offset: int) -> None:
+        """Drop what lies before an offset."""
         self.found = {key: each for key, each in self.found.items() if each.offset >= offset}
-        self.dead = {key: each for key, each in self.dead.items() if each >= offset}
+        self.tombstones = {key: each for key, each in self.tombstones.items() if each >= offset}
 
 
 def key_is_sampled(key: bytes, fraction: float) -> bool:
-    """Whether a key is one of that fraction of all keys: the same ones every time."""
+    """Whether a key belongs to the sample of that fraction of all keys; it is the same sample every time."""
     return fraction >= 1 or crc32(key) < fraction * (1 << 32)
 
 
 def differing_keys(source: Mapping[bytes, LastRecord], target: Mapping[bytes, LastRecord]) -> set[bytes]:
-    """The keys whose last records differ; a tombstone is as no record."""
+    """The keys whose last records differ; a tombstone counts as no record."""
     nothing = LastRecord(-1, b"")
     return {
         key
@@ -118,17 +115,17 @@ def differing_keys(source: Mapping[bytes, LastRecord], target: Mapping[bytes, La
 
 
 def key_differences(source: LastRecordHashes, target: LastRecordHashes, ends: tuple[int, int]) -> list[Difference]:
-    """What differs between the last records of the same keys.
+    """Compare the last records of the same keys.
 
-    One that is missing has its place at the tombstone that is there instead, or at the other side's end.
+    A missing record belongs at the tombstone that is there instead, or at the other side's end.
     """
     found: list[Difference] = []
     for key in source.found.keys() | target.found.keys():
         mine, theirs = source.found.get(key), target.found.get(key)
         if mine is None and theirs is not None:
-            found.append(Difference("extra", source.dead.get(key, ends[0]), theirs.offset))
+            found.append(Difference("extra", source.tombstones.get(key, ends[0]), theirs.offset))
         elif mine is not None and theirs is None:
-            found.append(Difference("missing", mine.offset, target.dead.get(key, ends[1])))
+            found.append(Difference("missing", mine.offset, target.tombstones.get(key, ends[1])))
         elif mine is not None and theirs is not None and mine.hash != theirs.hash:
             found.append(Difference("changed", mine.offset, theirs.offset, mine.hash.differs_in(theirs.hash)))
     return sorted(found, key=lambda each: (each.source_offset, each.target_offset))
@@ -136,7 +133,7 @@ def key_differences(source: LastRecordHashes, target: LastRecordHashes, ends: tu
 
 @dataclass(slots=True)
 class RecordHashes:
-    """Takes the records of one side, in order."""
+    """Takes and hashes the records of one side, in order."""
 
     timestamps: bool
     found: list[HashedRecord] = field(default_factory=list)
@@ -151,27 +148,27 @@ class RecordHashes:
             if (key := record.key) is not None:
                 self.keys[content.hash.key] = key
 
-    def forget_before(self, offset: int) -> None:
-        """Without what lies before an offset."""
+    def drop_before(self, offset: int) -> None:
+        """Drop what lies before an offset."""
         self.found = [record for record in self.found if record.offset >= offset]
 
 
 class OrderedComparison(NamedTuple):
-    """What the comparison came to."""
+    """The result of comparing all records in order."""
 
-    #: Each with its record's key, by its hash as in ``RecordHash``.
+    #: Each with the hash of its record's key, as in ``RecordHash``.
     differences: list[tuple[Difference, bytes]]
     cleaned_on_source: int
     cleaned_on_target: int
 
     @property
     def keys(self) -> set[bytes]:
-        """Keys of what differs, by their hashes."""
+        """Hashes of the keys that differ."""
         return {key for _, key in self.differences}
 
 
 class _Block(NamedTuple):
-    """What lies between two records that both sides have; positions in each side's records, the ends not included."""
+    """The records between two that both sides have; as indexes into each side's records, the ends not included."""
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -187,58 +184,58 @@ def compare_in_order(
     end: PositionPair,
     superseded: Collection[bytes] = (),
 ) -> OrderedComparison:
-    """What differs between both sides that is not the cleaners' doing.
+    """Compare both sides, except for what log cleaning explains.
 
     Args:
-        source: Records between ``begin`` and ``end``.
-        target: As ``source``.
+        source: The source's records between ``begin`` and ``end``.
+        target: The target's records.
         begin: Where both sides begin.
-        end: Where both end.
+        end: Where both sides end.
         superseded: Hashes of keys that have newer records behind the end.
     """
     pairs = _equal_records(source, target)
     kept = set(_longest_increasing([mine for mine, _ in pairs]))
     aligned = [pair for at, pair in enumerate(pairs) if at in kept]
     moved = [pair for at, pair in enumerate(pairs) if at not in kept]
-    findings = [
+    differences = [
         (Difference("moved", source[mine].offset, target[theirs].offset), source[mine].hash.key)
         for mine, theirs in moved
     ]
     paired = {mine for mine, _ in pairs}, {theirs for _, theirs in pairs}
     lasts = _last_by_key(source), _last_by_key(target)
     cleaned_on_source = cleaned_on_target = 0
-    for stretch in _blocks(source, target, aligned, begin, end):
-        mine = [at for at in range(*stretch.source) if at not in paired[0]]
-        theirs = [at for at in range(*stretch.target) if at not in paired[1]]
+    for block in _blocks(source, target, aligned, begin, end):
+        mine = [at for at in range(*block.source) if at not in paired[0]]
+        theirs = [at for at in range(*block.target) if at not in paired[1]]
         missing = _not_cleaned(
-            [source[at] for at in mine], lasts[1], stretch.target, stretch.target_gap_offsets, superseded
+            [source[at] for at in mine], lasts[1], block.target, block.target_gap_offsets, superseded
         )
         extra = _not_cleaned(
-            [target[at] for at in theirs], lasts[0], stretch.source, stretch.source_gap_offsets, superseded
+            [target[at] for at in theirs], lasts[0], block.source, block.source_gap_offsets, superseded
         )
         cleaned_on_target += len(mine) - len(missing)
         cleaned_on_source += len(theirs) - len(extra)
-        findings += _told(
-            missing, extra, _place(source, stretch.source, end[0]), _place(target, stretch.target, end[1])
+        differences += _block_differences(
+            missing, extra, _offset_behind(source, block.source, end[0]), _offset_behind(target, block.target, end[1])
         )
-    return OrderedComparison(findings, cleaned_on_source, cleaned_on_target)
+    return OrderedComparison(differences, cleaned_on_source, cleaned_on_target)
 
 
 def _equal_records(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> list[tuple[int, int]]:
-    """Positions of equal records, ascending on the target; of several the last ones: the first are cleaned first."""
-    places: dict[RecordHash, list[int]] = defaultdict(list)
+    """Indexes of equal records, ascending on the target; of several the last ones: cleaning removes the first ones."""
+    indexes: dict[RecordHash, list[int]] = defaultdict(list)
     for at, record in enumerate(source):
-        places[record.hash].append(at)
+        indexes[record.hash].append(at)
     found = [
         (left.pop(), at)
         for at in range(len(target) - 1, -1, -1)
-        if (left := places.get(target[at].hash)) is not None and left
+        if (left := indexes.get(target[at].hash)) is not None and left
     ]
     return found[::-1]
 
 
 def _longest_increasing(numbers: Sequence[int]) -> list[int]:
-    """Positions of a longest rising subsequence."""
+    """Indexes of a longest increasing subsequence."""
     tops: list[int] = []
     tails: list[int] = []
     before: list[int] = []
@@ -256,7 +253,7 @@ def _longest_increasing(numbers: Sequence[int]) -> list[int]:
 
 
 def _last_by_key(records: Sequence[HashedRecord]) -> dict[bytes, int]:
-    """The position of each key's last record."""
+    """The index of each key's last record."""
     return {record.hash.key: at for at, record in enumerate(records)}
 
 
@@ -286,28 +283,28 @@ def _gap_offsets(records: Sequence[HashedRecord], before: int, behind: int, begi
 
 
 def _not_cleaned(
-    alone: Sequence[HashedRecord],
+    one_sided: Sequence[HashedRecord],
     lasts: dict[bytes, int],
     there: tuple[int, int],
-    holes: int,
+    gap_offsets: int,
     superseded: Collection[bytes],
 ) -> list[HashedRecord]:
-    """Which records of one side were not cleaned on the other: whose last records by key, and holes, are given."""
+    """Which records of one side were not cleaned on the other, by the other side's last records and offset gaps."""
     found: list[HashedRecord] = []
-    for record in alone:
+    for record in one_sided:
         last = lasts.get(record.hash.key)
         newer = last is None or last >= there[0] or record.hash.key in superseded
-        if newer and holes:
-            holes -= 1
+        if newer and gap_offsets:
+            gap_offsets -= 1
         else:
             found.append(record)
     return found
 
 
-def _told(
+def _block_differences(
     missing: Sequence[HashedRecord], extra: Sequence[HashedRecord], source: int, target: int
 ) -> Iterator[tuple[Difference, bytes]]:
-    """Records of one stretch that only one side has: two at the same place were changed."""
+    """The differences of records that only one side has within a block: two at the same index were changed."""
     both = min(len(missing), len(extra))
     for mine, theirs in zip(missing, extra, strict=False):
         fields = mine.hash.differs_in(theirs.hash)
@@ -318,5 +315,5 @@ def _told(
         yield Difference("extra", source, record.offset), record.hash.key
 
 
-def _place(records: Sequence[HashedRecord], span: tuple[int, int], end: int) -> int:
+def _offset_behind(records: Sequence[HashedRecord], span: tuple[int, int], end: int) -> int:
     return records[span[1]].offset if span[1] < len(records) else end

@@ -9,34 +9,34 @@ from typing import Literal, NamedTuple
 
 from mirror_ray.records.decode import DecodedRecord, record_tail
 
-Field = Literal["key", "value", "headers", "timestamp"]
+RecordField = Literal["key", "value", "headers", "timestamp"]
 
 _TIMESTAMP = struct.Struct(">q")
 
 
 class RecordHash(NamedTuple):
-    """One record, field by field."""
+    """The hashes of one record's fields, and its timestamp."""
 
     key: bytes
     value: bytes
     headers: bytes
     timestamp: int
 
-    def differs_in(self, other: RecordHash) -> tuple[Field, ...]:
-        """The fields that are not equal."""
-        fields: tuple[Field, ...] = ("key", "value", "headers", "timestamp")
+    def differs_in(self, other: RecordHash) -> tuple[RecordField, ...]:
+        """The fields that differ."""
+        fields: tuple[RecordField, ...] = ("key", "value", "headers", "timestamp")
         return tuple(name for name, mine, theirs in zip(fields, self, other, strict=True) if mine != theirs)
 
 
 class HashedRecord(NamedTuple):
-    """A record's place, and what it is compared by."""
+    """A record's offset, and what it is compared by."""
 
     offset: int
     hash: RecordHash
 
 
 def hash_record(record: DecodedRecord, *, timestamps: bool) -> HashedRecord:
-    """Hash each field. ``timestamps`` False: all are taken as equal.
+    """Hash a record field by field. Without ``timestamps`` all timestamps count as equal.
 
     Raises:
         CorruptBatchError: The record does not parse.
@@ -52,7 +52,7 @@ def hash_record(record: DecodedRecord, *, timestamps: bool) -> HashedRecord:
 
 
 def record_digest(record: DecodedRecord, *, timestamps: bool) -> bytes:
-    """A hash of the whole record but its offset."""
+    """Hash a whole record except for its offset."""
     return _hashed(record.tail + (_TIMESTAMP.pack(record.timestamp) if timestamps else b""))
 
 
@@ -60,27 +60,27 @@ def _hashed(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
-#: The hash of a key, or a value, that is null.
+#: The hash of a null key or value.
 NULL_HASH = _hashed(record_tail(None, None))
 
 
-#: ``missing``: on the target. ``doubled``: there twice. ``extra``: on the target, and not on the source. ``swapped``:
-#: in the place of the next one, which is in its. ``moved``: out of order. ``changed``: other in some of its fields.
-Kind = Literal["missing", "doubled", "extra", "swapped", "moved", "changed"]
+#: ``missing``: not on the target. ``doubled``: on the target twice. ``extra``: on the target and not on the source.
+#: ``swapped``: with the next record. ``moved``: out of order. ``changed``: some of its fields differ.
+DifferenceKind = Literal["missing", "doubled", "extra", "swapped", "moved", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference. Where a record is on one side only, the other offset is its place there."""
+    """One difference. If a record is on one side only, the other offset is where it would belong there."""
 
-    kind: Kind
+    kind: DifferenceKind
     source_offset: int
     target_offset: int
-    #: Of a changed record: what is other.
-    fields: tuple[Field, ...] = ()
-    #: The recorded gap that accounts for it; None: none does.
+    #: Fields that differ, of a changed record.
+    fields: tuple[RecordField, ...] = ()
+    #: The text of the skipped range that explains it; None: none does.
     gap: str | None = None
-    #: Of a record that the source does not have there: who wrote it, where that is not the flow.
+    #: The producer of a record that the source does not have there, unless the flow wrote it.
     producer_id: int | None = None
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The first look, by this process: all of both sides is read, batch by batch where every record counts."""
+"""The first pass in this process: it reads all of both sides, batch by batch where every record is compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.verification.batch_comparison import LogPieces, RangeComparison, ReadPiece, records_in
+from mirror_ray.verification.batch_comparison import LogPiece, LogPieces, RangeComparison, records_in
 from mirror_ray.verification.compacted import LastRecords, differing_keys
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
@@ -20,7 +20,7 @@ MAX_CONCURRENT_PARTITIONS = 4
 
 
 class RecordSink(Protocol):
-    """Takes records as they are read."""
+    """Takes records in the order in which they are read."""
 
     def take(self, records: Sequence[DecodedRecord], /) -> None:
         """Take the next ones."""
@@ -28,31 +28,31 @@ class RecordSink(Protocol):
 
 
 class InProcessFirstPass:
-    """See ``Looker``. ``logs`` gives a job's partition on both sides; ``told`` is called with numbers of records."""
+    """Compares jobs in this process. ``logs`` gives a job's logs; ``on_records`` gets numbers of records read."""
 
     def __init__(
         self,
         logs: Callable[[CompareJob], tuple[PartitionLog, PartitionLog]],
-        told: Callable[[int], None] = lambda _: None,
+        on_records: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._logs = logs
-        self._told = told
+        self._on_records = on_records
         self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_PARTITIONS)
 
-    async def look(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
-        """See ``Looker``."""
-        return await asyncio.gather(*(self._look(job) for job in jobs))
+    async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
+        """Compare all jobs, several at once; one result for each."""
+        return await asyncio.gather(*(self._run_one(job) for job in jobs))
 
-    async def _look(self, job: CompareJob) -> FirstPassResult:
+    async def _run_one(self, job: CompareJob) -> FirstPassResult:
         async with self._semaphore:
-            return await (self._look_at_keys(job) if job.compacted else self._look_at_ranges(job))
+            return await (self._compare_keys(job) if job.compacted else self._compare_ranges(job))
 
-    async def _look_at_ranges(self, job: CompareJob) -> FirstPassResult:
+    async def _compare_ranges(self, job: CompareJob) -> FirstPassResult:
         source, target = self._logs(job)
-        kept = None if source.copied is None else source.kept
-        comparison = RangeComparison(job.chosen_ranges, timestamps=job.timestamps, kept=kept)
+        transform = None if source.transform is None else source.transformed
+        comparison = RangeComparison(job.chosen_ranges, timestamps=job.timestamps, transform=transform)
         sides = (
-            (comparison.source, _read(source, comparison.source, self._told)),
+            (comparison.source, _read(source, comparison.source, self._on_records)),
             (comparison.target, _read(target, comparison.target)),
         )
         comparison.step()
@@ -64,10 +64,10 @@ class InProcessFirstPass:
         differing = tuple(number for number, found in numbered if found is None)
         return FirstPassResult(records=records, target_records=records, ranges=differing)
 
-    async def _look_at_keys(self, job: CompareJob) -> FirstPassResult:
+    async def _compare_keys(self, job: CompareJob) -> FirstPassResult:
         mine = LastRecords(job.timestamps, job.key_fraction)
         theirs = LastRecords(job.timestamps, job.key_fraction)
-        await read_both(self._logs(job), job, mine, theirs, self._told)
+        await read_both(self._logs(job), job, mine, theirs, self._on_records)
         return FirstPassResult(
             records=mine.records,
             target_records=theirs.records,
@@ -78,15 +78,15 @@ class InProcessFirstPass:
 
 
 async def _read(
-    log: PartitionLog, to: LogPieces, told: Callable[[int], None] = lambda _: None
-) -> AsyncIterator[Sequence[ReadPiece]]:
-    """What is read of a log's spans; ``told`` of how many records there are."""
-    async for batches in _stretches_of(log.batches, to.spans, to.removed):
-        told(sum(map(records_in, batches)))
+    log: PartitionLog, to: LogPieces, on_records: Callable[[int], None] = lambda _: None
+) -> AsyncIterator[Sequence[LogPiece]]:
+    """Read the spans of a log; ``on_records`` gets the number of records in each answer."""
+    async for batches in _read_spans(log.batches, to.spans, to.removed):
+        on_records(sum(map(records_in, batches)))
         yield batches
 
 
-async def _feed(side: LogPieces, pieces: AsyncIterator[Sequence[ReadPiece]]) -> None:
+async def _feed(side: LogPieces, pieces: AsyncIterator[Sequence[LogPiece]]) -> None:
     side.feed(await anext(pieces, None))
 
 
@@ -95,12 +95,12 @@ async def read_both(
     job: CompareJob,
     source: RecordSink,
     target: RecordSink,
-    told: Callable[[int], None] = lambda _: None,
+    on_records: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Read all that the flow copied of a job from both sides; what is removed meanwhile is passed over."""
+    """Read all that the flow copied of a job from both sides; what is removed meanwhile is skipped."""
     await asyncio.gather(
-        read_spans(logs[0], [(job.begin.source, job.end.source)], source, told=told),
-        read_spans(logs[1], [(each.target, each.target_end) for each in job.ranges], target),
+        read_spans(logs[0], [(job.begin.source, job.end.source)], source, on_records=on_records),
+        read_spans(logs[1], [(span.target, span.target_end) for span in job.ranges], target),
     )
 
 
@@ -109,23 +109,23 @@ async def read_spans(
     spans: Iterable[tuple[int, int]],
     to: RecordSink,
     removed: Callable[[int], None] = lambda _: None,
-    told: Callable[[int], None] = lambda _: None,
+    on_records: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Read ascending spans of a log; where their beginning was removed meanwhile that is said, and the rest read.
+    """Read ascending spans of a log. If the beginning of a span was removed, ``removed`` gets the log's start.
 
     Raises:
         ClusterUnreachableError: The leader does not answer.
         MirrorError: The log can't be read.
     """
-    async for records in _stretches_of(log.records, spans, removed):
+    async for records in _read_spans(log.records, spans, removed):
         to.take(records)
-        told(len(records))
+        on_records(len(records))
 
 
-async def _stretches_of(
+async def _read_spans(
     read: Callable[[int, int], AsyncIterator[_T]], spans: Iterable[tuple[int, int]], removed: Callable[[int], None]
 ) -> AsyncIterator[_T]:
-    """What ``read`` gives of ascending spans, without what is removed meanwhile: that is said."""
+    """What ``read`` yields of ascending spans; ``removed`` gets the start of a log that lost what was to be read."""
     for first, end in merge_spans(spans):
         start = first
         while start < end:

@@ -1,4 +1,4 @@
-"""Records of the flow behind the acknowledged pair: they are the source's next ones, in their order. Pure."""
+"""Compares records of the flow behind the acknowledged pair: they must be the source's next ones, in order."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mirror_ray.verification.difference import NULL_HASH, Difference, HashedReco
 from mirror_ray.verification.ranges import PositionPair
 from mirror_ray.verification.record_comparison import RecordComparison
 
-#: Of a record that was changed on the way so many fields are as they were.
-_ALIKE_FIELDS = 3
+#: Least number of equal fields by which a record counts as a changed one, and not as another one.
+_LEAST_EQUAL_FIELDS = 3
 
 
 def in_flight_differences(
     ours: Sequence[HashedRecord], following: Sequence[HashedRecord], copied: PositionPair
 ) -> list[Difference]:
-    """What differs between ours and the source's next records; what is not copied yet is no difference.
+    """Compare our records with the source's next ones; what is not copied yet is no difference.
 
     Args:
-        ours: On the target behind the acknowledged pair, in order.
-        following: The source's records from that pair on: so many, and some more.
-        copied: The pair.
+        ours: Our records on the target behind the acknowledged pair, in order.
+        following: The source's records from that pair on: as many, and some more.
+        copied: The acknowledged pair.
     """
     expected = _expected(ours, following)
     ends = expected[-1].offset + 1 if expected else copied.source, ours[-1].offset + 1 if ours else copied.target
@@ -37,7 +37,7 @@ def in_flight_differences(
 
 
 def _expected(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> Sequence[HashedRecord]:
-    """As much of the source as is copied: up to the last record that is, and those that were changed behind it."""
+    """The source's records that are copied: up to the last equal one, and changed ones behind it."""
     end, at = _copied(ours, following)
     while at < len(ours) and end < len(following) and _is_changed(ours[at].hash, following[end].hash):
         end, at = end + 1, at + 1
@@ -45,14 +45,14 @@ def _expected(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -
 
 
 def _copied(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> tuple[int, int]:
-    """Behind the last record of the source that is found on the target, each behind the one before: on both sides."""
-    places: dict[RecordHash, list[int]] = defaultdict(list)
-    for place, record in enumerate(following):
-        places[record.hash].append(place)
+    """The ends, on both sides, of the source's records that are found in order on the target."""
+    positions: dict[RecordHash, list[int]] = defaultdict(list)
+    for position, record in enumerate(following):
+        positions[record.hash].append(position)
     end = behind = 0
     for at, record in enumerate(ours):
-        there = places.get(record.hash, [])
-        # The first of equal ones: of further ones it is not known that they are copied.
+        there = positions.get(record.hash, [])
+        # The first of equal records: it is unknown whether the others are copied.
         next_one = bisect_left(there, end)
         if next_one < len(there):
             end, behind = there[next_one] + 1, at + 1
@@ -60,7 +60,7 @@ def _copied(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> 
 
 
 def _is_changed(mine: RecordHash, theirs: RecordHash) -> bool:
-    return len(mine) - len(mine.differs_in(theirs)) >= _ALIKE_FIELDS
+    return len(mine) - len(mine.differs_in(theirs)) >= _LEAST_EQUAL_FIELDS
 
 
 def compacted_in_flight_differences(
@@ -70,32 +70,34 @@ def compacted_in_flight_differences(
     source_end: int,
     newer: Collection[bytes],
 ) -> list[Difference]:
-    """As ``unexpected`` where cleaners may have taken records of either side: that leaves holes, and newer records.
+    """Compare as ``in_flight_differences`` does, where log cleaning may have removed records on either side.
+
+    Cleaning leaves an offset gap and a newer record of the key.
 
     Args:
-        ours: See above.
-        following: All records of the source from the pair on; of those far behind ``newer`` may have the keys alone.
-        copied: The pair.
+        ours: Our records on the target behind the acknowledged pair, in order.
+        following: The source's records from the pair on; of records far behind only the keys are known, in ``newer``.
+        copied: The acknowledged pair.
         source_end: Where ``following`` ends.
         newer: Hashes of the keys of records that either side holds behind these.
     """
     end, at = _copied(ours, following)
-    spared = {record.hash.key for record in following[end:]} | set(newer)
+    superseded = {record.hash.key for record in following[end:]} | set(newer)
     if ours:
-        # So many more may have been copied, and cleaned on the target.
+        # So many more may have been copied and then cleaned on the target.
         first = ours[at - 1].offset + 1 if at else copied.target
         end += ours[-1].offset + 1 - first - len(ours[at:])
     behind = following[end].offset if end < len(following) else source_end
-    foreign = _foreign_records(ours, {record.hash.key for record in following} | spared)
+    foreign = _foreign_records(ours, {record.hash.key for record in following} | superseded)
     known = [record for record in ours if record not in foreign]
     ends = PositionPair(behind, ours[-1].offset + 1 if ours else copied.target)
-    found = compare_in_order(following[:end], known, copied, ends, spared)
+    found = compare_in_order(following[:end], known, copied, ends, superseded)
     alone = [Difference("extra", copied.source, record.offset) for record in foreign]
     return sorted([*alone, *(each for each, _ in found.differences)], key=lambda each: each.target_offset)
 
 
 def _foreign_records(ours: Sequence[HashedRecord], keys: Collection[bytes]) -> set[HashedRecord]:
-    """Records that no cleaner can have taken from the source: nothing newer of their key is there, or was deleted."""
+    """Records that no cleaning can have removed from the source: it has no newer record or tombstone of their key."""
     found: set[HashedRecord] = set()
     deleted: set[bytes] = {NULL_HASH}
     for record in reversed(ours):

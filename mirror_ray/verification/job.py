@@ -1,4 +1,4 @@
-"""What is to be compared of one partition, and what a first look at it found. Pure."""
+"""What is compared of one partition, and the result of the first pass."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ class CompareJob:
     target: TopicPartition
     source_topic_id: TopicId = NO_TOPIC_ID
     target_topic_id: TopicId = NO_TOPIC_ID
-    #: Whether the last record of each key counts, and not every record.
+    #: Whether only the last record of each key is compared.
     compacted: bool = False
-    #: Whether the source's records are compared as transforms make them.
+    #: Whether the source's records go through the transforms before they are compared.
     transformed: bool = False
     #: Whether timestamps are compared: a target with LogAppendTime sets its own.
     timestamps: bool = True
     begin: PositionPair = _NONE
     end: PositionPair = _NONE
-    #: How far the copy had come; ``end`` is less where a log lost its end.
+    #: How far the copy had come; ``end`` is less if a log lost its end.
     reached: PositionPair = _NONE
-    #: All ranges; others' records may lie between those of the target.
+    #: All ranges; on the target, records of others may lie between them.
     ranges: tuple[ComparedRange, ...] = ()
-    #: Numbers of the ranges that are looked at.
+    #: Indexes of the ranges that are compared.
     chosen: tuple[int, ...] = ()
-    #: Of a compacted partition: of so many of the keys.
+    #: The fraction of the keys that is compared, of a compacted partition.
     key_fraction: float = 1.0
     skipped_ranges: tuple[SkippedRange, ...] = ()
     notes: tuple[str, ...] = ()
-    #: What is not on the target by a recorded gap, and is not compared.
+    #: What is not on the target because of a skipped range, and is not compared.
     left_out: str | None = None
-    #: Why the source's records do not tell what their copies are.
+    #: Why the copies can't be derived from the source's records again.
     irreproducible: str | None = None
     #: Why it can't be compared.
     reason: str | None = None
-    #: Target offsets that are not compared, and that the map does not account for: read to see who wrote them.
+    #: Target offsets that are neither compared nor in the offset map: they are read to see who wrote them.
     uncompared: tuple[Span, ...] = ()
     owners: ProducerOwners = field(default_factory=ProducerOwners)
-    #: The pair up to which it was acknowledged that all was copied when this began.
+    #: The pair up to which everything was acknowledged when this began.
     acknowledged: PositionPair = _NONE
-    #: Target offset before which nothing is the flow's: copying began there.
+    #: The target offset at which copying began.
     copy_start: int = 0
-    #: Where the source ends for the flow.
+    #: Where the source ended for the flow.
     source_end: int = -1
     account: UncomparedAccount = field(default_factory=UncomparedAccount)
     halt: Halt | None = None
 
     @property
     def chosen_ranges(self) -> list[ComparedRange]:
-        """The ranges that are looked at, in order."""
+        """The ranges that are compared, in order."""
         return [self.ranges[number] for number in self.chosen]
 
     @property
     def unchecked(self) -> CheckedRecords:
-        """What is said of it where nothing was looked at."""
+        """The result if nothing was compared."""
         return CheckedRecords(ranges=len(self.ranges), notes=self.notes, reason=self.reason)
 
     def verdict(
         self, checked: CheckedRecords | None = None, account: UncomparedAccount | None = None
     ) -> PartitionVerdict:
-        """What is said of it, with what was found; ``account``: the numbers, where more is known of them now."""
+        """Make the verdict from what was found; ``account`` replaces the job's own figures."""
         return PartitionVerdict(
             topic=self.source.topic,
             partition=self.source.partition,
@@ -91,25 +91,25 @@ class CompareJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstPassResult:
-    """A first look at a job: how much there is, and where it is not equal."""
+    """The result of the first pass: how much was read, and where it is not equal."""
 
-    #: Of the ranges that are equal, and of a compacted partition, of all that was looked through.
+    #: Records of the ranges that are equal; of a compacted partition, all records that were read.
     records: int = 0
     target_records: int = 0
-    #: Numbers of the ranges that differ, ascending.
+    #: Indexes of the ranges that differ, ascending.
     ranges: tuple[int, ...] = ()
-    #: Of a compacted partition: how many keys were compared, and which differ.
+    #: The number of keys that were compared, of a compacted partition.
     keys: int = 0
-    #: Whether both sides of it are the same, record by record.
+    #: Whether both sides of a compacted partition are the same, record by record.
     same: bool = False
     differing_keys: frozenset[bytes] = field(default_factory=frozenset)
 
 
 class FirstPass(Protocol):
-    """Takes the first look: reads everything, and finds where it is not equal."""
+    """Reads everything, and finds where it is not equal."""
 
-    async def look(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
-        """One look for each job.
+    async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
+        """Compare all jobs; one result for each, in order.
 
         Raises:
             ClusterUnreachableError: A cluster does not answer.

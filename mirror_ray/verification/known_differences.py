@@ -1,20 +1,20 @@
-"""Which differences the flow knows of: by the gaps that it recorded, and no more than each one is of. Pure.
+"""Which differences the flow's skipped ranges explain, and no more of them than each range covers.
 
-=======================  ==========================================================================================
-gap, answered by skip    what differs for it
-=======================  ==========================================================================================
-``record_refused``,      its source offsets are missing
+========================  =========================================================================================
+fault, resolved by skip   what differs because of it
+========================  =========================================================================================
+``record_refused``,       its source offsets are missing
 ``transform_failed``
-``target_foreign``       what is at its target offsets is extra, or there once more
-``target_truncated``     at the place where the target ended, so many are missing as it lost
-``source_truncated``     before the first record of the new log, so many are extra as the source lost
-=======================  ==========================================================================================
+``target_foreign``        what is at its target offsets is extra, or there once more
+``target_truncated``      at the offset where the target ended, as many are missing as it lost
+``source_truncated``      before the first record of the new log, as many are extra as the source lost
+========================  =========================================================================================
 
-All others leave nothing behind: what the source removed is on neither side, a new topic is compared from its own
-beginning, and a copy that was begun anew lacks nothing.
+Other faults leave no difference: what the source removed is on neither side, a new topic is compared from its own
+beginning, and a copy that was started anew lacks nothing.
 
-Of a compacted topic only each key's last record counts. Where that one was refused, or is foreign, the other side has
-an earlier one, or none. What was lost at an end is not accounted for there: which keys it had is not known.
+Of a compacted topic only the last record of each key is compared. If that one was refused, or is foreign, the other
+side has an earlier one, or none. What was lost at an end explains nothing there: its keys are unknown.
 """
 
 from __future__ import annotations
@@ -24,113 +24,127 @@ from dataclasses import dataclass, replace
 
 from mirror_ray.model.fault import LEFT_OUT_KINDS, TOPIC_KINDS, FaultKind
 from mirror_ray.state.records import SkippedRange
-from mirror_ray.verification.difference import Difference, Kind
+from mirror_ray.state.schema import SkippedRange
+from mirror_ray.verification.difference import Difference, DifferenceKind
 from mirror_ray.verification.ranges import PositionPair
 
-#: Answered by resync, they had the target emptied. ``target_truncated`` may have, but may have gone on, too.
+#: Resolved by resync, they emptied the target. ``target_truncated`` may have emptied it, but may also have gone on.
 _EMPTIED: frozenset[FaultKind] = frozenset({"source_truncated", "target_foreign", "copy_lost"})
-#: What is found of records that were left out, of others', and of either in a compacted topic.
-_LEFT_OUT: frozenset[Kind] = frozenset({"missing"})
-_ADDED: frozenset[Kind] = frozenset({"extra", "doubled"})
-_OF_KEYS: frozenset[Kind] = frozenset({"missing", "changed", "extra"})
+#: Differences because of records that were left out, of foreign records, and of either in a compacted topic.
+_LEFT_OUT: frozenset[DifferenceKind] = frozenset({"missing"})
+_ADDED: frozenset[DifferenceKind] = frozenset({"extra", "doubled"})
+_OF_KEYS: frozenset[DifferenceKind] = frozenset({"missing", "changed", "extra"})
 
 
 @dataclass(slots=True)
 class _Allowance:
-    """A gap, and how many findings it may still account for."""
+    """A skipped range, and how many differences it may still explain."""
 
-    gap: SkippedRange
+    skipped: SkippedRange
     left: int
-    #: Where what the source lost is on the target, once the first of it was met.
-    place: int | None = None
+    #: The source offset of the first difference that was explained by what the source lost.
+    source_offset: int | None = None
 
 
 class KnownDifferences:
-    """Accounts for the findings of one partition, each of them once, in order."""
+    """Explains the differences of one partition, each of them once, in order."""
 
-    def __init__(self, gaps: Iterable[SkippedRange], end: PositionPair, *, compacted: bool = False) -> None:
-        """``end``: of what is compared. A finding's place may be there, and then it is none of a gap behind it."""
+    def __init__(self, skipped_ranges: Iterable[SkippedRange], end: PositionPair, *, compacted: bool = False) -> None:
+        """``end``: of what is compared. A difference at the end is not explained by a range behind it."""
         self._compacted = compacted
-        self._accounts = [_allowance(_up_to(gap, end)) for gap in ranges_in_force(gaps)]
+        self._allowances = [_allowance(_up_to(skipped, end)) for skipped in ranges_in_force(skipped_ranges)]
 
-    def gap(self, finding: Difference) -> str | None:
-        """The text of the gap that accounts for it; None: none does."""
-        found = next((each for each in self._accounts if each.left > 0 and self._holds(each, finding)), None)
+    def explain(self, difference: Difference) -> str | None:
+        """The text of the skipped range that explains a difference; None: none does."""
+        found = next(
+            (
+                allowance
+                for allowance in self._allowances
+                if allowance.left > 0 and self._explains(allowance, difference)
+            ),
+            None,
+        )
         if found is None:
             return None
         found.left -= 1
-        if found.gap.kind == "source_truncated":
-            found.place = finding.source_offset
-        return f"{found.gap.kind}, answered by {found.gap.policy}: {found.gap.text}"
+        if found.skipped.kind == "source_truncated":
+            found.source_offset = difference.source_offset
+        return f"{found.skipped.kind}, answered by {found.skipped.policy}: {found.skipped.text}"
 
-    def _holds(self, account: _Allowance, finding: Difference) -> bool:
-        gap, kind = account.gap, finding.kind
-        source, target = finding.source_offset, finding.target_offset
-        match gap.kind:
+    def _explains(self, allowance: _Allowance, difference: Difference) -> bool:
+        skipped, kind = allowance.skipped, difference.kind
+        source, target = difference.source_offset, difference.target_offset
+        match skipped.kind:
             case "record_refused" | "transform_failed":
                 kinds = _OF_KEYS if self._compacted else _LEFT_OUT
-                return kind in kinds and gap.source_from <= source < gap.source_to
+                return kind in kinds and skipped.source_from <= source < skipped.source_to
             case "target_foreign":
                 kinds = _OF_KEYS if self._compacted else _ADDED
-                return kind in kinds and gap.target_from <= target < gap.target_to
+                return kind in kinds and skipped.target_from <= target < skipped.target_to
             case "target_truncated":
-                return not self._compacted and kind == "missing" and target == gap.target_from
+                return not self._compacted and kind == "missing" and target == skipped.target_from
             case "source_truncated":
-                there = account.place in (None, source) and gap.source_from <= source <= gap.source_to
+                there = allowance.source_offset in (None, source) and skipped.source_from <= source <= skipped.source_to
                 return not self._compacted and kind == "extra" and there
         return False
 
 
-def with_explanations(findings: Iterable[Difference], known: KnownDifferences) -> list[Difference]:
-    """The findings, in order, those that a recorded gap accounts for with its text."""
-    return [replace(each, gap=known.gap(each)) for each in findings]
+def with_explanations(differences: Iterable[Difference], known: KnownDifferences) -> list[Difference]:
+    """The differences, in order; those that a skipped range explains carry its text."""
+    return [replace(found, gap=known.explain(found)) for found in differences]
 
 
-def ranges_in_force(gaps: Iterable[SkippedRange]) -> list[SkippedRange]:
-    """The gaps that are of what is there now, in the order in which they came about.
+def ranges_in_force(skipped_ranges: Iterable[SkippedRange]) -> list[SkippedRange]:
+    """The skipped ranges that concern what is there now, in the order in which they came about.
 
-    Where the copy was begun anew those before it are over. Where a log lost its end, its offsets are others' since:
-    what an earlier gap says of them is over, too, and what is missing or extra behind that end is so at that end.
+    Ranges from before the copy was started anew no longer count. If a log lost its end, its offsets belong to other
+    records since then: an earlier range no longer covers them, and what it explains behind that end is at that end.
     """
     kept: list[SkippedRange] = []
-    for gap in sorted(gaps, key=lambda each: each.time_ms):
-        if gap.kind in TOPIC_KINDS or _had_it_emptied(gap):
+    for skipped in sorted(skipped_ranges, key=lambda each: each.time_ms):
+        if skipped.kind in TOPIC_KINDS or _had_it_emptied(skipped):
             kept = []
             continue
-        if gap.kind == "target_truncated":
-            kept = [_target_lost_its_end(each, gap.target_from) for each in kept]
-        if gap.kind == "source_truncated":
-            kept = [_source_lost_its_end(each, gap.source_from) for each in kept]
-        if gap.policy == "skip":
-            kept.append(gap)
+        if skipped.kind == "target_truncated":
+            kept = [_target_lost_its_end(each, skipped.target_from) for each in kept]
+        if skipped.kind == "source_truncated":
+            kept = [_source_lost_its_end(each, skipped.source_from) for each in kept]
+        if skipped.policy == "skip":
+            kept.append(skipped)
     return kept
 
 
-def _had_it_emptied(gap: SkippedRange) -> bool:
-    """A ``copy_lost`` that names where its doubled records end was answered without emptying the target."""
-    return gap.policy == "resync" and gap.kind in _EMPTIED and not (gap.kind == "copy_lost" and gap.target_to >= 0)
+def _had_it_emptied(skipped: SkippedRange) -> bool:
+    """A ``copy_lost`` that names where its doubled records end was resolved without emptying the target."""
+    return (
+        skipped.policy == "resync"
+        and skipped.kind in _EMPTIED
+        and not (skipped.kind == "copy_lost" and skipped.target_to >= 0)
+    )
 
 
-def large_skipped_ranges(gaps: Iterable[SkippedRange], least: int) -> list[PositionPair]:
-    """Positions at or behind which both sides go on alike, of gaps of at least so many offsets; -1 where none is known.
+def large_skipped_ranges(skipped_ranges: Iterable[SkippedRange], least: int) -> list[PositionPair]:
+    """Positions at or behind which both sides are the same again, of ranges of at least so many offsets; -1: unknown.
 
-    Refused records that lie side by side are one gap.
+    Refused records side by side count as one range.
     """
     found: list[PositionPair] = []
     refused: list[SkippedRange] = []
-    for gap in ranges_in_force(gaps):
-        if gap.kind in LEFT_OUT_KINDS:
-            refused.append(gap)
-        elif gap.kind == "source_truncated" and gap.source_to - gap.source_from >= least:
-            found.append(PositionPair(gap.source_from, -1))
-        elif gap.target_to - gap.target_from >= least:
-            found.append(PositionPair(-1, gap.target_to if gap.kind == "target_foreign" else gap.target_from))
+    for skipped in ranges_in_force(skipped_ranges):
+        if skipped.kind in LEFT_OUT_KINDS:
+            refused.append(skipped)
+        elif skipped.kind == "source_truncated" and skipped.source_to - skipped.source_from >= least:
+            found.append(PositionPair(skipped.source_from, -1))
+        elif skipped.target_to - skipped.target_from >= least:
+            found.append(
+                PositionPair(-1, skipped.target_to if skipped.kind == "target_foreign" else skipped.target_from)
+            )
     return found + [PositionPair(end, -1) for first, end in _runs(refused) if end - first >= least]
 
 
-def _runs(gaps: Sequence[SkippedRange]) -> list[tuple[int, int]]:
+def _runs(skipped_ranges: Sequence[SkippedRange]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
-    for first, end in sorted((each.source_from, each.source_to) for each in gaps):
+    for first, end in sorted((skipped.source_from, skipped.source_to) for skipped in skipped_ranges):
         if runs and first <= runs[-1][1]:
             runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
         else:
@@ -138,32 +152,32 @@ def _runs(gaps: Sequence[SkippedRange]) -> list[tuple[int, int]]:
     return runs
 
 
-def _allowance(gap: SkippedRange) -> _Allowance:
-    on_target = gap.kind in ("target_foreign", "target_truncated")
-    length = gap.target_to - gap.target_from if on_target else gap.source_to - gap.source_from
-    return _Allowance(gap, length)
+def _allowance(skipped: SkippedRange) -> _Allowance:
+    on_target = skipped.kind in ("target_foreign", "target_truncated")
+    length = skipped.target_to - skipped.target_from if on_target else skipped.source_to - skipped.source_from
+    return _Allowance(skipped, length)
 
 
-def _up_to(gap: SkippedRange, end: PositionPair) -> SkippedRange:
-    match gap.kind:
+def _up_to(skipped: SkippedRange, end: PositionPair) -> SkippedRange:
+    match skipped.kind:
         case "record_refused" | "transform_failed":
-            return replace(gap, source_to=min(gap.source_to, end.source))
+            return replace(skipped, source_to=min(skipped.source_to, end.source))
         case "target_foreign":
-            return replace(gap, target_to=min(gap.target_to, end.target))
-    return gap
+            return replace(skipped, target_to=min(skipped.target_to, end.target))
+    return skipped
 
 
-def _target_lost_its_end(gap: SkippedRange, at: int) -> SkippedRange:
-    if gap.kind == "target_foreign":
-        return replace(gap, target_to=min(gap.target_to, at))
-    if gap.kind == "target_truncated" and gap.target_from > at:
-        return replace(gap, target_from=at, target_to=at + gap.target_to - gap.target_from)
-    return gap
+def _target_lost_its_end(skipped: SkippedRange, at: int) -> SkippedRange:
+    if skipped.kind == "target_foreign":
+        return replace(skipped, target_to=min(skipped.target_to, at))
+    if skipped.kind == "target_truncated" and skipped.target_from > at:
+        return replace(skipped, target_from=at, target_to=at + skipped.target_to - skipped.target_from)
+    return skipped
 
 
-def _source_lost_its_end(gap: SkippedRange, at: int) -> SkippedRange:
-    if gap.kind in LEFT_OUT_KINDS:
-        return replace(gap, source_to=min(gap.source_to, at))
-    if gap.kind == "source_truncated" and gap.source_from > at:
-        return replace(gap, source_from=at, source_to=at + gap.source_to - gap.source_from)
-    return gap
+def _source_lost_its_end(skipped: SkippedRange, at: int) -> SkippedRange:
+    if skipped.kind in LEFT_OUT_KINDS:
+        return replace(skipped, source_to=min(skipped.source_to, at))
+    if skipped.kind == "source_truncated" and skipped.source_from > at:
+        return replace(skipped, source_from=at, source_to=at + skipped.source_to - skipped.source_from)
+    return skipped

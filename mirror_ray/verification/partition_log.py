@@ -1,7 +1,4 @@
-"""Reads pieces of partitions, whatever their leaders do meanwhile.
-
-Reads batches of a log as they lie there: whoever wrote them, committed or not.
-"""
+"""Reads parts of partitions, through changes of leaders: what consumers see, or every batch, committed or not."""
 
 from __future__ import annotations
 
@@ -22,18 +19,18 @@ from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.verification.ranges import Span
 
 _FETCH_BYTES = 4 << 20
-#: A partition whose leader can't be reached for so long fails the whole.
+#: A partition whose leader can't be reached for so long fails the whole command.
 _TIMEOUT_S = 30.0
 _RETRY_INTERVAL_S = 0.2
-#: After so many answers without records the log's end is asked for: a new leader may not show all at once.
+#: After so many answers without records the log's end is asked for: a new leader may not return all records at once.
 _EMPTY_ANSWERS = 25
-#: After so many, what the leader does not show is given up.
+#: After so many, reading fails: the leader does not return what it has.
 _MAX_EMPTY_ANSWERS = 1500
 _EMPTY_S = 0.02
 
 
 class RemovedError(Exception):
-    """The log begins behind the offset that was to be read: at ``start``."""
+    """The log now begins behind the offset that was to be read: at ``start``."""
 
     def __init__(self, start: int) -> None:
         super().__init__(start)
@@ -42,27 +39,27 @@ class RemovedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """A partition that can be read."""
+    """A partition, and how it is read."""
 
     cluster: ClusterConnections
     partition: TopicPartition
     topic_id: TopicId
     read_committed: bool = True
-    #: Readers of different purposes do not wait for each other.
+    #: Readers with different purposes have connections of their own.
     purpose: str = "verify"
-    #: What is copied of records, where that is not all of them as they are.
-    copied: Callable[[Sequence[DecodedRecord]], Sequence[DecodedRecord]] | None = None
+    #: Makes of the source's records what is copied; None: they are copied as they are.
+    transform: Callable[[Sequence[DecodedRecord]], Sequence[DecodedRecord]] | None = None
 
     async def start(self) -> int:
-        """Where it begins now.
+        """Ask for the log start offset.
 
         Raises:
-            ClusterUnreachableError: Its leader does not answer.
+            ClusterUnreachableError: The leader does not answer.
         """
         return await self._offset(EARLIEST)
 
     async def end(self) -> int:
-        """Where it ends now for its readers. Raises as ``start`` does."""
+        """Ask for the end of what readers see. Raises as ``start`` does."""
         return await self._offset(LATEST)
 
     async def _offset(self, which: int) -> int:
@@ -79,7 +76,7 @@ class PartitionLog:
             raise ClusterUnreachableError(f"cluster {alias}: the leader of {self.partition} does not answer") from None
 
     async def records(self, start: int, end: int) -> AsyncIterator[list[DecodedRecord]]:
-        """The records at ``start`` up to ``end``, in order, that consumers see. Raises as ``batches`` does."""
+        """Yield the records from ``start`` up to ``end`` that consumers see, in order. Raises as ``batches`` does."""
         offset = start
         async for batches in self.batches(start, end):
             for batch in batches:
@@ -87,20 +84,20 @@ class PartitionLog:
                 if batch.base_offset < offset or batch.next_offset > end or batch.magic != 2:
                     found = [record for record in found if offset <= record.offset < end]
                 offset = max(offset, batch.next_offset)
-                yield self.kept(found)
+                yield self.transformed(found)
 
-    def kept(self, records: list[DecodedRecord]) -> list[DecodedRecord]:
-        """Those that are copied, as they are copied."""
-        return records if self.copied is None else list(self.copied(records))
+    def transformed(self, records: list[DecodedRecord]) -> list[DecodedRecord]:
+        """The records that are copied, as they are copied."""
+        return records if self.transform is None else list(self.transform(records))
 
     async def batches(self, start: int, end: int) -> AsyncIterator[list[RecordBatch]]:
-        """The batches with records that consumers see, of each answer, in order; their checksums fit.
+        """Yield, for each answer, the batches with records that consumers see, in order; their checksums fit.
 
-        The first and the last of all may reach beyond ``start`` and ``end``.
+        The very first and last batch may reach beyond ``start`` and ``end``.
 
         Raises:
-            RemovedError: ``start``, or a later offset by the time that it was read, is not there any more.
-            ClusterUnreachableError: The leader does not answer, or does not show what its log holds.
+            RemovedError: ``start``, or the offset that reading has come to, was removed.
+            ClusterUnreachableError: The leader does not answer, or does not return what its log holds.
             CorruptBatchError: A batch does not fit its checksum, or does not parse.
         """
         offset, empty = start, 0
@@ -121,9 +118,9 @@ class PartitionLog:
             yield [batch for batch in batches if select.copies(batch)]
 
     async def _holds_no_more(self, fetched: FetchedPartition, end: int, empty: int) -> bool:
-        """Whether an answer without records is all up to ``end``; else the leader does not show yet what it holds.
+        """Whether nothing is left up to ``end``; otherwise the leader does not return yet what it holds.
 
-        The cleaner may have left nothing. The end that a new leader tells is never one that lags (KIP-207).
+        The log cleaner may have left nothing. A new leader never reports an end that lags (KIP-207).
         """
         shown = fetched.last_stable_offset if self.read_committed else fetched.high_watermark
         if shown >= end or (ends := await self.end()) <= shown:
@@ -176,13 +173,8 @@ class PartitionLog:
         return fetched
 
 
-#: A leader that shows nothing for so long fails the whole.
-_TIMEOUT_S = 30.0
-_RETRY_INTERVAL_S = 0.2
-
-
 async def read_batches(log: PartitionLog, spans: Iterable[Span]) -> AsyncIterator[RecordBatch]:
-    """Batches with records at offsets in ``spans``, in order; what is removed meanwhile is passed over.
+    """Yield every batch with records at offsets in ``spans``, committed or not, in order; what is removed is skipped.
 
     Raises:
         ClusterUnreachableError: The leader does not answer, or does not show what its log holds.
@@ -190,18 +182,18 @@ async def read_batches(log: PartitionLog, spans: Iterable[Span]) -> AsyncIterato
     """
     clock = asyncio.get_running_loop().time
     for first, end in spans:
-        at, heard_s = first, clock()
+        at, answered_s = first, clock()
         while at < end:
             try:
                 async for batches in _read(log, at, end):
-                    heard_s = clock()
+                    answered_s = clock()
                     for batch in batches:
                         at = max(at, batch.next_offset)
                         if batch.count and not batch.is_control and batch.next_offset > first:
                             yield batch
                 at = end
             except (OSError, TimeoutError, KafkaProtocolError) as error:
-                if clock() - heard_s > _TIMEOUT_S:
+                if clock() - answered_s > _TIMEOUT_S:
                     alias = log.cluster.settings.alias
                     raise ClusterUnreachableError(f"cluster {alias}: {log.partition} can't be read: {error}") from error
                 await asyncio.sleep(_RETRY_INTERVAL_S)

@@ -102,8 +102,10 @@ class VerifyPlanner:
             MirrorError: The state topic can't be read.
         """
         sources = await self._sources(request)
-        remotes = {each: TopicPartition(self._rules.remote_topic(each.topic), each.partition) for each in sources}
-        await self._target.refresh({each.topic for each in remotes.values()})
+        remotes = {
+            source: TopicPartition(self._rules.remote_topic(source.topic), source.partition) for source in sources
+        }
+        await self._target.refresh({remote.topic for remote in remotes.values()})
         statuses = await self._acknowledged(remotes, running)
         policies = await asyncio.gather(
             query_policies(self._source, {each.topic for each in sources}),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mirror_ray.model.segment import Segment
 
-#: Source offsets of a range: few enough to be read again at once, so many that a partition has not too many of them.
+#: Source offsets of a range: few enough to be read again at once, and so many that a partition has not too many ranges.
 RANGE_OFFSETS = 10_000
 _MAX_RANGES = 10_000
 
@@ -23,14 +23,14 @@ Span = tuple[int, int]
 
 
 class PositionPair(NamedTuple):
-    """Positions that belong together: what is copied from ``source`` on is on the target from ``target`` on."""
+    """Positions that belong together: records from ``source`` on are copied to the target from ``target`` on."""
 
     source: int
     target: int
 
 
 class ComparedRange(NamedTuple):
-    """What lies between two pairs; the ends are not included."""
+    """The offsets between two pairs of positions; the ends are not included."""
 
     source: int
     source_end: int
@@ -39,19 +39,19 @@ class ComparedRange(NamedTuple):
 
     @property
     def begin(self) -> PositionPair:
-        """Where it begins."""
+        """The pair of positions at which it begins."""
         return PositionPair(self.source, self.target)
 
 
 def range_offsets(begin: PositionPair, end: PositionPair, least: int = RANGE_OFFSETS) -> int:
-    """How large the ranges of a partition are to be."""
+    """The number of source offsets in each range of a partition."""
     return max(least, (end.source - begin.source) // _MAX_RANGES)
 
 
 def cut(segments: Iterable[Segment], begin: PositionPair, end: PositionPair, size: int) -> list[ComparedRange]:
-    """The way from one pair to another in ranges of about ``size`` source offsets; larger where no pair is known.
+    """Cut what lies between two pairs into ranges of about ``size`` source offsets; larger where no pair is known.
 
-    The ranges lie side by side; there is none where nothing lies between the pairs.
+    The ranges are contiguous; there is none if nothing lies between the pairs.
     """
     if begin.source >= end.source and begin.target >= end.target:
         return []
@@ -72,10 +72,10 @@ def cut(segments: Iterable[Segment], begin: PositionPair, end: PositionPair, siz
 def cut_shared(
     segments: Iterable[Segment], begin: PositionPair, end: PositionPair, size: int
 ) -> list[ComparedRange] | str:
-    """As ``cut`` where others write to the target, too: between the ranges lie their records.
+    """Cut as ``cut`` does, where others write to the target, too: their records lie between the ranges.
 
     Returns:
-        The ranges, or why it is not known which records of the target are this flow's.
+        The ranges, or why it is unknown which records of the target are this flow's.
     """
     every = list(segments)
     mine = _within(every, begin, end)
@@ -108,8 +108,8 @@ def cut_shared(
 
 
 def _to_first(segments: Sequence[Segment], begin: PositionPair, first: Segment) -> list[ComparedRange] | str:
-    """What lies between a beginning and the first segment behind it: a range of records of ours, or nothing."""
-    before = next((each for each in reversed(segments) if each.source + each.length <= begin.source), None)
+    """The offsets between a beginning and the first segment behind it: one range of our records, or nothing."""
+    before = next((segment for segment in reversed(segments) if segment.source + segment.length <= begin.source), None)
     if before is not None:
         ours = first.number - before.number - before.length
         if ours == 0:
@@ -139,7 +139,7 @@ def _within(segments: Iterable[Segment], begin: PositionPair, end: PositionPair)
 
 
 def next_pair(segments: Iterable[Segment], source: int, target: int) -> PositionPair | None:
-    """The first pair that a map knows at or behind both positions; None: it knows none."""
+    """The first pair that an offset map knows at or behind both positions; None: it knows none."""
     for segment in segments:
         ahead = max(source - segment.source, target - segment.target, 0)
         if ahead <= segment.length:
@@ -148,9 +148,10 @@ def next_pair(segments: Iterable[Segment], source: int, target: int) -> Position
 
 
 def sample_ranges(count: int, fraction: float, seed: str) -> list[int]:
-    """Numbers of so many of ``count`` ranges, spread over them: one, chosen by a hash, of each stretch of equal size.
+    """Choose a fraction of ``count`` ranges, spread over them: one of each run of equal size, chosen by a hash.
 
-    At least one where there is any; the same ones for the same seed.
+    Returns:
+        Indexes, ascending; at least one if there is any range, and the same ones for the same seed.
     """
     if fraction >= 1:
         return list(range(count))
@@ -164,19 +165,19 @@ def sample_ranges(count: int, fraction: float, seed: str) -> list[int]:
 
 
 def join_ranges(ranges: Iterable[ComparedRange]) -> list[ComparedRange]:
-    """Ranges that lie side by side on both sides as one."""
+    """Join ranges that are contiguous on both sides."""
     found: list[ComparedRange] = []
-    for each in ranges:
-        if found and (found[-1].source_end, found[-1].target_end) == each.begin:
+    for span in ranges:
+        if found and (found[-1].source_end, found[-1].target_end) == span.begin:
             last = found.pop()
-            found.append(ComparedRange(last.source, each.source_end, last.target, each.target_end))
+            found.append(ComparedRange(last.source, span.source_end, last.target, span.target_end))
         else:
-            found.append(each)
+            found.append(span)
     return found
 
 
 def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans of offsets of one side, ascending, those that touch or overlap as one: what is to be read."""
+    """Sort spans of one side, and join those that touch or overlap."""
     found: list[tuple[int, int]] = []
     for first, end in sorted(spans):
         if first >= end:
@@ -189,16 +190,16 @@ def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def gather_spans(spans: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """At most so many ascending spans that hold all of these: the nearest ones as one, with what lies between."""
+    """Join the nearest of ascending spans, with what lies between them, until at most ``most`` are left."""
     if len(spans) <= most:
         return list(spans)
-    holes = sorted(range(1, len(spans)), key=lambda at: spans[at - 1][1] - spans[at][0])
-    begins = [0, *sorted(holes[: most - 1]), len(spans)]
+    boundaries = sorted(range(1, len(spans)), key=lambda at: spans[at - 1][1] - spans[at][0])
+    begins = [0, *sorted(boundaries[: most - 1]), len(spans)]
     return [(spans[first][0], spans[end - 1][1]) for first, end in itertools.pairwise(begins)]
 
 
 def mapped_spans(segments: Iterable[Segment]) -> list[Span]:
-    """Target offsets that a map accounts for: its segments, and what lies between two where all of it was copied."""
+    """Target offsets that a map accounts for: segments, and what lies between two if all of it was copied."""
     found: list[Span] = []
     before: Segment | None = None
     for segment in segments:
@@ -212,7 +213,7 @@ def mapped_spans(segments: Iterable[Segment]) -> list[Span]:
 
 
 def subtract_spans(span: Span, covered: Iterable[Span]) -> list[Span]:
-    """A span of offsets less those that are covered."""
+    """The parts of a span that are not covered."""
     first, end = span
     found: list[Span] = []
     for begin, behind in merge_spans(covered):

@@ -1,7 +1,7 @@
-"""Two sequences of records side by side: where they differ, and what it is that differs. Pure.
+"""Compares two sequences of records: where they differ, and how.
 
-Records are taken in step. Where two are not the same, the nearest place is looked for at which both sides go on alike;
-what lies before it was changed, is missing on the target, or is too much there.
+Records are compared pair by pair. Where two differ, the nearest point is searched for from which on both sides are the
+same again; records before it were changed, are missing on the target, or are surplus there.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from mirror_ray.verification.difference import Difference, HashedRecord, Kind, RecordHash
+from mirror_ray.verification.difference import Difference, DifferenceKind, HashedRecord, RecordHash
 
-#: So many records of each side are looked through for the place where both go on alike.
+#: Records of each side that are searched for the point from which on both are the same again.
 LOOKAHEAD = 2048
-#: So many records behind such a place must be alike, too.
-_ALIKE = 3
-#: Matched records that are remembered, to tell a record that is there twice from one that nobody knows.
+#: Records behind such a point that must be the same, too.
+_SAME_RECORDS = 3
+#: Matched records that are kept, to tell a doubled record from an unknown one.
 _REMEMBERED = 8192
-#: Beyond so many differences that nobody knows of nothing more is looked for, and beyond so many in all.
+#: The comparison ends at so many unexplained differences, and at so many in all.
 MAX_DIFFERENCES = 1000
 MAX_KNOWN_DIFFERENCES = 100_000
 
 
 class RecordComparison:
-    """Compares a range. Feed it while it ``wants`` something, ``step`` after each, until it is ``done``.
+    """Compares one range. Feed the side that it wants, then ``step``, until it is ``done``.
 
     Attributes:
-        records: Of the source, seen so far.
-        target_records: Of the target.
+        records: Records of the source that were fed so far.
+        target_records: Records of the target.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class RecordComparison:
         lookahead: int = LOOKAHEAD,
         is_known: Callable[[Difference], bool] = lambda _: False,
     ) -> None:
-        """The ends are of the range, for what is missing or too much there. Of what ``is_known`` more is looked for."""
+        """The ends are those of the range. Differences that are ``is_known`` do not count towards giving up."""
         self.records = self.target_records = 0
         self._ends = source_end, target_end
         self._lookahead = lookahead
         self._source, self._target = deque[HashedRecord](), deque[HashedRecord]()
         self._source_over = self._target_over = False
         self._matched: OrderedDict[RecordHash, int] = OrderedDict()
-        self._findings: list[tuple[Difference, RecordHash | None, RecordHash | None]] = []
+        self._entries: list[tuple[Difference, RecordHash | None, RecordHash | None]] = []
         self._is_known = is_known
         self._unknown = 0
 
@@ -67,23 +67,23 @@ class RecordComparison:
 
     @property
     def gave_up(self) -> bool:
-        """Whether so much differs that the rest was not looked at."""
-        return self._unknown >= MAX_DIFFERENCES or len(self._findings) >= MAX_KNOWN_DIFFERENCES
+        """Whether so much differs that the rest was not compared."""
+        return self._unknown >= MAX_DIFFERENCES or len(self._entries) >= MAX_KNOWN_DIFFERENCES
 
     def feed_source(self, records: Sequence[HashedRecord] | None) -> None:
-        """The next records of the source; None: there are no more."""
+        """Feed the next records of the source; None: there are no more."""
         self._source_over = records is None
         self._source.extend(records or ())
         self.records += len(records or ())
 
     def feed_target(self, records: Sequence[HashedRecord] | None) -> None:
-        """As ``feed_source``, of the target."""
+        """Feed the next records of the target; None: there are no more."""
         self._target_over = records is None
         self._target.extend(records or ())
         self.target_records += len(records or ())
 
     def step(self) -> None:
-        """Compare as far as can be told from what was fed."""
+        """Compare as far as what was fed allows."""
         while not self.gave_up:
             self._match()
             if not self._source and not self._target:
@@ -95,26 +95,26 @@ class RecordComparison:
             self._explain()
 
     def differences(self) -> list[Difference]:
-        """What differs, in order; records that are missing at one place and too much at another are out of order."""
+        """All differences, in order; a record that is missing at one offset and surplus at another was moved."""
         missing: dict[RecordHash, list[int]] = defaultdict(list)
-        for at, (_, mine, theirs) in enumerate(self._findings):
+        for at, (_, mine, theirs) in enumerate(self._entries):
             if mine is not None and theirs is None:
                 missing[mine].append(at)
-        kept: dict[int, Difference] = {at: finding for at, (finding, *_) in enumerate(self._findings)}
-        for at, (finding, mine, theirs) in enumerate(self._findings):
+        kept: dict[int, Difference] = {at: difference for at, (difference, *_) in enumerate(self._entries)}
+        for at, (difference, mine, theirs) in enumerate(self._entries):
             if mine is None and theirs is not None and missing[theirs]:
                 absent = missing[theirs].pop(0)
-                origin = self._findings[absent][0]
+                origin = self._entries[absent][0]
                 del kept[max(at, absent)]
-                kept[min(at, absent)] = Difference("moved", origin.source_offset, finding.target_offset)
+                kept[min(at, absent)] = Difference("moved", origin.source_offset, difference.target_offset)
         return self._with_swaps(kept)
 
     def _with_swaps(self, kept: dict[int, Difference]) -> list[Difference]:
-        """Two changed records that have each other's content were swapped."""
+        """Join two changed records that have each other's content: they were swapped."""
         changed: dict[tuple[RecordHash | None, RecordHash | None], int] = {}
         for at in sorted(kept):
-            finding, mine, theirs = self._findings[at]
-            if finding.kind != "changed" or kept[at].kind != "changed":
+            difference, mine, theirs = self._entries[at]
+            if difference.kind != "changed" or kept[at].kind != "changed":
                 continue
             other = changed.pop((theirs, mine), None)
             if other is None:
@@ -137,11 +137,11 @@ class RecordComparison:
                 matched.popitem(last=False)
 
     def _explain(self) -> None:
-        """Both sides begin with something else: tell what, up to where they go on alike."""
+        """Both sides begin with different records: explain them up to the point where both are the same again."""
         source = list(islice(self._source, self._lookahead))
         target = list(islice(self._target, self._lookahead))
         if _swapped(source, target):
-            self._found("swapped", source[0], target[0])
+            self._add_pair("swapped", source[0], target[0])
             self._drop(2, 2)
             return
         ahead = _nearest(source, target)
@@ -153,39 +153,39 @@ class RecordComparison:
         self._drop(*ahead)
 
     def _explain_block(self, source: list[HashedRecord], target: list[HashedRecord]) -> None:
-        """Pair the records that have most in common; what is left over is missing, or too much."""
-        following = self._place(self._source, len(source), 0), self._place(self._target, len(target), 1)
+        """Pair the records that have most in common; records that are left over are missing or surplus."""
+        following = self._offset_at(self._source, len(source), 0), self._offset_at(self._target, len(target), 1)
         for mine, theirs in _paired(source, target):
             if mine is not None and theirs is not None:
-                # Between two differences there may be records that are alike.
+                # Records between two differences may be equal.
                 if mine.hash != theirs.hash:
-                    self._found("changed", mine, theirs)
+                    self._add_pair("changed", mine, theirs)
             elif mine is not None:
                 self._missing(mine, _at_or_behind(target, mine, source) or following[1])
             elif theirs is not None:
                 self._extra(theirs, _at_or_behind(source, theirs, target) or following[0])
 
-    def _place(self, side: deque[HashedRecord], at: int, end: int) -> int:
+    def _offset_at(self, side: deque[HashedRecord], at: int, end: int) -> int:
         return side[at].offset if at < len(side) else self._ends[end]
 
-    def _found(self, kind: Kind, mine: HashedRecord, theirs: HashedRecord) -> None:
+    def _add_pair(self, kind: DifferenceKind, mine: HashedRecord, theirs: HashedRecord) -> None:
         fields = mine.hash.differs_in(theirs.hash) if kind == "changed" else ()
         self._add(Difference(kind, mine.offset, theirs.offset, fields), mine.hash, theirs.hash)
 
-    def _missing(self, mine: HashedRecord, place: int) -> None:
-        self._add(Difference("missing", mine.offset, place), mine.hash, None)
+    def _missing(self, mine: HashedRecord, offset: int) -> None:
+        self._add(Difference("missing", mine.offset, offset), mine.hash, None)
 
-    def _extra(self, theirs: HashedRecord, place: int) -> None:
+    def _extra(self, theirs: HashedRecord, offset: int) -> None:
         twin = self._matched.get(theirs.hash)
-        finding = (
-            Difference("extra", place, theirs.offset) if twin is None else Difference("doubled", twin, theirs.offset)
+        difference = (
+            Difference("extra", offset, theirs.offset) if twin is None else Difference("doubled", twin, theirs.offset)
         )
-        # One that is there twice is not the one that is missing elsewhere.
-        self._add(finding, None, theirs.hash if twin is None else None)
+        # A doubled record is not the one that is missing elsewhere.
+        self._add(difference, None, theirs.hash if twin is None else None)
 
-    def _add(self, finding: Difference, mine: RecordHash | None, theirs: RecordHash | None) -> None:
-        self._findings.append((finding, mine, theirs))
-        self._unknown += not self._is_known(finding)
+    def _add(self, difference: Difference, mine: RecordHash | None, theirs: RecordHash | None) -> None:
+        self._entries.append((difference, mine, theirs))
+        self._unknown += not self._is_known(difference)
 
     def _drop(self, source: int, target: int) -> None:
         for _ in range(source):
@@ -195,34 +195,34 @@ class RecordComparison:
 
 
 def _swapped(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> bool:
-    """Whether the next two stand in each other's place."""
+    """Whether the next two records are swapped."""
     return len(source) > 1 and len(target) > 1 and (source[0].hash, source[1].hash) == (target[1].hash, target[0].hash)
 
 
 def _nearest(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> tuple[int, int] | None:
-    """How many records to leave out of each side until both go on alike; None: they don't."""
-    places: dict[RecordHash, list[int]] = defaultdict(list)
-    for at, each in enumerate(target):
-        places[each.hash].append(at)
+    """The numbers of records to skip on each side until both are the same again; None: they never are."""
+    positions: dict[RecordHash, list[int]] = defaultdict(list)
+    for at, record in enumerate(target):
+        positions[record.hash].append(at)
     best: tuple[int, int] | None = None
-    for at, each in enumerate(source):
+    for at, record in enumerate(source):
         if best is not None and at >= sum(best):
             break
-        for there in islice(places.get(each.hash, ()), 8):
-            if (best is None or at + there < sum(best)) and _alike(source, at, target, there):
+        for there in islice(positions.get(record.hash, ()), 8):
+            if (best is None or at + there < sum(best)) and _are_same(source, at, target, there):
                 best = (at, there)
     return best
 
 
-def _alike(source: Sequence[HashedRecord], at: int, target: Sequence[HashedRecord], there: int) -> bool:
-    mine, theirs = source[at : at + 1 + _ALIKE], target[there : there + 1 + _ALIKE]
-    return [each.hash for each in mine] == [each.hash for each in theirs]
+def _are_same(source: Sequence[HashedRecord], at: int, target: Sequence[HashedRecord], there: int) -> bool:
+    mine, theirs = source[at : at + 1 + _SAME_RECORDS], target[there : there + 1 + _SAME_RECORDS]
+    return [record.hash for record in mine] == [record.hash for record in theirs]
 
 
 def _paired(
     source: Sequence[HashedRecord], target: Sequence[HashedRecord]
 ) -> Iterable[tuple[HashedRecord | None, HashedRecord | None]]:
-    """Each record of the shorter side with one of the longer, in order, so that they have most in common."""
+    """Pair each record of the shorter side with one of the longer side, in order, so that they have most in common."""
     if len(source) > len(target):
         return [(mine, theirs) for theirs, mine in _paired(target, source)]
     pairs: list[tuple[HashedRecord | None, HashedRecord | None]] = []
@@ -236,7 +236,7 @@ def _paired(
     return [*pairs, *((None, theirs) for theirs in target[at:])]
 
 
-def _at_or_behind(there: Sequence[HashedRecord], each: HashedRecord, here: Sequence[HashedRecord]) -> int | None:
-    """The place of a record that is on one side only, in a block: that of the other side's record at its place."""
-    at = next(n for n, other in enumerate(here) if other is each)
+def _at_or_behind(there: Sequence[HashedRecord], record: HashedRecord, here: Sequence[HashedRecord]) -> int | None:
+    """The offset on the other side for a record that is on one side only: that of the record at its index, if any."""
+    at = next(n for n, other in enumerate(here) if other is record)
     return there[at].offset if at < len(there) else None

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.difference import Difference
 
-#: ``explained``: all that differs is accounted for by recorded gaps. ``stopped``, ``paused``: nothing else differs, and
-#: the partition does not go on.
+#: ``explained``: skipped ranges explain everything that differs. ``stopped``, ``paused``: nothing else differs, and the
+#: partition is not copied at the moment.
 Outcome = Literal["equal", "explained", "differs", "not_checked", "stopped", "paused"]
 _WORST: tuple[Outcome, ...] = ("differs", "not_checked", "stopped", "paused", "explained", "equal")
 
@@ -28,31 +28,31 @@ class Halt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncomparedAccount:
-    """Numbers of one partition, of what is not among the records that were compared."""
+    """Figures of one partition on what is not among the compared records."""
 
     #: Source offsets behind the end of the copy.
     not_copied: int = 0
-    #: Records of ours on the target behind what was acknowledged when it began.
+    #: Our records on the target behind what was acknowledged when the command began.
     in_flight: int = 0
-    #: Source offsets before the start of the copy, and target offsets that were there before it began.
+    #: Source offsets before the start of the copy, and target offsets from before copying began.
     before_copy: int = 0
     before_copy_target: int = 0
-    #: Target offsets of records that the source has removed since, and source offsets that the target has.
+    #: Target offsets of records that the source has removed since, and source offsets that the target has removed.
     removed_on_source: int = 0
     removed_on_target: int = 0
-    #: Of a compacted partition: records that only one side still has.
+    #: Records that only the target, or only the source, still has, of a compacted partition.
     cleaned_on_source: int = 0
     cleaned_on_target: int = 0
-    #: Records of producers that are not ours: where the flow writes alone, and where others may.
+    #: Records of producers that are not ours: where the flow writes alone, and where others may write.
     foreign: int = 0
     not_ours: int = 0
-    #: Records of producers that may be those of a flow whose state could not be read.
+    #: Records of producers that may belong to a flow whose state could not be read.
     unattributed: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One sentence for each number that is not 0 and that no other note tells."""
-        said = (
+        """One sentence for each figure that is not 0 and that no other note covers."""
+        sentences = (
             (self.not_copied, "source offsets are not copied yet"),
             (self.in_flight, "records were written and not acknowledged yet when it began: they are the source's next"),
             (self.before_copy_target, "target offsets are from before copying began, and were not compared"),
@@ -64,36 +64,36 @@ class UncomparedAccount:
             (self.not_ours, "records on the target are by producers that no flow's state knows: not ours"),
             (self.unattributed, "records on the target are by producers that are not known: a flow's state is unread"),
         )
-        return tuple(f"{number:,} {what}" for number, what in said if number)
+        return tuple(f"{number:,} {what}" for number, what in sentences if number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRecords:
-    """What was looked at in a partition, and what was found."""
+    """What was compared of a partition, and what was found."""
 
     ranges: int = 0
     ranges_checked: int = 0
-    #: Read from the source and from the target; of a compacted partition, all that were looked through.
+    #: Records that were read from each side; of a compacted partition, all that were read.
     records: int = 0
     target_records: int = 0
-    #: Keys of a compacted partition whose last records were compared.
+    #: Keys whose last records were compared, of a compacted partition.
     keys: int = 0
-    #: Keys that were left undecided, for a newer record lies behind the end of what was compared.
+    #: Keys that were not decided, because a newer record lies behind the end of what was compared.
     superseded: int = 0
-    #: Records of a compacted partition that are on one side alone, cleaned on the source and on the target.
+    #: Records that are on one side alone, cleaned on the source and on the target, of a compacted partition.
     cleaned_on_source: int = 0
     cleaned_on_target: int = 0
     differences: Sequence[Difference] = ()
-    #: Whether there was so much that the rest was not looked at.
+    #: Whether so much differed that the rest was not compared.
     gave_up: bool = False
     notes: tuple[str, ...] = ()
-    #: Why it could not be looked at.
+    #: Why it could not be compared.
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerdict:
-    """One partition. Offsets are of what was compared, the ends not included; -1: nothing was."""
+    """One partition. The offsets are those of what was compared, the ends not included; -1: nothing was."""
 
     topic: str
     partition: int
@@ -103,17 +103,17 @@ class PartitionVerdict:
     source_to: int = -1
     target_from: int = -1
     target_to: int = -1
-    #: What is not on the target by a recorded gap, and was not compared.
+    #: What is not on the target because of a skipped range, and was not compared.
     left_out: str | None = None
     checked: CheckedRecords = field(default_factory=CheckedRecords)
     account: UncomparedAccount = field(default_factory=UncomparedAccount)
-    #: That it does not go on; None: it does, or nothing of that is known.
+    #: Why it is not copied at the moment; None: it is, or that is unknown.
     halt: Halt | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """How it stands."""
-        if any(each.gap is None for each in self.checked.differences):
+        """The result for this partition."""
+        if any(difference.gap is None for difference in self.checked.differences):
             return "differs"
         if self.checked.reason is not None or self.checked.gave_up:
             return "not_checked"
@@ -123,13 +123,13 @@ class PartitionVerdict:
 
     @property
     def first(self) -> Difference | None:
-        """The first difference; one that no gap accounts for, where there is any."""
-        findings = self.checked.differences
-        return next((each for each in findings if each.gap is None), next(iter(findings), None))
+        """The first difference; an unexplained one if there is any."""
+        differences = self.checked.differences
+        return next((difference for difference in differences if difference.gap is None), next(iter(differences), None))
 
     @property
     def text(self) -> str:
-        """The first difference, or why it was not checked, and why it does not go on; empty where it is equal."""
+        """The first difference, or why it was not checked, and why it is not copied; empty if it is equal."""
         halt = f"{self.halt.state}: {self.halt.reason}" if self.halt is not None else None
         if self.first is not None and self.outcome != "not_checked":
             text = f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
@@ -139,13 +139,13 @@ class PartitionVerdict:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth saying of what was compared, and of what was not."""
+        """Notes on what was compared, and on what was not."""
         return (*self.checked.notes, *self.account.notes)
 
     def plain(self) -> dict[str, Any]:
         """For JSON and YAML."""
         checked = self.checked
-        counts = Counter(each.kind for each in checked.differences if each.gap is None)
+        counts = Counter(difference.kind for difference in checked.differences if difference.gap is None)
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -178,21 +178,21 @@ class PartitionVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHeaders:
-    """One partition of the source. ``findings``: records of its remote partition that are not the flow's."""
+    """One source partition, by batch headers; ``differences`` are records on the target that are not the flow's."""
 
     source: TopicPartition
     differences: Sequence[Difference]
     account: UncomparedAccount
     halt: Halt | None
-    #: Why it is not known whose records the remote partition holds; None: it is.
+    #: Why it is unknown whose records the remote partition holds; None: it is known.
     reason: str | None = None
-    #: Whether ``account`` says anything.
+    #: Whether ``account`` holds any figures.
     counted: bool = True
 
     @property
     def drift(self) -> tuple[str, ...]:
-        """What is not as it should be."""
-        found = [finding for finding in self.differences if finding.gap is None]
+        """What counts as drift, a sentence each."""
+        found = [difference for difference in self.differences if difference.gap is None]
         number = self.source.partition
         said = []
         if found:
@@ -207,7 +207,7 @@ class BatchHeaders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """A flow: every partition that was asked for, in order."""
+    """The result for a flow: every partition that was asked for, in order."""
 
     flow: str
     sample: float
@@ -215,7 +215,7 @@ class VerifyReport:
 
     @property
     def equal(self) -> bool:
-        """Whether all that was copied was found equal."""
+        """Whether everything that was copied is equal."""
         return self.outcome == "equal"
 
     @property
@@ -231,15 +231,15 @@ class VerifyReport:
             "outcome": self.outcome,
             "records": sum(each.checked.records for each in self.partitions),
             "not_copied": sum(each.account.not_copied for each in self.partitions),
-            "partitions": [each.plain() for each in self.partitions],
+            "partitions": [partition.plain() for partition in self.partitions],
         }
 
 
 def worst(partitions: Iterable[PartitionVerdict]) -> Outcome:
-    """How these stand together; where there is none, nothing was checked."""
-    found = {each.outcome for each in partitions}
+    """The worst outcome of these partitions; without any, nothing was checked."""
+    found = {partition.outcome for partition in partitions}
     return next((outcome for outcome in _WORST if outcome in found), "not_checked")
 
 
-def _plain(finding: Difference) -> dict[str, Any]:
-    return asdict(finding) | {"fields": list(finding.fields), "text": str(finding)}
+def _plain(difference: Difference) -> dict[str, Any]:
+    return asdict(difference) | {"fields": list(difference.fields), "text": str(difference)}

@@ -1,4 +1,4 @@
-"""Verifies a flow: plans, looks, and judges what differs."""
+"""Verifies a flow: plans, runs the first pass, and then the second pass on what differs."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from mirror_ray.verification.uncompared_records import UncomparedRecords
 
 _log = logging.getLogger(__name__)
 
-#: A segments topic that can't be read within it.
+#: How long reading the segments topic may take.
 _TIMEOUT_S = 60.0
 
 
 @dataclass(slots=True)
 class VerifyProgress:
-    """How far it has come."""
+    """How far a verification has come."""
 
     partitions: int = 0
-    judged: int = 0
-    #: Source offsets that are to be read, and records that were.
+    compared: int = 0
+    #: Source offsets that are to be read, and records that were read.
     offsets: int = 0
     records: int = 0
 
     def __str__(self) -> str:
         if not self.partitions:
             return "verify: asking what was copied"
-        if self.judged:
-            return f"verify: {self.judged} of {self.partitions} partitions judged"
+        if self.compared:
+            return f"verify: {self.compared} of {self.partitions} partitions compared"
         return f"verify: {self.records:,} records read of {self.partitions} partitions with {self.offsets:,} offsets"
 
 
-#: Makes who takes the first look, from where a job's logs are, and who can always do it.
+#: Makes a first pass, from what gives a job's logs, and from the first pass of this process.
 MakeFirstPass = Callable[[Callable[[CompareJob], tuple[PartitionLog, PartitionLog]], FirstPass], FirstPass]
 
 
 class Verification:
-    """One flow's two clusters; use ``verification``."""
+    """Connections to the two clusters of one flow; ``verification`` makes it."""
 
     def __init__(
-        self, flow: FlowSettings, source: ClusterConnections, target: ClusterConnections, own_map: OffsetMapTailer
+        self, flow: FlowSettings, source: ClusterConnections, target: ClusterConnections, offset_map: OffsetMapTailer
     ) -> None:
         self._flow = flow
         self.source, self.target = source, target
@@ -67,24 +67,24 @@ class Verification:
             self._chains = flow_chains(flow, lambda: (source.metadata.cluster_id, target.metadata.cluster_id))
         except ValueError as error:
             raise ConfigError(f"flow {flow.name}: transforms: {error}") from error
-        self.planner = VerifyPlanner(flow, source, target, own_map, self._chains)
+        self.planner = VerifyPlanner(flow, source, target, offset_map, self._chains)
         self.progress = VerifyProgress()
 
     def logs(self, job: CompareJob) -> tuple[PartitionLog, PartitionLog]:
-        """Both sides of a job. So many connections to a broker as partitions are read at once."""
+        """A job's partition on both sides. Each broker gets as many connections as partitions are read at once."""
         purpose = f"verify {hash(job.source) % MAX_CONCURRENT_PARTITIONS}"
         committed = self._flow.fetch.isolation_level == "read_committed"
         chain = self._chains.chain(job.source.topic)
-        copied = None if chain is None else partial(_kept, chain, job.source)
+        transform = None if chain is None else partial(_transformed, chain, job.source)
         return (
-            PartitionLog(self.source, job.source, job.source_topic_id, committed, purpose, copied),
+            PartitionLog(self.source, job.source, job.source_topic_id, committed, purpose, transform),
             PartitionLog(self.target, job.target, job.target_topic_id, True, purpose),
         )
 
     async def verify(
         self, jobs: Sequence[CompareJob], make_first_pass: MakeFirstPass | None = None
     ) -> list[PartitionVerdict]:
-        """Compare what was planned; by default this process does it.
+        """Compare what was planned; ``make_first_pass`` makes another first pass than that of this process.
 
         Raises:
             ClusterUnreachableError: A cluster does not answer.
@@ -92,24 +92,26 @@ class Verification:
         """
         ready = [job for job in jobs if _can_be_compared(job)]
         self.progress.partitions = len(ready)
-        self.progress.offsets = sum(each.source_end - each.source for job in ready for each in job.chosen_ranges)
-        plain = InProcessFirstPass(self.logs, self._told)
-        looks = iter(await (make_first_pass(self.logs, plain) if make_first_pass else plain).look(ready))
-        judge, remainder = SecondPass(self.logs, self.planner.find_pair), UncomparedRecords(self.logs)
+        self.progress.offsets = sum(span.source_end - span.source for job in ready for span in job.chosen_ranges)
+        plain = InProcessFirstPass(self.logs, self._add_records)
+        results = iter(await (make_first_pass(self.logs, plain) if make_first_pass else plain).run(ready))
+        second_pass, uncompared = SecondPass(self.logs, self.planner.find_pair), UncomparedRecords(self.logs)
         verdicts: list[PartitionVerdict] = []
         for job in jobs:
             checked = job.unchecked
             if _can_be_compared(job):
-                checked = await judge.judge(job, next(looks))
-                self.progress.judged += 1
-            verdicts.append(job.verdict(*await remainder.account(job, checked)))
+                checked = await second_pass.run(job, next(results))
+                self.progress.compared += 1
+            verdicts.append(job.verdict(*await uncompared.account(job, checked)))
         return verdicts
 
-    def _told(self, records: int) -> None:
+    def _add_records(self, records: int) -> None:
         self.progress.records += records
 
 
-def _kept(chain: TransformChain, source: TopicPartition, records: Sequence[DecodedRecord]) -> list[DecodedRecord]:
+def _transformed(
+    chain: TransformChain, source: TopicPartition, records: Sequence[DecodedRecord]
+) -> list[DecodedRecord]:
     return chain.apply(source, records).kept
 
 
@@ -119,7 +121,7 @@ def _can_be_compared(job: CompareJob) -> bool:
 
 @asynccontextmanager
 async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterator[Verification]:
-    """Connect to both clusters of a flow, and read its map.
+    """Connect to both clusters of a flow, and read its offset map.
 
     Raises:
         ConfigError: There is no such flow.
@@ -130,12 +132,12 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
     client_id = f"{flow}|mirror-ray|verify"
     source, target = (ClusterConnections(settings.clusters[alias], client_id) for alias in (flow.source, flow.target))
     committed = found.fetch.isolation_level == "read_committed"
-    own_map: OffsetMapTailer | None = None
+    offset_map: OffsetMapTailer | None = None
     try:
-        # Whoever does not answer is named at once.
+        # A cluster that does not answer is named at once.
         await source.refresh([])
         await target.refresh([])
-        own_map = OffsetMapTailer(
+        offset_map = OffsetMapTailer(
             flow.source,
             source,
             target,
@@ -146,35 +148,37 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
         )
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                await own_map.ready.wait()
+                await offset_map.ready.wait()
         except TimeoutError:
             raise ClusterUnreachableError(
                 f"cluster {flow.target}: the segments topic could not be read within {_TIMEOUT_S:g} s"
             ) from None
-        yield Verification(found, source, target, own_map)
+        yield Verification(found, source, target, offset_map)
     finally:
-        if own_map is not None:
-            await own_map.close()
+        if offset_map is not None:
+            await offset_map.close()
         await asyncio.gather(source.close(), target.close())
 
 
 async def verify_with_routes(
     settings: MirrorSettings,
     flow: FlowName,
-    wanted: VerifyRequest,
+    request: VerifyRequest,
     *,
     running: PartitionQuery = no_system,
     make_first_pass: MakeFirstPass | None = None,
     progress: VerifyProgress | None = None,
 ) -> VerifyReport:
-    """As ``verify_flow``, of a flow and then of each of its routes that any of these topics is routed by."""
+    """Verify a flow as ``verify_flow`` does, and then each of its routes that takes any of these topics."""
     verify = partial(verify_flow, settings, running=running, make_first_pass=make_first_pass, progress=progress)
-    report = await verify(flow, wanted)
+    report = await verify(flow, request)
     for route in settings.family(flow)[1:]:
         rules = replication_rules(route)
-        topics = dict.fromkeys(each.topic for each in report.partitions if rules.should_replicate_topic(each.topic))
+        topics = dict.fromkeys(
+            partition.topic for partition in report.partitions if rules.should_replicate_topic(partition.topic)
+        )
         if topics:
-            found = await verify(route.name, replace(wanted, topics=tuple(topics)))
+            found = await verify(route.name, replace(request, topics=tuple(topics)))
             report = replace(report, partitions=[*report.partitions, *found.partitions])
     return report
 
@@ -182,7 +186,7 @@ async def verify_with_routes(
 async def verify_flow(
     settings: MirrorSettings,
     flow: FlowName,
-    wanted: VerifyRequest,
+    request: VerifyRequest,
     *,
     running: PartitionQuery = no_system,
     make_first_pass: MakeFirstPass | None = None,
@@ -191,12 +195,12 @@ async def verify_flow(
     """Compare a flow's topics with their copies, up to what was copied when it begins.
 
     Args:
-        settings: Of the flow and its clusters.
-        flow: Which one.
-        wanted: What of it.
-        running: Asks the running system for its partitions, where there is one.
-        make_first_pass: Takes the first look; None: this process.
-        progress: Is kept up to date.
+        settings: Settings that hold the flow and its clusters.
+        flow: The flow.
+        request: What of the flow is verified.
+        running: Asks the running system for its partitions, if there is one.
+        make_first_pass: Makes another first pass than that of this process.
+        progress: Updated while this runs.
 
     Raises:
         ConfigError: There is no such flow.
@@ -207,9 +211,9 @@ async def verify_flow(
     try:
         async with verification(settings, flow) as verifying:
             verifying.progress = progress or verifying.progress
-            jobs = await verifying.planner.plan(wanted, running)
+            jobs = await verifying.planner.plan(request, running)
             found = await verifying.verify(jobs, make_first_pass)
-            return VerifyReport(flow=str(flow), sample=wanted.sample, partitions=found)
+            return VerifyReport(flow=str(flow), sample=request.sample, partitions=found)
     except MirrorError:
         raise
     except OSError as error:

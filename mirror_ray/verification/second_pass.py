@@ -1,4 +1,4 @@
-"""The second look: what differs is read again, record by record, and told in words."""
+"""The second pass: what differs is read again, and compared record by record."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mirror_ray.verification.ranges import ComparedRange, PositionPair, join_ran
 from mirror_ray.verification.record_comparison import LOOKAHEAD, RecordComparison
 from mirror_ray.verification.report import CheckedRecords
 
-#: Retention may take the beginning of what is read; then it is begun anew behind that.
+#: Retention may remove the beginning of what is read; then reading starts again behind it.
 _ATTEMPTS = 10
-#: Keys of one partition that are looked at again, of those that no newer record leaves undecided.
+#: Keys of one partition that are compared again, of those that no newer record supersedes.
 MAX_KEYS = 1000
-#: Records of one side of a compacted partition that are held to be compared one by one, in their order.
+#: Records of one side of a compacted partition that are held in memory to be compared in order.
 MAX_ORDERED_RECORDS = 300_000
-#: Behind a gap of so many offsets comparing begins anew: further on nobody looks for the place.
-_LARGE_GAP = LOOKAHEAD // 2
+#: Behind a skipped range of so many offsets comparing begins anew: the lookahead does not reach over it.
+_LARGE_SKIPPED_RANGE = LOOKAHEAD // 2
 
-_LASTS_ALONE = "only the last record of each key was compared, not its order, nor older ones"
+_LAST_RECORDS_ONLY = "only the last record of each key was compared, not its order, nor older ones"
 
 #: The first exact pair of a job at or behind both positions; None: none is known.
-BeginAt = Callable[[CompareJob, int, int], Awaitable[PositionPair | None]]
+FindPair = Callable[[CompareJob, int, int], Awaitable[PositionPair | None]]
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _SpanDifferences:
     reason: str | None = None
 
     def add(self, other: _SpanDifferences) -> None:
-        """What was found further on."""
+        """Add what was found in a later span."""
         self.records += other.records
         self.target_records += other.target_records
         self.differences += other.differences
@@ -53,47 +53,49 @@ class _SpanDifferences:
 
 
 class SecondPass:
-    """Says of a job what its first look comes to. ``logs`` gives a job's partition on both sides."""
+    """Finds the differences of a job. ``logs`` gives a job's partition on both sides."""
 
-    def __init__(self, logs: Callable[[CompareJob], tuple[PartitionLog, PartitionLog]], begin_at: BeginAt) -> None:
+    def __init__(self, logs: Callable[[CompareJob], tuple[PartitionLog, PartitionLog]], find_pair: FindPair) -> None:
         self._logs = logs
-        self._begin_at = begin_at
+        self._find_pair = find_pair
 
-    async def judge(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
-        """Look at what differs, and tell it.
+    async def run(self, job: CompareJob, first: FirstPassResult) -> CheckedRecords:
+        """Compare again what differed in the first pass, and name each difference.
 
         Raises:
             ClusterUnreachableError: A cluster does not answer.
             MirrorError: A log can't be read.
         """
-        return await (self._check_keys(job, look) if job.compacted else self._check_ranges(job, look))
+        return await (self._check_keys(job, first) if job.compacted else self._check_ranges(job, first))
 
-    async def _check_ranges(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
+    async def _check_ranges(self, job: CompareJob, first: FirstPassResult) -> CheckedRecords:
         whole = _SpanDifferences()
-        for each in join_ranges(job.ranges[number] for number in look.ranges):
-            for piece in await self._between_gaps(job, each):
+        for each in join_ranges(job.ranges[number] for number in first.ranges):
+            for piece in await self._between_skipped_ranges(job, each):
                 if not whole.gave_up:
                     whole.add(await self._compare_span(job, piece))
         return _checked(
             job,
             whole,
-            records=look.records + whole.records,
-            target_records=look.target_records + whole.target_records,
+            records=first.records + whole.records,
+            target_records=first.target_records + whole.target_records,
         )
 
-    async def _between_gaps(self, job: CompareJob, span: ComparedRange) -> list[ComparedRange]:
-        """A range, cut behind large gaps: so that nothing has to be found behind them."""
-        asked = [
-            await self._begin_at(job, max(source, span.source), max(target, span.target))
-            for source, target in large_skipped_ranges(job.skipped_ranges, _LARGE_GAP)
+    async def _between_skipped_ranges(self, job: CompareJob, span: ComparedRange) -> list[ComparedRange]:
+        """Cut a range behind large skipped ranges, so that nothing has to be matched across them."""
+        pairs = [
+            await self._find_pair(job, max(source, span.source), max(target, span.target))
+            for source, target in large_skipped_ranges(job.skipped_ranges, _LARGE_SKIPPED_RANGE)
             if source < span.source_end and target < span.target_end
         ]
         cuts = [span.begin]
-        for at in sorted(each for each in asked if each is not None):
+        for at in sorted(pair for pair in pairs if pair is not None):
             if at > cuts[-1] and cuts[-1].target <= at.target <= span.target_end and at.source <= span.source_end:
                 cuts.append(at)
-        pairs = zip(cuts, [*cuts[1:], _end(span)], strict=True)
-        return [ComparedRange(here.source, there.source, here.target, there.target) for here, there in pairs]
+        return [
+            ComparedRange(here.source, there.source, here.target, there.target)
+            for here, there in zip(cuts, [*cuts[1:], _end(span)], strict=True)
+        ]
 
     async def _compare_span(self, job: CompareJob, span: ComparedRange) -> _SpanDifferences:
         removed = 0
@@ -110,17 +112,17 @@ class SecondPass:
         return _SpanDifferences(removed=removed, reason=_unknown_text(span.begin, _end(span)))
 
     async def _still_there(self, job: CompareJob, begin: PositionPair, end: PositionPair) -> PositionPair | None:
-        """Where a stretch begins now: at its end where one side has nothing left of it. None: that is not known."""
+        """Where a span begins now: at its end if one side has nothing left of it. None: that is unknown."""
         starts = PositionPair(*await asyncio.gather(*(log.start() for log in self._logs(job))))
         if starts.source <= begin.source and starts.target <= begin.target:
             return begin
         if begin.source < end.source <= starts.source or begin.target < end.target <= starts.target:
             return end
         first = PositionPair(max(starts.source, begin.source), max(starts.target, begin.target))
-        found = await self._begin_at(job, *first)
+        found = await self._find_pair(job, *first)
         if found is None or found.source > end.source or found.target > end.target:
             return None
-        # A pair further on leaves out what both sides still have.
+        # A later pair would leave out records that both sides still have.
         return found if found.source == first.source or found.target == first.target else None
 
     async def _compare(self, job: CompareJob, span: ComparedRange, removed: int) -> _SpanDifferences:
@@ -128,7 +130,7 @@ class SecondPass:
         source = _hashes(logs[0].records(span.source, span.source_end), job)
         target = _hashes(logs[1].records(span.target, span.target_end), job)
         known = KnownDifferences(job.skipped_ranges, job.end)
-        comparison = RecordComparison(*_end(span), is_known=lambda finding: known.gap(finding) is not None)
+        comparison = RecordComparison(*_end(span), is_known=lambda difference: known.explain(difference) is not None)
         while not comparison.done:
             if comparison.wants_source:
                 comparison.feed_source(await anext(source, None))
@@ -139,71 +141,73 @@ class SecondPass:
             comparison.records, comparison.target_records, comparison.differences(), comparison.gave_up, removed
         )
 
-    async def _check_keys(self, job: CompareJob, look: FirstPassResult) -> CheckedRecords:
+    async def _check_keys(self, job: CompareJob, first: FirstPassResult) -> CheckedRecords:
         superseded: set[bytes] = set()
         found = _SpanDifferences()
-        if look.differing_keys:
-            superseded = await self._superseded(job, look.differing_keys)
-            left = sorted(look.differing_keys - superseded)
+        if first.differing_keys:
+            superseded = await self._superseded(job, first.differing_keys)
+            left = sorted(first.differing_keys - superseded)
             found, late = await self._compare_keys(job, set(left[:MAX_KEYS]))
             superseded |= late
             found.gave_up = len(left) > MAX_KEYS
         checked = _checked(
             job,
             found,
-            records=look.records,
-            target_records=look.target_records,
-            keys=look.keys,
+            records=first.records,
+            target_records=first.target_records,
+            keys=first.keys,
             superseded=len(superseded),
         )
-        if look.same or found.gave_up or found.reason is not None:
+        if first.same or found.gave_up or found.reason is not None:
             return checked
-        return await self._with_order(job, checked, look.differing_keys)
+        return await self._with_order(job, checked, first.differing_keys)
 
-    async def _with_order(self, job: CompareJob, checked: CheckedRecords, told: Collection[bytes]) -> CheckedRecords:
-        """With what differs of keys that were not ``told`` of by their last records, and in the order of all."""
+    async def _with_order(
+        self, job: CompareJob, checked: CheckedRecords, compared_keys: Collection[bytes]
+    ) -> CheckedRecords:
+        """Add what differs in the order of all records, and of keys that are not among ``compared_keys``."""
         if job.key_fraction < 1:
             return checked
         alone = join_ranges(job.ranges) == [
             ComparedRange(job.begin.source, job.end.source, job.begin.target, job.end.target)
         ]
         if not alone or max(checked.records, checked.target_records) > MAX_ORDERED_RECORDS:
-            return replace(checked, notes=(*checked.notes, _LASTS_ALONE))
+            return replace(checked, notes=(*checked.notes, _LAST_RECORDS_ONLY))
         mine, theirs = RecordHashes(job.timestamps), RecordHashes(job.timestamps)
         await read_both(self._logs(job), job, mine, theirs)
         begin = await self._still_there(job, job.begin, job.end)
         if begin is None:
             return checked
-        mine.forget_before(begin.source)
-        theirs.forget_before(begin.target)
+        mine.drop_before(begin.source)
+        theirs.drop_before(begin.target)
         keys = mine.keys | theirs.keys
-        first = compare_in_order(mine.found, theirs.found, begin, job.end)
-        newer = await self._superseded(job, {keys[hashed] for hashed in first.keys if hashed in keys})
-        spared = {hashed for hashed, key in keys.items() if key in newer}
-        found = compare_in_order(mine.found, theirs.found, begin, job.end, spared)
-        others = [finding for finding, key in found.differences if keys.get(key) not in told]
+        unfiltered = compare_in_order(mine.found, theirs.found, begin, job.end)
+        newer = await self._superseded(job, {keys[hashed] for hashed in unfiltered.keys if hashed in keys})
+        superseded = {hashed for hashed, key in keys.items() if key in newer}
+        found = compare_in_order(mine.found, theirs.found, begin, job.end, superseded)
+        others = [difference for difference, key in found.differences if keys.get(key) not in compared_keys]
         more = with_explanations(others, KnownDifferences(job.skipped_ranges, job.end, compacted=True))
         return replace(
             checked,
             differences=sorted(
-                [*checked.differences, *more], key=lambda finding: (finding.target_offset, finding.source_offset)
+                [*checked.differences, *more], key=lambda found: (found.target_offset, found.source_offset)
             ),
             cleaned_on_source=found.cleaned_on_source,
             cleaned_on_target=found.cleaned_on_target,
         )
 
     async def _superseded(self, job: CompareJob, keys: Collection[bytes]) -> set[bytes]:
-        """The keys of which one side holds a newer record, behind the end; or another flow's, in a shared topic."""
+        """The keys with a newer record behind the end on either side, or of another flow in a shared topic."""
         source, target = self._logs(job)
         ends = await asyncio.gather(source.end(), target.end())
-        found = _SeenKeys(keys)
+        found = _KeysWithRecords(keys)
         await read_spans(source, [(job.end.source, ends[0])], found)
         others = [*_between(job), (job.end.target, ends[1])]
         await read_spans(target, others, found)
-        return found.seen
+        return found.keys
 
     async def _compare_keys(self, job: CompareJob, keys: set[bytes]) -> tuple[_SpanDifferences, set[bytes]]:
-        """What differs between the last records of these keys; and keys that were superseded while they were read."""
+        """Compare the last records of these keys; also returns keys that were superseded while they were read."""
         if not keys:
             return _SpanDifferences(), set()
         mine, theirs = LastRecordHashes(job.timestamps, keys), LastRecordHashes(job.timestamps, keys)
@@ -211,28 +215,28 @@ class SecondPass:
         begin = await self._still_there(job, job.begin, job.end)
         if begin is None:
             return _SpanDifferences(reason=_unknown_text(job.begin, job.end)), set()
-        mine.forget_before(begin.source)
-        theirs.forget_before(begin.target)
+        mine.drop_before(begin.source)
+        theirs.drop_before(begin.target)
         removed = begin.source - job.begin.source
         if not key_differences(mine, theirs, job.end):
             return _SpanDifferences(removed=removed), set()
-        # What was read last may have been cleaned for what was written just before.
+        # A record may have been cleaned because of a newer one that was written while this read.
         late = await self._superseded(job, keys)
-        mine.forget(late)
-        theirs.forget(late)
+        mine.drop(late)
+        theirs.drop(late)
         return _SpanDifferences(differences=key_differences(mine, theirs, job.end), removed=removed), late
 
 
-class _SeenKeys:
-    """Which of these keys have records."""
+class _KeysWithRecords:
+    """Collects which of these keys have records."""
 
     def __init__(self, keys: Collection[bytes]) -> None:
-        self._keys = keys
-        self.seen: set[bytes] = set()
+        self._wanted = keys
+        self.keys: set[bytes] = set()
 
     def take(self, records: Sequence[DecodedRecord]) -> None:
         """Take the next records."""
-        self.seen |= {key for record in records if (key := record.key) is not None and key in self._keys}
+        self.keys |= {key for record in records if (key := record.key) is not None and key in self._wanted}
 
 
 async def _hashes(records: AsyncIterator[list[DecodedRecord]], job: CompareJob) -> AsyncIterator[list[HashedRecord]]:
@@ -241,26 +245,26 @@ async def _hashes(records: AsyncIterator[list[DecodedRecord]], job: CompareJob) 
 
 
 def _between(job: CompareJob) -> list[tuple[int, int]]:
-    """Target offsets between the ranges: others wrote there."""
+    """Target offsets between the ranges: other producers wrote there."""
     at, found = job.begin.target, []
-    for each in job.ranges:
-        if each.target > at:
-            found.append((at, each.target))
-        at = each.target_end
+    for span in job.ranges:
+        if span.target > at:
+            found.append((at, span.target))
+        at = span.target_end
     return found
 
 
 def _checked(
     job: CompareJob, found: _SpanDifferences, *, records: int, target_records: int, keys: int = 0, superseded: int = 0
 ) -> CheckedRecords:
-    findings = with_explanations(
+    differences = with_explanations(
         found.differences, KnownDifferences(job.skipped_ranges, job.end, compacted=job.compacted)
     )
     notes = job.notes
     if found.removed:
         notes += (f"{found.removed} source offsets were removed from a log before they were compared",)
     reason = found.reason
-    if found.gave_up and all(each.gap is not None for each in findings):
+    if found.gave_up and all(difference.gap is not None for difference in differences):
         reason = "so much differs that the rest was not looked at: compare less at once, with --since"
     return CheckedRecords(
         ranges=len(job.ranges),
@@ -269,7 +273,7 @@ def _checked(
         target_records=target_records,
         keys=keys,
         superseded=superseded,
-        differences=findings,
+        differences=differences,
         gave_up=found.gave_up,
         notes=notes,
         reason=reason,

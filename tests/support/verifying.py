@@ -9,7 +9,7 @@ from typing import Any
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.verification.difference import Field, Kind
+from mirror_ray.verification.difference import DifferenceKind, RecordField
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import VerifyReport
@@ -19,7 +19,7 @@ from tests.support.engine import FLOW
 from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all
 
 #: What is done to the records of a copy at a place, and what is to be said of it.
-FAULTS: Mapping[str, tuple[Callable[[list[Record], int], object], Kind, tuple[Field, ...]]] = {
+FAULTS: Mapping[str, tuple[Callable[[list[Record], int], object], DifferenceKind, tuple[RecordField, ...]]] = {
     "missing": (lambda records, at: records.pop(at), "missing", ()),
     "doubled": (lambda records, at: records.insert(at + 1, records[at]), "doubled", ()),
     "swapped": (lambda records, at: records.insert(at, records.pop(at + 1)), "swapped", ()),

@@ -38,7 +38,7 @@ async def test_every_kind_of_topic_is_equal(flow: Replicated) -> None:
         flow.remote(topic, partitions, retention_ms="-1")
     await flow.copy(topics)
     report = await verified(flow.settings(), topics, range_offsets=40)
-    assert [each.text for each in report.partitions if each.outcome != "equal"] == []
+    assert [partition.text for partition in report.partitions if partition.outcome != "equal"] == []
     records = {topic: sum(p.checked.records for p in report.partitions if p.topic == topic) for topic in topics}
     assert [topic for topic, count in records.items() if not count] == [f"{mark}-nothing"]
     assert {p.topic for p in report.partitions if p.compacted} == {f"{mark}-compacted"}
@@ -157,7 +157,7 @@ async def test_what_can_not_be_checked_is_said(flow: Replicated, make_topic: Top
     report = await verified(flow.settings(), [copied, never])
     assert not report.equal
     assert {each.topic: each.outcome for each in report.partitions} == {copied: "not_checked", never: "not_checked"}
-    reasons = {each.topic: each.checked.reason or "" for each in report.partitions}
+    reasons = {partition.topic: partition.checked.reason or "" for partition in report.partitions}
     assert "nothing was copied" in reasons[copied]
     assert f"A.{never}-0 is missing on cluster B" in reasons[never]
     with pytest.raises(ConfigError, match="no such topic"):

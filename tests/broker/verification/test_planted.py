@@ -60,9 +60,10 @@ async def test_doubles_that_end_a_range(flow: Replicated, make_topic: TopicMaker
         job = await with_copy(verifying, job, planted, flow.target)
         ranges = ComparedRange(0, 40, 0, 50), ComparedRange(40, 100, 50, 110)
         (found,) = await verifying.verify([replace(job, ranges=ranges, chosen=(0, 1))])
-    assert [(each.kind, each.source_offset, each.target_offset) for each in found.checked.differences] == [
-        ("doubled", at, at) for at in range(40, 50)
-    ]
+    assert [
+        (difference.kind, difference.source_offset, difference.target_offset)
+        for difference in found.checked.differences
+    ] == [("doubled", at, at) for at in range(40, 50)]
 
 
 async def test_a_sample_of_the_ranges(flow: Replicated, make_topic: TopicMaker) -> None:
@@ -98,7 +99,10 @@ async def test_each_fault_in_the_copy_of_a_compacted_topic(flow: Replicated, mak
             planted = plant(flow.target, remote, fault, 70)
             (verdict,) = await verifying.verify([await with_copy(verifying, job, planted, flow.target)])
             assert verdict.compacted
-            told[name] = [(each.kind, each.source_offset, each.target_offset) for each in verdict.checked.differences]
+            told[name] = [
+                (difference.kind, difference.source_offset, difference.target_offset)
+                for difference in verdict.checked.differences
+            ]
     assert told == {
         # The one before it is the last one then.
         "missing": [("changed", 70, 30)],

@@ -66,7 +66,7 @@ async def test_records_of_somebody_else_that_were_accepted(clusters: Clusters, m
         running = await verdict(chosen, topic, system)
     for found in (running, await verdict(chosen, topic)):
         assert found.outcome == "explained", found.plain()
-        assert [(each.kind, each.target_offset) for each in found.checked.differences] == [
+        assert [(difference.kind, difference.target_offset) for difference in found.checked.differences] == [
             ("extra", at) for at in range(100, 110)
         ]
         assert "(known: target_foreign, answered by skip" in found.text

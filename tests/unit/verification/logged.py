@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mirror_ray.records.batch import CODECS, Codec, RecordBatch, iter_batches, verify
 from mirror_ray.records.codecs import compress
 from mirror_ray.records.decode import DecodedRecord, records_of
-from mirror_ray.verification.batch_comparison import LogPieces, RangeComparison, ReadPiece
+from mirror_ray.verification.batch_comparison import LogPiece, LogPieces, RangeComparison
 from mirror_ray.verification.ranges import ComparedRange
 from tests.unit.records.strategies import Plain, batch_bytes, message, payload
 
@@ -83,7 +83,7 @@ _FAULTS = ("none", "none", "lost", "doubled", "swapped", "moved", "value", "time
 def copied_logs(draw: st.DrawFn) -> Copied:
     """Up to a few dozen records in small batches; most copies have no fault or one."""
     groups = _groups(draw)
-    source = [old_messages(each.records) if each.old else _produced(each) for each in groups]
+    source = [old_messages(group.records) if group.old else _produced(group) for group in groups]
     target = _copies(draw, groups)
     _fault(draw, target)
     placed = _placed(draw, target)
@@ -126,7 +126,7 @@ def _copies(draw: st.DrawFn, groups: Sequence[_Group]) -> list[tuple[list[Plain]
             case "recompressed":
                 target.append((records, draw(st.sampled_from(("none", "gzip", "snappy")))))
             case "stamped anew":
-                target.append(([replace(each, timestamp=each.timestamp + 100) for each in records], codec))
+                target.append(([replace(record, timestamp=record.timestamp + 100) for record in records], codec))
             case _:
                 target.append((records, codec))
     return target
@@ -182,7 +182,7 @@ def _ranges(draw: st.DrawFn, mine: Sequence[int], theirs: Sequence[int]) -> list
     shift = draw(st.sampled_from((0, 0, 0, 1)))
     pairs = [(_at(mine, cut, ends[0]), _at(theirs, cut + shift, ends[1])) for cut in cuts]
     ranges = [ComparedRange(here[0], there[0], here[1], there[1]) for here, there in pairwise(pairs)]
-    return [each for each in ranges if draw(st.integers(0, 4))]
+    return [span for span in ranges if draw(st.integers(0, 4))]
 
 
 def _at(offsets: Sequence[int], number: int, end: int) -> int:
@@ -198,9 +198,9 @@ def by_record(copied: Copied, kept: Kept | None, *, timestamps: bool) -> list[in
         return [(each.timestamp if timestamps else 0, each.tail) for each in left if first <= each.offset < end]
 
     found: list[int | None] = []
-    for each in copied.ranges:
-        mine = seen(copied.source, each.source, each.source_end, kept)
-        theirs = seen(copied.target, each.target, each.target_end, None)
+    for span in copied.ranges:
+        mine = seen(copied.source, span.source, span.source_end, kept)
+        theirs = seen(copied.target, span.target, span.target_end, None)
         found.append(len(mine) if mine == theirs else None)
     return found
 
@@ -214,9 +214,9 @@ def compared(
     opened: bool = False,
 ) -> list[int | None]:
     """What the comparison finds, fed with so many pieces at a time; ``opened``: with records instead of batches."""
-    comparison = RangeComparison(copied.ranges, timestamps=timestamps, kept=kept)
+    comparison = RangeComparison(copied.ranges, timestamps=timestamps, transform=kept)
     sides = (comparison.source, comparison.target)
-    left: list[list[ReadPiece]] = [
+    left: list[list[LogPiece]] = [
         [records_of(batch) if opened and kept is None else batch for batch in log] for log in copied[:2]
     ]
     comparison.step()
@@ -229,6 +229,6 @@ def compared(
     return comparison.found
 
 
-def _feed(side: LogPieces, log: list[ReadPiece], size: int) -> None:
+def _feed(side: LogPieces, log: list[LogPiece], size: int) -> None:
     side.feed(log[:size] or None)
     del log[:size]

@@ -34,12 +34,12 @@ from tests.unit.verification.logged import Copied, batch_of, by_record, compared
 
 def plain(numbers: range, shift: int = 0) -> list[Plain]:
     """Records of these numbers, at offsets so much further on."""
-    return [Plain(offset=each + shift, timestamp=5 + each % 3, value=b"%d" % each) for each in numbers]
+    return [Plain(offset=number + shift, timestamp=5 + number % 3, value=b"%d" % number) for number in numbers]
 
 
 def without_b(records: list[DecodedRecord]) -> list[DecodedRecord]:
     """As a filter does."""
-    return [each for each in records if each.value != b"b"]
+    return [record for record in records if record.value != b"b"]
 
 
 @settings(max_examples=300)
@@ -86,7 +86,7 @@ def test_what_was_passed_on_is_not_opened(sizes: list[int], size: int, data: st.
         patched.setattr(batch_comparison, "records_of", opened)
         pieces = data.draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
         found = compared(Copied(source, target, ranges), pieces=pieces)
-    assert found == [each.source_end - each.source for each in ranges]
+    assert found == [span.source_end - span.source for span in ranges]
 
 
 def rebuilt(batch: RecordBatch, section: bytes, **fields: int) -> RecordBatch:
@@ -103,7 +103,9 @@ def seen(batch: RecordBatch, *, timestamps: bool) -> list[tuple[int, int, bytes]
         records = records_of(batch)
     except CorruptBatchError:
         return None
-    return [(each.offset - batch.base_offset, each.timestamp if timestamps else 0, each.tail) for each in records]
+    return [
+        (record.offset - batch.base_offset, record.timestamp if timestamps else 0, record.tail) for record in records
+    ]
 
 
 #: Fields of the header that another batch has otherwise, and by how much; of the attributes, which bits.
@@ -183,7 +185,7 @@ def test_a_record_that_was_moved_over_an_equal_batch() -> None:
     apart = [plain(range(2)), plain(range(2, 5)), plain(range(5, 7))]
     moved = [plain(range(1)), plain(range(2, 5), -1), plain(range(1, 2), 3), plain(range(5, 7))]
     ranges = [ComparedRange(0, 5, 0, 5), ComparedRange(5, 7, 5, 7)]
-    logs = [batch_of(each) for each in apart], [batch_of(each) for each in moved]
+    logs = [batch_of(each) for each in apart], [batch_of(pair) for pair in moved]
     for source, target in (logs, logs[::-1]):
         copied = Copied(source, target, ranges)
         assert compared(copied) == by_record(copied, None, timestamps=True) == [None, 2]
@@ -252,7 +254,7 @@ async def look_at(source: Sequence[bytes], target: Sequence[bytes]) -> tuple[Fir
         source=ORDERS, target=ORDERS, begin=PositionPair(0, 0), end=PositionPair(20, 20), ranges=ranges, chosen=(0, 1)
     )
     told: list[int] = []
-    (look,) = await InProcessFirstPass(lambda _: (log_of(source), log_of(target)), told.append).look([job])
+    (look,) = await InProcessFirstPass(lambda _: (log_of(source), log_of(target)), told.append).run([job])
     return look, told
 
 

@@ -129,4 +129,4 @@ def test_records_in_front_of_the_place_where_copying_began(monkeypatch: pytest.M
     job = replace(job, uncompared=((2, 10),), begin=job.begin._replace(target=10))
     found = asyncio.run(found_of(monkeypatch, job, [], [batch(producer, 2, 3), batch(THEIRS, 5, 2)]))
     assert (found.account.before_copy_target, found.account.foreign) == (3, 2)
-    assert [each.target_offset for each in found.checked.differences] == [5, 6]
+    assert [difference.target_offset for difference in found.checked.differences] == [5, 6]

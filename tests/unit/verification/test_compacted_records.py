@@ -26,7 +26,7 @@ def copied(keys: list[int]) -> list[HashedRecord]:
 
 def cleaned(records: list[HashedRecord], up_to: int, *, forgotten: bool) -> list[HashedRecord]:
     """What the cleaner leaves that has come ``up_to`` an offset; of tombstones nothing, if they are ``forgotten``."""
-    last = {each.hash.key: each.offset for each in records[:up_to]}
+    last = {record.hash.key: record.offset for record in records[:up_to]}
     return [
         each
         for each in records
@@ -53,7 +53,7 @@ def test_cleaning_is_no_difference(keys: list[int], mine: int, theirs: int, *, f
 
 def faulty(records: list[HashedRecord], fault: str, at: int) -> list[HashedRecord]:
     """A copy with a fault, at offsets without a hole."""
-    found = [each.hash for each in records]
+    found = [record.hash for record in records]
     match fault:
         case "missing":
             del found[at]

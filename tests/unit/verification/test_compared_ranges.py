@@ -46,8 +46,8 @@ def test_ranges_lie_side_by_side_between_exact_pairs(runs: list[tuple[int, int, 
     begin, end = PositionPair(segments[0].source, segments[0].target), end_of(segments)
     ranges = cut(segments, begin, end, size)
     assert join_ranges(ranges) == [ComparedRange(*[begin.source, end.source, begin.target, end.target])]
-    exact = {(each.source + n, each.target + n) for each in segments for n in range(each.length)}
-    assert all(each.begin in exact for each in ranges)
+    exact = {(segment.source + n, segment.target + n) for segment in segments for n in range(segment.length)}
+    assert all(span.begin in exact for span in ranges)
     assert all(each.source_end - each.source >= size for each in ranges[:-1])
 
 
@@ -58,8 +58,8 @@ def test_ranges_of_a_shared_topic_hold_what_is_ours(runs: list[tuple[int, int, i
     begin, end = PositionPair(segments[0].source, segments[0].target), end_of(segments)
     ranges = cut_shared(segments, begin, end, size)
     assert not isinstance(ranges, str)
-    ours = {each.target + n for each in segments for n in range(each.length)}
-    assert {at for each in ranges for at in range(each.target, each.target_end)} == ours
+    ours = {segment.target + n for segment in segments for n in range(segment.length)}
+    assert {at for span in ranges for at in range(span.target, span.target_end)} == ours
     assert [each.source_end for each in ranges[:-1]] == [each.source for each in ranges[1:]]
 
 
@@ -119,7 +119,7 @@ def test_a_sample_is_spread(count: int, fraction: float) -> None:
     chosen = sample_ranges(count, fraction, "topic-0")
     assert len(chosen) == (min(count, max(1, round(count * fraction))) if count else 0)
     assert chosen == sorted(set(chosen)) == sample_ranges(count, fraction, "topic-0")
-    assert all(0 <= each < count for each in chosen)
+    assert all(0 <= number < count for number in chosen)
     stretch = count / len(chosen) if chosen else 0
     assert all(later - each < 2 * stretch + 1 for each, later in itertools.pairwise(chosen))
 

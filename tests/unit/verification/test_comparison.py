@@ -53,7 +53,7 @@ def compared(
 
 
 def _pieces(records: list[DecodedRecord], size: int) -> list[list[HashedRecord]]:
-    hashes = [hash_record(each, timestamps=True) for each in records]
+    hashes = [hash_record(record, timestamps=True) for record in records]
     return [hashes[at : at + size] for at in range(0, len(hashes), size)]
 
 
@@ -161,7 +161,7 @@ def test_what_has_nothing_in_common_is_given_up() -> None:
     """Some are named, and not all are read."""
     comparison = RecordComparison(5000, 5000)
     hashes = [hash_record(record(number, number), timestamps=True) for number in range(5000)]
-    others = [replace_key(each) for each in hashes]
+    others = [replace_key(hashe) for hashe in hashes]
     while not comparison.done:
         comparison.feed_source(hashes)
         comparison.feed_target(others)

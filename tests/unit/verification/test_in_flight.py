@@ -103,7 +103,7 @@ def test_cleaned_at_any_time(contents: list[tuple[int, bytes | None]], copied: i
     newest = {each.key: each.offset for each in target}
 
     def cleaned(records: Sequence[DecodedRecord], last: dict[bytes | None, int]) -> list[HashedRecord]:
-        gone = {each.offset for each in records if each.offset != last[each.key] and data.draw(st.booleans())}
+        gone = {record.offset for record in records if record.offset != last[record.key] and data.draw(st.booleans())}
         return [hash_record(each, timestamps=True) for each in records if each.offset not in gone]
 
     ours = cleaned(target, newest)

@@ -15,7 +15,7 @@ from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
 from mirror_ray.verification.ranges import ComparedRange, PositionPair
 from mirror_ray.verification.report import PartitionVerdict
-from mirror_ray.verification.second_pass import MAX_KEYS, BeginAt, SecondPass
+from mirror_ray.verification.second_pass import MAX_KEYS, FindPair, SecondPass
 from tests.unit.verification.test_known_differences import foreign, refused, source_lost, target_lost
 
 
@@ -28,7 +28,7 @@ class Held:
     before_read: Callable[[Held, int], None] = lambda _log, _read: None
     reads: int = field(default=0, init=False)
 
-    copied = None
+    transform = None
 
     async def start(self) -> int:
         """Where it begins."""
@@ -107,7 +107,7 @@ async def same(_job: CompareJob, source: int, target: int) -> PositionPair | Non
     return PositionPair(max(source, target), max(source, target))
 
 
-def pair(found: PositionPair) -> BeginAt:
+def pair(found: PositionPair) -> FindPair:
     """That one is known."""
 
     async def begin_at(_job: CompareJob, source: int, target: int) -> PositionPair | None:
@@ -116,20 +116,22 @@ def pair(found: PositionPair) -> BeginAt:
     return begin_at
 
 
-async def verdict(job: CompareJob, source: Held, target: Held, begin_at: BeginAt = not_known) -> PartitionVerdict:
+async def verdict(job: CompareJob, source: Held, target: Held, begin_at: FindPair = not_known) -> PartitionVerdict:
     """Both looks after each other."""
 
     def logs(_job: CompareJob) -> tuple[PartitionLog, PartitionLog]:
         return cast("PartitionLog", source), cast("PartitionLog", target)
 
-    (look,) = await InProcessFirstPass(logs).look([job])
-    return job.verdict(await SecondPass(logs, begin_at).judge(job, look))
+    (look,) = await InProcessFirstPass(logs).run([job])
+    return job.verdict(await SecondPass(logs, begin_at).run(job, look))
 
 
 def told(found: PartitionVerdict) -> list[tuple[str, int, int]]:
     """The findings that no gap accounts for."""
     return [
-        (each.kind, each.source_offset, each.target_offset) for each in found.checked.differences if each.gap is None
+        (difference.kind, difference.source_offset, difference.target_offset)
+        for difference in found.checked.differences
+        if difference.gap is None
     ]
 
 
@@ -286,7 +288,7 @@ async def test_gaps_of_any_size_are_explained() -> None:
         source, target = Held(mine), Held(theirs)
         found = await verdict(job_of(source, target, *gaps), source, target, pair(behind))
         assert found.outcome == "explained"
-        assert [each.kind for each in found.checked.differences] == [kind] * size
+        assert [difference.kind for difference in found.checked.differences] == [kind] * size
         # Without it nobody knows where both sides go on alike.
         assert (await verdict(job_of(source, target, *gaps), source, target)).outcome == "differs"
 
@@ -305,7 +307,7 @@ async def test_a_refused_tombstone() -> None:
     target = Held([record(0, "a"), record(1, "b"), record(2, "c")])
     found = await verdict(job_of(source, target, refused(2, 3), compacted=True), source, target)
     assert found.outcome == "explained"
-    assert [replace(each, gap=None) for each in found.checked.differences] == [Difference("extra", 2, 0)]
+    assert [replace(difference, gap=None) for difference in found.checked.differences] == [Difference("extra", 2, 0)]
     assert (await verdict(job_of(source, target, compacted=True), source, target)).outcome == "differs"
 
 
