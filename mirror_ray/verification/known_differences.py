@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 
 from mirror_ray.model.fault import LEFT_OUT_KINDS, TOPIC_KINDS, FaultKind
 from mirror_ray.state.records import SkippedRange
-from mirror_ray.state.schema import SkippedRange
 from mirror_ray.verification.difference import Difference, DifferenceKind
 from mirror_ray.verification.ranges import PositionPair
 

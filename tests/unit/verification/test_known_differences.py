@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mirror_ray.state.records import SkippedRange
-from mirror_ray.state.schema import SkippedRange
 from mirror_ray.verification.difference import Difference, DifferenceKind
 from mirror_ray.verification.known_differences import (
     KnownDifferences,
