@@ -1,7 +1,7 @@
 """Brings a flow and its routes to one source offset in every partition, before they are ended.
 
-What transforms say of a record decides in which topic it is, so they may change only where all of these have come to
-the same source offset: before it the earlier ones hold for all, behind it the others.
+Transforms decide which topic a record is in, so they may change only where the flow and all its routes have come to the
+same source offset: the former ones hold before it for all of them, the new ones behind it.
 """
 
 from __future__ import annotations
@@ -14,102 +14,101 @@ from typing import Final
 from mirror_ray.coordinator.flow import FlowController
 from mirror_ray.model.names import FlowPartition, TopicPartition
 
-#: Source offsets that one of them has reached, by partition; None: it has not begun, and can't now.
+#: Source offsets that one flow has reached, by partition; None: it has not begun there, and can't now.
 Positions = Mapping[TopicPartition, int | None]
+
+_POLL_S: Final = 0.02
 
 
 def stops(family: Sequence[Positions]) -> list[dict[TopicPartition, int]]:
-    """How far each has still to copy, by partition; one that has not begun is waited for by none.
+    """How far each flow has still to copy, by partition; nobody waits for one that has not begun.
 
     ``family``: the flow, and then its routes, each with those of the flow's partitions that it has, too.
     """
     furthest = _furthest(family)
     return [
-        {each: furthest[each] for each, at in positions.items() if each in furthest and at != furthest[each]}
+        {each: furthest[each] for each, offset in positions.items() if each in furthest and offset != furthest[each]}
         for positions in family
     ]
 
 
 def aligned(family: Sequence[Positions]) -> dict[TopicPartition, int]:
-    """The partitions at the same source offset in all that have them, each with that offset."""
+    """The partitions at the same source offset in every flow that has them, each with that offset."""
     return {
-        each: offset
-        for each, offset in _furthest(family).items()
-        if all(positions.get(each, offset) == offset for positions in family)
+        partition: offset
+        for partition, offset in _furthest(family).items()
+        if all(positions.get(partition, offset) == offset for positions in family)
     }
 
 
 def _furthest(family: Sequence[Positions]) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
-    for each, at in family[0].items():
-        known = [at, *(positions[each] for positions in family[1:] if each in positions)]
-        offsets = [offset for offset in known if offset is not None]
-        if len(offsets) == len(known):
-            found[each] = max(offsets)
-    return found
-
-
-_LOOK_S: Final = 0.02
+    furthest: dict[TopicPartition, int] = {}
+    for partition, own in family[0].items():
+        reached = [own, *(positions[partition] for positions in family[1:] if partition in positions)]
+        offsets = [offset for offset in reached if offset is not None]
+        if len(offsets) == len(reached):
+            furthest[partition] = max(offsets)
+    return furthest
 
 
 async def align(
     live: FlowController,
     routes: Sequence[FlowController],
     *,
-    free: Callable[[FlowPartition], bool],
+    is_unassigned: Callable[[FlowPartition], bool],
     step: Callable[[], Awaitable[None]],
     deadline_s: float,
 ) -> None:
-    """Stop all of them, let those that are behind copy on to where the first one is, and note where that was done.
+    """Stop a flow and its routes, let the slower ones copy on to where the first one is, and persist where they met.
 
-    They want nothing any more afterwards. What could not be done by the deadline is not noted, and then other
+    They want nothing any more afterwards. Partitions that did not meet by the deadline are not marked, and other
     transforms can't take effect there before they have caught up.
 
     Args:
         live: The flow itself.
         routes: All of its routes.
-        free: Whether no replicator has a partition or may still have it.
+        is_unassigned: Whether no replicator has a partition or may still have it.
         step: Hands out and takes back partitions.
-        deadline_s: For all of it.
+        deadline_s: For each of the two phases.
 
     Raises:
         MirrorError: The state could not be written, or the target can't be asked.
     """
     family = [live, *routes]
-    if not routes or not all(each.discovered and not each.state.fenced for each in family):
+    if not routes or not all(flow.discovered and not flow.state.fenced for flow in family):
         return
 
     async def until(reached: Callable[[], bool]) -> None:
         while not reached():
             await step()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
-    def all_free() -> bool:
-        return all(free(partition) for each in family for partition in _partitions(each))
+    def all_unassigned() -> bool:
+        return all(is_unassigned(partition) for flow in family for partition in _partitions(flow))
 
     def finished() -> bool:
-        return all(each.state.finished(partition) for each in family for partition in each.stopping)
+        return all(flow.state.finished(partition) for flow in family for partition in flow.stopping)
 
-    for each in family:
-        await each.stop_at({})
+    for flow in family:
+        await flow.stop_at({})
     with suppress(TimeoutError):
         async with asyncio.timeout(deadline_s):
-            await until(all_free)
-            for each, ends in zip(family, stops(_positions(live, routes)), strict=True):
-                await each.stop_at(ends)
+            await until(all_unassigned)
+            for flow, ends in zip(family, stops(_positions(live, routes)), strict=True):
+                await flow.stop_at(ends)
             await until(finished)
-    for each in family:
-        await each.stop_at({})
+    for flow in family:
+        await flow.stop_at({})
     with suppress(TimeoutError):
         async with asyncio.timeout(deadline_s):
-            await until(all_free)
-            reached = aligned(_positions(live, routes))
-            for each in family:
-                sure = await each.accounted(reached)
-                reached = {partition: offset for partition, offset in reached.items() if partition in sure}
-            # The flow's own note is the one that counts: it is written last.
-            for each in (*routes, live):
-                await each.state.set_aligned(reached)
+            await until(all_unassigned)
+            met = aligned(_positions(live, routes))
+            for flow in family:
+                caught_up = await flow.caught_up_partitions(met)
+                met = {partition: offset for partition, offset in met.items() if partition in caught_up}
+            # The flow's own mark is the one that counts: it is written last.
+            for flow in (*routes, live):
+                await flow.state.set_aligned(met)
 
 
 def _partitions(flow: FlowController) -> list[FlowPartition]:
@@ -121,20 +120,20 @@ def _partitions(flow: FlowController) -> list[FlowPartition]:
 
 
 def _positions(live: FlowController, routes: Sequence[FlowController]) -> list[Positions]:
-    """Of the partitions that are routed; a route that has nothing of one yet stands where the routes begin."""
+    """Positions in partitions that are routed; a route without a record is where the flow's routing began."""
     own: dict[TopicPartition, int | None] = {}
     begun: dict[TopicPartition, int] = {}
     for partition in (each.source for each in _partitions(live)):
-        record, anchor = live.state.record(partition), live.state.latest_pair(partition)
-        if record is not None and anchor is not None and record.routes_from is not None:
-            own[partition], begun[partition] = anchor.source_offset, record.routes_from
-    found: list[Positions] = [own]
+        record, pair = live.state.record(partition), live.state.latest_pair(partition)
+        if record is not None and pair is not None and record.routes_from is not None:
+            own[partition], begun[partition] = pair.source_offset, record.routes_from
+    family: list[Positions] = [own]
     for route in routes:
         positions: dict[TopicPartition, int | None] = {}
         for partition, offset in own.items():
             if partition.topic in route.topics:
-                anchor = route.state.latest_pair(partition)
+                pair = route.state.latest_pair(partition)
                 at_begin = offset if begun[partition] == offset else None
-                positions[partition] = anchor.source_offset if anchor is not None else at_begin
-        found.append(positions)
-    return found
+                positions[partition] = pair.source_offset if pair is not None else at_begin
+        family.append(positions)
+    return family

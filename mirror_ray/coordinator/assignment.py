@@ -83,11 +83,11 @@ class PartitionAssigner:
             held = {each.partition for each in report.partitions}
             for partition, owner in list(self.owners.items()):
                 if owner.replicator == replicator and partition not in held | self._busy:
-                    self._disown(partition, free=True)
+                    self._disown(partition, is_unassigned=True)
             self._wake()
         for partition, epoch in report.given_up:
             if self.owners.get(partition) == Owner(replicator, epoch) and partition not in self._busy:
-                self._disown(partition, free=True)
+                self._disown(partition, is_unassigned=True)
                 self._wake()
         for time_ms, level, text in report.events:
             _log.info("%s at %d: %s", replicator, time_ms, text)
@@ -96,7 +96,7 @@ class PartitionAssigner:
     def died(self, replicator: str, *, seen: bool) -> None:
         """Everything it had is free, at once or when its lease has run out; the next step gives it to others."""
         for partition in [each for each, owner in self.owners.items() if owner.replicator == replicator]:
-            self._disown(partition, free=seen)
+            self._disown(partition, is_unassigned=seen)
         self._unsettled = {each: item for each, item in self._unsettled.items() if item[0] != replicator}
         self._wake()
 
@@ -109,28 +109,28 @@ class PartitionAssigner:
                 each for each, owner in self.owners.items() if owner.replicator == replicator and each not in self._busy
             ]
             for partition in held:
-                self._disown(partition, free=False)
+                self._disown(partition, is_unassigned=False)
             if held:
                 self._emit("error", replicator, f"has not answered for too long; others take over {_listed(held)}")
 
-    def _disown(self, partition: FlowPartition, *, free: bool) -> None:
-        """``free``: the owner does not hold it any more, for sure."""
+    def _disown(self, partition: FlowPartition, *, is_unassigned: bool) -> None:
+        """``is_unassigned``: the owner does not hold it any more, for sure."""
         del self.owners[partition]
         self._settled = None
         flow = self._flows.get(partition.flow)
-        if free and flow is not None:
+        if is_unassigned and flow is not None:
             flow.state.release(partition.source)
 
     def _progress(self, report: PartitionReport, *, adopted: bool = False) -> None:
         before = self._observed.take(report, adopted=adopted)
         flow = self._flows.get(report.partition.flow)
         if flow is not None:
-            flow.heard(report)
+            flow.on_report(report)
         # That it stopped is told by the replicator, once.
         if before is not None and before.state == "stopped" and report.state == "copying":
             self._emit("info", str(report.partition), "recovered: copying again")
 
-    def is_free(self, partition: FlowPartition) -> bool:
+    def is_unassigned(self, partition: FlowPartition) -> bool:
         """Whether no replicator has the partition, may still have it, or is about to get it."""
         if partition in self.owners or partition in self._busy or partition in self._unsettled:
             return False
@@ -297,7 +297,7 @@ class PartitionAssigner:
         for partition in partitions:
             owner = self.owners.get(partition)
             if owner is not None and owner.replicator == replicator:
-                self._disown(partition, free=True)
+                self._disown(partition, is_unassigned=True)
 
     async def _wait_out(self, flow: FlowController, partitions: Sequence[FlowPartition]) -> None:
         """Take partitions from a holder that nobody can see dead: it reads the new epochs, or its leases run out."""

@@ -48,7 +48,7 @@ class Backfills:
     ) -> None:
         """``flows``: live ones and backfills, looked at anew each time; ``begin`` and ``end`` start and stop one."""
         self._flows = flows
-        self._begin, self._end = begin, end
+        self._route_start, self._end = begin, end
         self._partitions, self._rates = partitions, rates
         self._emit, self._wall_ms = emit, wall_ms
         self._asking = asyncio.Lock()
@@ -73,7 +73,7 @@ class Backfills:
                 if record.phase != "running":
                     continue
                 if controller is None:
-                    self._begin(_settings(live, identity, record))
+                    self._route_start(_settings(live, identity, record))
                 elif _is_over(controller, record):
                     self._finish(live, identity, replace(record, phase="done"))
 
@@ -253,7 +253,7 @@ def _is_over(controller: FlowController, record: BackfillRecord) -> bool:
 
 def _positions(controller: FlowController, record: BackfillRecord) -> tuple[tuple[int, int], ...]:
     anchors = {each.partition: controller.state.latest_pair(_source(record, each.partition)) for each in record.ranges}
-    return tuple((number, anchor.source_offset) for number, anchor in anchors.items() if anchor is not None)
+    return tuple((number, pair.source_offset) for number, pair in anchors.items() if pair is not None)
 
 
 def _target_id(controller: FlowController) -> str:
@@ -265,7 +265,7 @@ def _check_routes(live: FlowController, request: BackfillRequest) -> None:
     """Raise ConfigError where a backfill would have a part of the records alone."""
     if live.settings.route is not None:
         raise ConfigError(f"{live.name} is a route: a backfill is for a flow, and copies what it does not route")
-    if live.transformations.routes(request.topic):
+    if live.transforms.routes(request.topic):
         raise ConfigError(
             f"transforms of {live.name} route records of {request.topic} to other topics, and a backfill would leave"
             " those out: copy the range by a flow without them, from a configuration of its own"

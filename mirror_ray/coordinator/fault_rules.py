@@ -1,4 +1,4 @@
-"""What becomes of a partition in trouble: which answers there are, and what an answer means. Pure.
+"""What becomes of a partition with a fault: which policies can be chosen, and what each means.
 
 ====================  =========================================  ==================================================
 kind                  skip                                       resync
@@ -34,15 +34,15 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FaultResolution, SkippedRange
 
-#: The flow and its routes meet these at the same place of the source, and one answer is for all of them.
+#: The flow and its routes meet these at the same place of the source, and one resolution is for all of them.
 SOURCE_KINDS: frozenset[FaultKind] = frozenset(
     {"source_removed", "source_truncated", "source_recreated", "transform_failed"}
 )
-#: Resync finds its place again without emptying, unless one of these comes of it.
+#: Resync recovers the position without emptying, unless that ends in one of these.
 _RECOUNT_FAILED: frozenset[FaultKind] = frozenset(
     {"target_truncated", "target_foreign", "copy_lost", "source_removed", "source_truncated"}
 )
-#: Resync has an answer for these where others write to the remote topic, too.
+#: Faults that can be resolved by resync where others write to the remote topic, too.
 _SHARED_RESYNC: frozenset[FaultKind] = frozenset(
     {"source_removed", "target_missing", "target_recreated", "target_truncated", "copy_lost"}
 )
@@ -80,7 +80,7 @@ class FaultAction:
     new_producer: bool = False
 
 
-def unanswerable(kind: FaultKind, policy: FaultPolicy, *, shared: bool) -> str | None:
+def refused_policy(kind: FaultKind, policy: FaultPolicy, *, shared: bool) -> str | None:
     """Why a policy can't be followed; None where it can."""
     if policy == "stop":
         return "the policy is to stop"
@@ -95,53 +95,53 @@ def unanswerable(kind: FaultKind, policy: FaultPolicy, *, shared: bool) -> str |
     return None
 
 
-def answers(kind: FaultKind, *, shared: bool) -> tuple[FaultPolicy, ...]:
+def policies_for(kind: FaultKind, *, shared: bool) -> tuple[FaultPolicy, ...]:
     """The policies that an operator may choose from."""
     offered: tuple[FaultPolicy, ...] = ("skip", "resync")
-    return tuple(each for each in offered if unanswerable(kind, each, shared=shared) is None)
+    return tuple(each for each in offered if refused_policy(kind, each, shared=shared) is None)
 
 
-def still_stands(repair: FaultResolution, decided: OffsetPair, latest: OffsetPair) -> bool:
+def still_holds(resolution: FaultResolution, decided: OffsetPair, latest: OffsetPair) -> bool:
     """Whether a decision made at the pair ``decided`` is still about what is; ``latest``: the pair when nobody copies.
 
     A record that is refused, or fails, stops its partition before the batches in front of it are known to be committed:
     later on they are.
     """
-    if repair.trouble.kind in LEFT_OUT_KINDS:
-        return latest.source_offset <= repair.trouble.source_from
-    return repair.trouble.kind in TOPIC_KINDS or latest == decided
+    if resolution.trouble.kind in LEFT_OUT_KINDS:
+        return latest.source_offset <= resolution.trouble.source_from
+    return resolution.trouble.kind in TOPIC_KINDS or latest == decided
 
 
-def find_remedy(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction | str:
+def find_action(resolution: FaultResolution, record: PartitionRecord, context: FaultContext) -> FaultAction | str:
     """What following the policy means now; a sentence where it must not be followed after all.
 
-    ``record`` holds the pair that the copier had reached when it met the trouble.
+    ``record`` holds the pair that the copier had reached when it met the fault.
     """
-    trouble, policy = repair.trouble, repair.policy
-    reason = unanswerable(trouble.kind, policy, shared=record.shared)
+    fault, policy = resolution.trouble, resolution.policy
+    reason = refused_policy(fault.kind, policy, shared=record.shared)
     if reason is not None:
         return reason
-    other = _other_topic(trouble.kind, record, facts) or _other_range(trouble.kind, record)
+    other = _other_topic(fault.kind, record, context) or _other_range(fault.kind, record)
     if other is not None:
         return other
-    if trouble.kind in ("target_missing", "target_recreated") and not facts.target_is_empty:
+    if fault.kind in ("target_missing", "target_recreated") and not context.target_is_empty:
         return (
-            f"the new remote topic holds records (offsets {facts.target_start} to {facts.target_end - 1}) that nothing "
-            f"accounts for: delete it, or exclude the topic"
+            f"the new remote topic holds records (offsets {context.target_start} to {context.target_end - 1}) that "
+            f"nothing accounts for: delete it, or exclude the topic"
         )
-    if policy == "resync" and (trouble.kind != "source_removed" or recount_failed(record, trouble)):
-        return _kept_from_routes(_resync(repair, record, facts), record, trouble.kind)
-    return _skip(repair, record, facts)
+    if policy == "resync" and (fault.kind != "source_removed" or recount_failed(record, fault)):
+        return _kept_from_routes(_resync(resolution, record, context), record, fault.kind)
+    return _skip(resolution, record, context)
 
 
-def _other_topic(kind: FaultKind, record: PartitionRecord, facts: FaultContext) -> str | None:
+def _other_topic(kind: FaultKind, record: PartitionRecord, context: FaultContext) -> str | None:
     """Why an answer about single partitions is not about the topics that are there now; None where it is."""
     if kind in TOPIC_KINDS:
         return None
-    if facts.target_topic_id != record.target_topic_id:
-        return f"the remote topic was created again meanwhile (topic id {facts.target_topic_id})"
-    if facts.source_topic_id != record.source_topic_id:
-        return f"the source topic was created again meanwhile (topic id {facts.source_topic_id})"
+    if context.target_topic_id != record.target_topic_id:
+        return f"the remote topic was created again meanwhile (topic id {context.target_topic_id})"
+    if context.source_topic_id != record.source_topic_id:
+        return f"the source topic was created again meanwhile (topic id {context.source_topic_id})"
     return None
 
 
@@ -155,126 +155,128 @@ def _other_range(kind: FaultKind, record: PartitionRecord) -> str | None:
     )
 
 
-def _kept_from_routes(remedy: FaultAction, record: PartitionRecord, kind: FaultKind) -> FaultAction | str:
-    """The remedy, unless it would copy again what the flow's routes have never been offered."""
-    begin, source_offset = record.routes_from, remedy.record.source_offset
+def _kept_from_routes(action: FaultAction, record: PartitionRecord, kind: FaultKind) -> FaultAction | str:
+    """The action, unless it would copy again what the flow's routes have never been offered."""
+    begin, source_offset = record.routes_from, action.record.source_offset
     if begin is None or begin <= source_offset or kind == "source_recreated":
-        return remedy
+        return action
     return (
         f"its routes take records from source offset {begin} on, and the copy would begin anew at {source_offset}: "
         f"what lies between and would go to them now would be nowhere"
     )
 
 
-def _skip(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction | str:
-    trouble = repair.trouble
-    match trouble.kind:
+def _skip(resolution: FaultResolution, record: PartitionRecord, context: FaultContext) -> FaultAction | str:
+    fault = resolution.trouble
+    match fault.kind:
         case "source_removed" | "source_truncated":
-            return _go_on(repair, record, facts)
+            return _go_on(resolution, record, context)
         case "source_recreated":
-            moved = record.of_new_source(facts.source_topic_id, facts.source_start)
-            untouched = facts.target_end == record.target_offset
-            remedy = _begin(repair, moved, facts, facts.source_start, untouched=untouched)
-            boundary = replace(repair.skipped_range(), target_from=facts.target_end, target_to=facts.target_end)
-            return replace(remedy, gap=boundary)
+            moved = record.of_new_source(context.source_topic_id, context.source_start)
+            untouched = context.target_end == record.target_offset
+            action = _begin(resolution, moved, context, context.source_start, untouched=untouched)
+            boundary = replace(resolution.skipped_range(), target_from=context.target_end, target_to=context.target_end)
+            return replace(action, gap=boundary)
         case "target_missing" | "target_recreated":
-            return _begin(repair, record.of_new_target(facts.target_topic_id), facts, record.source_offset)
+            return _begin(resolution, record.of_new_target(context.target_topic_id), context, record.source_offset)
         case "target_truncated":
-            return _begin(repair, record.of_cut_target(_cut_at(trouble, facts)), facts, record.source_offset)
+            return _begin(resolution, record.of_cut_target(_cut_at(fault, context)), context, record.source_offset)
         case "target_foreign":
             # The pair stays: the newest batch of ours behind it says how far the copy has come.
-            anchor = replace(record.pair, sequence=record.pair.next_sequence)
+            pair = replace(record.pair, sequence=record.pair.next_sequence)
             return FaultAction(
-                record=replace(record.at(anchor), foreign_to=facts.target_end), gap=repair.skipped_range()
+                record=replace(record.at(pair), foreign_to=context.target_end), gap=resolution.skipped_range()
             )
         case "record_refused" | "transform_failed":
-            left_out = (*record.skip, (trouble.source_from, trouble.source_to))
-            return FaultAction(record=_with_skips(record, left_out), gap=repair.skipped_range())
+            left_out = (*record.skip, (fault.source_from, fault.source_to))
+            return FaultAction(record=_with_skips(record, left_out), gap=resolution.skipped_range())
         case _:
-            raise AssertionError(trouble.kind)
+            raise AssertionError(fault.kind)
 
 
-def _resync(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction:
-    kind = repair.trouble.kind
-    if record.source_topic_id != facts.source_topic_id:
-        record = record.of_new_source(facts.source_topic_id, facts.source_start)
-    start = max(facts.source_start, record.begins_at or 0)
+def _resync(resolution: FaultResolution, record: PartitionRecord, context: FaultContext) -> FaultAction:
+    kind = resolution.trouble.kind
+    if record.source_topic_id != context.source_topic_id:
+        record = record.of_new_source(context.source_topic_id, context.source_start)
+    start = max(context.source_start, record.begins_at or 0)
     if kind in ("target_missing", "target_recreated"):
-        return _begin(repair, record.of_new_target(facts.target_topic_id), facts, start)
+        return _begin(resolution, record.of_new_target(context.target_topic_id), context, start)
     if kind == "target_truncated":
-        record = record.of_cut_target(_cut_at(repair.trouble, facts))
-        if _can_recount(record, facts):
-            return FaultAction(record=replace(record.at(record.origin), recounting=True), gap=repair.skipped_range())
-    if record.shared or _goes_on_empty(repair.trouble, record, facts):
-        return _again(repair, record, facts)
+        record = record.of_cut_target(_cut_at(resolution.trouble, context))
+        if _can_recount(record, context):
+            return FaultAction(
+                record=replace(record.at(record.origin), recounting=True), gap=resolution.skipped_range()
+            )
+    if record.shared or _goes_on_empty(resolution.trouble, record, context):
+        return _copy_on(resolution, record, context)
     begun = replace(record, recounting=False, skip=())
-    return replace(_begin(repair, begun, facts, start), empty_to=facts.target_end)
+    return replace(_begin(resolution, begun, context, start), empty_to=context.target_end)
 
 
-def _can_recount(record: PartitionRecord, facts: FaultContext) -> bool:
+def _can_recount(record: PartitionRecord, context: FaultContext) -> bool:
     """Whether both sides have what lies behind the origin, and it was not tried from there just now."""
     origin = record.origin
-    there = facts.source_start <= origin.source_offset and origin.target_offset <= facts.target_end
+    there = context.source_start <= origin.source_offset and origin.target_offset <= context.target_end
     return there and not record.recounting
 
 
-def _goes_on_empty(trouble: PartitionFault, record: PartitionRecord, facts: FaultContext) -> bool:
+def _goes_on_empty(fault: PartitionFault, record: PartitionRecord, context: FaultContext) -> bool:
     """Whether nothing is left on the target that what is copied again could double."""
-    return trouble.kind == "copy_lost" and facts.target_is_empty and record.source_offset >= facts.source_start
+    return fault.kind == "copy_lost" and context.target_is_empty and record.source_offset >= context.source_start
 
 
-def _again(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction:
+def _copy_on(resolution: FaultResolution, record: PartitionRecord, context: FaultContext) -> FaultAction:
     """Copy on from the last pair that is known, behind all that is there: what was copied since then comes twice."""
-    source = max(record.source_offset, facts.source_start)
-    if repair.trouble.kind == "target_truncated" and not record.recounting:
+    source = max(record.source_offset, context.source_start)
+    if resolution.trouble.kind == "target_truncated" and not record.recounting:
         # What was lost lies before the pair, and the source has no longer all since the copy began.
-        source = max(facts.source_start, record.begins_at or 0)
-    remedy = _begin(repair, record, facts, source)
-    return replace(remedy, gap=replace(remedy.gap, target_to=facts.target_end))
+        source = max(context.source_start, record.begins_at or 0)
+    action = _begin(resolution, record, context, source)
+    return replace(action, gap=replace(action.gap, target_to=context.target_end))
 
 
-def _cut_at(trouble: PartitionFault, facts: FaultContext) -> int:
+def _cut_at(fault: PartitionFault, context: FaultContext) -> int:
     """From where on a truncated target's log is another one."""
-    return facts.target_end if trouble.target_from < 0 else min(trouble.target_from, facts.target_end)
+    return context.target_end if fault.target_from < 0 else min(fault.target_from, context.target_end)
 
 
-def recount_failed(record: PartitionRecord, trouble: PartitionFault) -> bool:
-    """Whether the trouble came of looking for the place again, so that the target is to be emptied after all."""
-    return record.recounting and trouble.kind in _RECOUNT_FAILED
+def recount_failed(record: PartitionRecord, fault: PartitionFault) -> bool:
+    """Whether the fault came of looking for the place again, so that the target is to be emptied after all."""
+    return record.recounting and fault.kind in _RECOUNT_FAILED
 
 
-def _go_on(repair: FaultResolution, record: PartitionRecord, facts: FaultContext) -> FaultAction | str:
+def _go_on(resolution: FaultResolution, record: PartitionRecord, context: FaultContext) -> FaultAction | str:
     """Another source position with the same place on the target, as the copier found it."""
-    anchor = repair.trouble.resume
-    if anchor is None:
+    pair = resolution.trouble.resume
+    if pair is None:
         return "the copier could not tell where to go on"
-    if not record.shared and facts.target_end != anchor.target_offset:
+    if not record.shared and context.target_end != pair.target_offset:
         return (
-            f"the target ends at {facts.target_end}, and the pair to go on from is at {anchor.target_offset}: which "
+            f"the target ends at {context.target_end}, and the pair to go on from is at {pair.target_offset}: which "
             f"source records lie between can't be told any more"
         )
-    if repair.trouble.kind == "source_truncated":
-        record = record.of_cut_source(anchor.source_offset)
-    return FaultAction(record=record.at(anchor).with_origin(anchor), gap=repair.skipped_range())
+    if resolution.trouble.kind == "source_truncated":
+        record = record.of_cut_source(pair.source_offset)
+    return FaultAction(record=record.at(pair).with_origin(pair), gap=resolution.skipped_range())
 
 
 def _begin(
-    repair: FaultResolution,
+    resolution: FaultResolution,
     record: PartitionRecord,
-    facts: FaultContext,
+    context: FaultContext,
     source_offset: int,
     *,
     untouched: bool = False,
 ) -> FaultAction:
     """A new pair at the target's end. ``untouched``: nothing was written or lost there since the old one."""
-    target_offset = facts.target_end
-    anchor = OffsetPair(source_offset, target_offset, record.sequence if untouched else 0 if record.shared else None)
+    target_offset = context.target_end
+    pair = OffsetPair(source_offset, target_offset, record.sequence if untouched else 0 if record.shared else None)
     if record.transforms_source_offset is not None:
         # What is compared of records that others than today's transforms have made begins here anew.
         record = replace(record, transforms_source_offset=source_offset, transforms_target_offset=target_offset)
     return FaultAction(
-        record=replace(record.at(anchor).with_origin(anchor), recounting=False),
-        gap=repair.skipped_range(),
+        record=replace(record.at(pair).with_origin(pair), recounting=False),
+        gap=resolution.skipped_range(),
         new_producer=not untouched,
     )
 

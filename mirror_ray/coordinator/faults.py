@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -22,14 +21,14 @@ from mirror_ray.state.schema import RESOLUTION
 from mirror_ray.topics.discovery_rules import identity_troubles
 
 
-async def look_at_both_sides(
+async def fault_contexts(
     port: FlowClusters,
     partitions: Collection[TopicPartition],
     source: ClusterTopics,
     target: ClusterTopics,
     selected: Mapping[str, str],
 ) -> dict[TopicPartition, FaultContext]:
-    """Where the logs begin and end; a partition that can't be asked now is left out.
+    """Topic ids and log bounds of both sides; a partition that can't be asked now is left out.
 
     Raises:
         MirrorError: A cluster can't be reached.
@@ -55,14 +54,11 @@ async def look_at_both_sides(
     }
 
 
-_log = logging.getLogger(__name__)
-
-
 class FaultResolver:
-    """Troubles, decisions, and what becomes of them.
+    """The faults of a flow's partitions, the decisions about them, and their carrying out.
 
     Guarantees: a decision is persisted before anything is done by it, is carried out when nobody has the partition, and
-    its gap is persisted together with the new pair; a coordinator that dies in between goes on with it.
+    its skipped range is persisted together with the new pair; a coordinator that dies in between goes on with it.
     """
 
     def __init__(
@@ -72,30 +68,28 @@ class FaultResolver:
         state: FlowState,
         *,
         emit: Emit,
-        free: Callable[[FlowPartition], bool],
+        is_unassigned: Callable[[FlowPartition], bool],
         wall_ms: Callable[[], int],
     ) -> None:
-        """``free``: whether no replicator has the partition or may still have it."""
+        """``is_unassigned``: whether no replicator has the partition or may still have it."""
         self._settings = settings
         self._port = port
         self._state = state
         self._emit = emit
-        self._free = free
+        self._is_unassigned = is_unassigned
         self._wall_ms = wall_ms
-        #: What replicators said last of partitions in trouble.
+        #: The last reports of partitions with a fault.
         self._reported: dict[TopicPartition, PartitionReport] = {}
-        #: Troubles of whole topics, as discovery saw them last.
+        #: Faults of whole topics, as discovery saw them last.
         self._topics: dict[TopicPartition, PartitionFault] = {}
-        #: Why a decision was not carried out after all, as long as the trouble stays the same.
+        #: Why a decision was not carried out after all, as long as the fault stays the same.
         self._declined: dict[TopicPartition, tuple[PartitionFault, str]] = {}
         #: Why carrying out fails at the moment.
         self._failing: dict[TopicPartition, str] = {}
 
     def configure(self, settings: FlowSettings) -> None:
-        """Answer troubles by these settings' policies from now on."""
+        """Resolve faults by these settings' policies from now on."""
         self._settings = settings
-
-    # What is known.
 
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether the partition must not be copied before a decision has been carried out."""
@@ -104,13 +98,13 @@ class FaultResolver:
     @property
     def ready(self) -> bool:
         """Whether a decision could be carried out now."""
-        return any(self._free(self._name(each)) for each in self._state.records.resolutions)
+        return any(self._is_unassigned(self._name(each)) for each in self._state.records.resolutions)
 
-    def trouble(self, partition: TopicPartition) -> PartitionFault | None:
-        """The partition's trouble, where there is one."""
-        repair = self._state.records.resolutions.get(partition)
-        if repair is not None:
-            return repair.trouble
+    def fault_of(self, partition: TopicPartition) -> PartitionFault | None:
+        """The partition's fault, where there is one."""
+        resolution = self._state.records.resolutions.get(partition)
+        if resolution is not None:
+            return resolution.trouble
         report = self._reported.get(partition)
         return self._topics.get(partition) or (report.trouble if report is not None else None)
 
@@ -122,85 +116,81 @@ class FaultResolver:
             if report.trouble is not None and report.trouble.kind == "record_refused"
         ]
 
-    def topic_trouble(self, partition: TopicPartition) -> str | None:
+    def topic_fault(self, partition: TopicPartition) -> str | None:
         """Why the partition's topic as a whole must not be copied on."""
         return self.explain(partition) if partition in self._topics else None
 
     def explain(self, partition: TopicPartition) -> str | None:
-        """The partition's trouble, what is done about it, and what somebody can do; None without one."""
-        trouble = self.trouble(partition)
-        if trouble is None:
+        """The partition's fault, what is done about it, and what somebody can do; None without one."""
+        fault = self.fault_of(partition)
+        if fault is None:
             return None
-        told = f"{trouble.kind}: {trouble.text}"
-        repair = self._state.records.resolutions.get(partition)
-        if repair is not None:
+        text = f"{fault.kind}: {fault.text}"
+        resolution = self._state.records.resolutions.get(partition)
+        if resolution is not None:
             failing = self._failing.get(partition)
-            return f"{told}; {repair.policy} is under way" + (f", but {failing}; tried again" if failing else "")
+            return f"{text}; {resolution.policy} is under way" + (f", but {failing}; tried again" if failing else "")
         declined = self._declined.get(partition)
-        if declined is not None and declined[0] == trouble:
-            told = f"{told}; {declined[1]}"
-        return f"{told}. {self._advice(partition, trouble)}"
+        if declined is not None and declined[0] == fault:
+            text = f"{text}; {declined[1]}"
+        return f"{text}. {self._advice(partition, fault)}"
 
-    def _advice(self, partition: TopicPartition, trouble: PartitionFault) -> str:
-        scope = partition.topic if trouble.kind in TOPIC_KINDS else f"{partition.topic}:{partition.partition}"
+    def _advice(self, partition: TopicPartition, fault: PartitionFault) -> str:
+        scope = partition.topic if fault.kind in TOPIC_KINDS else f"{partition.topic}:{partition.partition}"
         record = self._state.record(partition)
-        offered = fault_rules.answers(trouble.kind, shared=record is not None and record.shared)
+        offered = fault_rules.policies_for(fault.kind, shared=record is not None and record.shared)
         commands = (f"`mirror-ray resolve '{self._settings.name}' {scope} --by {policy}`" for policy in offered)
         return f"Decide by {' or '.join(commands)} (docs/operations.md says what each does)"
 
-    # What comes in.
-
-    def heard(self, report: PartitionReport) -> bool:
-        """Take in a report of a partition's owner; whether something is to be decided or looked at now."""
-        partition, trouble = report.partition.source, report.trouble
-        # What is said after a decision, until the partition is handed out anew, is about what was decided already.
-        if trouble is None or report.state != "stopped" or self.holds_back(partition):
+    def on_report(self, report: PartitionReport) -> bool:
+        """Take in a report of a partition's owner; whether a round of discovery is to begin at once."""
+        partition, fault = report.partition.source, report.trouble
+        # Reports after a decision, until the partition is assigned anew, are about what was decided already.
+        if fault is None or report.state != "stopped" or self.holds_back(partition):
             self._reported.pop(partition, None)
             return False
         before = self._reported.get(partition)
         self._reported[partition] = report
-        if before is not None and before.trouble == trouble and before.anchor == report.anchor:
+        if before is not None and before.trouble == fault and before.anchor == report.anchor:
             return False
-        return trouble.kind in TOPIC_KINDS or self._policy(partition, trouble) != "stop"
+        return fault.kind in TOPIC_KINDS or self._policy(partition, fault) != "stop"
 
-    def _policy(self, partition: TopicPartition, trouble: PartitionFault) -> FaultPolicy:
-        """What the flow's settings say, where it can be followed."""
+    def _policy(self, partition: TopicPartition, fault: PartitionFault) -> FaultPolicy:
+        """The policy of the flow's settings, where it can be followed."""
         record = self._state.record(partition)
         if record is None:
             return "stop"
-        if fault_rules.recount_failed(record, trouble):
+        if fault_rules.recount_failed(record, fault):
             return "resync"
         declined = self._declined.get(partition)
-        if declined is not None and declined[0] == trouble:
+        if declined is not None and declined[0] == fault:
             return "stop"
-        policy = self._settings.trouble.policy_for(trouble.kind)
-        return "stop" if fault_rules.unanswerable(trouble.kind, policy, shared=record.shared) else policy
+        policy = self._settings.trouble.policy_for(fault.kind)
+        return "stop" if fault_rules.refused_policy(fault.kind, policy, shared=record.shared) else policy
 
-    # What is decided.
-
-    def look(self, source: ClusterTopics, target: ClusterTopics, selected: Mapping[str, str]) -> None:
-        """See which topics are not what they were; for ``decide``."""
+    def find_topic_faults(self, source: ClusterTopics, target: ClusterTopics, selected: Mapping[str, str]) -> None:
+        """Find topics that were deleted or created again; for ``decide``."""
         self._topics = {}
         for topic, records in self._state.by_topic().items():
             if topic in selected and topic in source.topics:
                 settled = {n: each for n, each in records.items() if not self.holds_back(TopicPartition(topic, n))}
                 remote = target.topics.get(selected[topic])
-                for number, trouble in identity_troubles(source.topics[topic], remote, settled).items():
-                    self._topics[TopicPartition(topic, number)] = trouble
+                for number, fault in identity_troubles(source.topics[topic], remote, settled).items():
+                    self._topics[TopicPartition(topic, number)] = fault
 
     async def decide(self) -> None:
-        """Persist what the flow's policy says to all troubles that are open.
+        """Persist what the flow's policy decides about all faults that are open.
 
         Raises:
             MirrorError: The state could not be written.
         """
         decided: dict[TopicPartition, FaultPolicy] = {}
         for partition in (*self._topics, *self._reported):
-            trouble = self.trouble(partition)
-            if trouble is not None and not self.holds_back(partition) and self._is_current(partition):
-                policy = self._policy(partition, trouble)
+            fault = self.fault_of(partition)
+            if fault is not None and not self.holds_back(partition) and self._is_current(partition):
+                policy = self._policy(partition, fault)
                 of_topic = partition in self._topics
-                if policy != "stop" and (of_topic or trouble.kind not in TOPIC_KINDS):
+                if policy != "stop" and (of_topic or fault.kind not in TOPIC_KINDS):
                     decided[partition] = policy
         await self._persist(decided, "by the flow's policy")
 
@@ -209,15 +199,15 @@ class FaultResolver:
         report = self._reported.get(partition)
         return partition in self._topics or report is None or report.epoch == self._state.epoch(partition)
 
-    def troubles(
+    def open_faults(
         self, topic: str, number: int | None, kinds: Collection[FaultKind] = TROUBLE_KINDS
     ) -> dict[TopicPartition, PartitionFault]:
-        """Those of a topic or of one partition that an operator may answer."""
+        """The faults of a topic or of one partition that an operator may resolve."""
         return {
-            each: trouble
+            each: fault
             for each in {*self._topics, *self._reported}
             if each.topic == topic and number in (None, each.partition)
-            if (trouble := self.trouble(each)) is not None and trouble.kind in kinds
+            if (fault := self.fault_of(each)) is not None and fault.kind in kinds
             if not self.holds_back(each) and self._is_current(each)
         }
 
@@ -230,24 +220,24 @@ class FaultResolver:
         *,
         operator: str = "",
     ) -> list[TopicPartition]:
-        """Persist an operator's answer to the troubles of a topic or of one partition.
+        """Persist an operator's decision about the faults of a topic or of one partition.
 
         Raises:
-            ConfigError: There is no trouble, or it can't be answered so.
+            ConfigError: There is no fault, or it can't be resolved so.
             MirrorError: The state could not be written.
         """
-        chosen = self.troubles(topic, number, kinds)
+        chosen = self.open_faults(topic, number, kinds)
         what = topic if number is None else f"{topic}:{number}"
         if not chosen:
             raise ConfigError(f"{self._settings.name} {what} is in no trouble: `mirror-ray topics` shows what is")
-        for each, trouble in chosen.items():
+        for each, fault in chosen.items():
             record = self._state.record(each)
-            reason = fault_rules.unanswerable(trouble.kind, policy, shared=record is not None and record.shared)
+            reason = fault_rules.refused_policy(fault.kind, policy, shared=record is not None and record.shared)
             if reason is not None:
-                raise ConfigError(f"{each}: {trouble.kind} can't be resolved by {policy}: {reason}")
-            if trouble.kind in TOPIC_KINDS and (number is not None or each not in self._topics):
+                raise ConfigError(f"{each}: {fault.kind} can't be resolved by {policy}: {reason}")
+            if fault.kind in TOPIC_KINDS and (number is not None or each not in self._topics):
                 raise ConfigError(
-                    f"{each}: {trouble.kind} concerns the whole topic: resolve {topic}, without a partition"
+                    f"{each}: {fault.kind} concerns the whole topic: resolve {topic}, without a partition"
                 )
             self._declined.pop(each, None)
         await self._persist(dict.fromkeys(chosen, policy), f"as told{_by(operator)}", operator)
@@ -257,23 +247,21 @@ class FaultResolver:
         if not decided:
             return
         now_ms = self._wall_ms()
-        repairs: dict[TopicPartition, FaultResolution] = {}
-        anchors: dict[TopicPartition, OffsetPair] = {}
+        resolutions: dict[TopicPartition, FaultResolution] = {}
+        pairs: dict[TopicPartition, OffsetPair] = {}
         for partition, policy in decided.items():
-            trouble, report = self.trouble(partition), self._reported.get(partition)
+            fault, report = self.fault_of(partition), self._reported.get(partition)
             of_topic = partition in self._topics
-            anchor = self._state.latest_pair(partition) if of_topic or report is None else report.anchor
-            if trouble is not None and anchor is not None:
-                repairs[partition] = FaultResolution(trouble=trouble, policy=policy, time_ms=now_ms, by=operator)
-                anchors[partition] = anchor
-        await self._state.put_resolutions(repairs, anchors)
-        for partition, repair in repairs.items():
+            pair = self._state.latest_pair(partition) if of_topic or report is None else report.anchor
+            if fault is not None and pair is not None:
+                resolutions[partition] = FaultResolution(trouble=fault, policy=policy, time_ms=now_ms, by=operator)
+                pairs[partition] = pair
+        await self._state.put_resolutions(resolutions, pairs)
+        for partition, resolution in resolutions.items():
             self._reported.pop(partition, None)
             self._topics.pop(partition, None)
-            trouble = repair.trouble
-            self._emit("warning", str(self._name(partition)), f"{trouble.kind}: {trouble.text}; {repair.policy} {why}")
-
-    # What is done.
+            fault = resolution.trouble
+            self._emit("warning", str(self._name(partition)), f"{fault.kind}: {fault.text}; {resolution.policy} {why}")
 
     async def carry_out(self, source: ClusterTopics, target: ClusterTopics, selected: Mapping[str, str]) -> bool:
         """Carry out the decisions on partitions that nobody has; whether one of them has to be tried again.
@@ -281,21 +269,21 @@ class FaultResolver:
         Raises:
             MirrorError: A cluster can't be reached, or the state could not be written.
         """
-        free = [each for each in self._state.records.resolutions if self._free(self._name(each))]
-        if not free:
+        ready = [each for each in self._state.records.resolutions if self._is_unassigned(self._name(each))]
+        if not ready:
             return False
-        facts = await look_at_both_sides(self._port, free, source, target, selected)
+        contexts = await fault_contexts(self._port, ready, source, target, selected)
         void: list[TopicPartition] = []
-        for partition in free:
-            if partition not in facts:
+        for partition in ready:
+            if partition not in contexts:
                 self._fail(partition, "one of its topics is not there, or its leader can't be asked")
                 continue
             record = self._state.record(partition)
-            if not facts[partition].target_settled and record is not None and not record.shared:
+            if not contexts[partition].target_settled and record is not None and not record.shared:
                 self._fail(partition, "not all that its remote partition's leader holds is committed")
                 continue
             try:
-                if not await self._carry_out_one(partition, facts[partition]):
+                if not await self._carry_out_one(partition, contexts[partition]):
                     void.append(partition)
             except MirrorError as error:
                 self._fail(partition, str(error))
@@ -308,30 +296,31 @@ class FaultResolver:
             self._emit("error", str(self._name(partition)), f"can't be repaired yet: {text}")
         self._failing[partition] = text
 
-    async def _carry_out_one(self, partition: TopicPartition, facts: FaultContext) -> bool:
-        """False: the decision is void, for things are not as they were."""
-        repair, record = self._state.records.resolutions[partition], self._state.record(partition)
+    async def _carry_out_one(self, partition: TopicPartition, context: FaultContext) -> bool:
+        """Whether the decision still held; False: it is void."""
+        resolution, record = self._state.records.resolutions[partition], self._state.record(partition)
         latest = self._state.latest_pair(partition)
         if record is None or latest is None:
             return False
-        if not fault_rules.still_stands(repair, record.pair, latest):
-            self._emit("warning", str(self._name(partition)), f"{repair.policy} is void: it was copied on since")
+        if not fault_rules.still_holds(resolution, record.pair, latest):
+            self._emit("warning", str(self._name(partition)), f"{resolution.policy} is void: it was copied on since")
             return False
-        found = fault_rules.find_remedy(repair, record.at(latest), facts)
+        found = fault_rules.find_action(resolution, record.at(latest), context)
         if isinstance(found, str):
-            self._declined[partition] = (repair.trouble, f"{repair.policy} can't be followed: {found}")
-            self._emit("error", str(self._name(partition)), f"{repair.policy} can't be followed: {found}")
+            self._declined[partition] = (resolution.trouble, f"{resolution.policy} can't be followed: {found}")
+            self._emit("error", str(self._name(partition)), f"{resolution.policy} can't be followed: {found}")
             return False
         remote = TopicPartition(record.target_topic, partition.partition)
         if found.empty_to is not None:
-            await self._port.delete_records({remote: found.empty_to}, repair.by or None)
+            await self._port.delete_records({remote: found.empty_to}, resolution.by or None)
         done = await self._with_producer(found.record) if found.new_producer else found.record
         await self._state.finish_resolution(partition, done, found.gap)
-        for book in (self._reported, self._failing, self._declined):
-            book.pop(partition, None)
+        for known in (self._reported, self._failing, self._declined):
+            known.pop(partition, None)
         emptied = f", {remote} emptied" if found.empty_to is not None else ""
         at = f"source offset {done.source_offset}, target offset {done.target_offset}{emptied}"
-        why = f"{repair.trouble.kind} by {repair.policy}" + (f", as told{_by(repair.by)}" if repair.by else "")
+        why = f"{resolution.trouble.kind} by {resolution.policy}"
+        why += f", as told{_by(resolution.by)}" if resolution.by else ""
         text = f"goes on at {at} after {why}; recorded, see `mirror-ray gaps`"
         self._emit("warning", str(self._name(partition)), text)
         return True

@@ -56,17 +56,17 @@ def refusals(
     return refused
 
 
-class LimitBook:
+class TargetTopicLimits:
     """The limits of remote topics: read once, and again where a record was refused, for somebody may have raised them.
 
     A partition whose limits have changed is taken back, so that it is handed out with the new ones.
     """
 
-    def __init__(self, flow: FlowName, port: FlowClusters, *, free: Callable[[FlowPartition], bool]) -> None:
-        """``free``: whether no replicator has the partition or may still have it."""
+    def __init__(self, flow: FlowName, port: FlowClusters, *, is_unassigned: Callable[[FlowPartition], bool]) -> None:
+        """``is_unassigned``: whether no replicator has the partition or may still have it."""
         self._flow = flow
         self._port = port
-        self._free = free
+        self._is_unassigned = is_unassigned
         self._known: dict[str, TargetLimits] = {}
         self._renewed: set[TopicPartition] = set()
 
@@ -77,11 +77,13 @@ class LimitBook:
     @property
     def ready(self) -> bool:
         """Whether something that was taken back may be handed out again; it is, from the next question on."""
-        free = {each for each in self._renewed if self._free(FlowPartition(self._flow, each.topic, each.partition))}
-        self._renewed -= free
-        return bool(free)
+        is_unassigned = {
+            each for each in self._renewed if self._is_unassigned(FlowPartition(self._flow, each.topic, each.partition))
+        }
+        self._renewed -= is_unassigned
+        return bool(is_unassigned)
 
-    async def learn(
+    async def refresh(
         self, remotes: Mapping[str, str], target: ClusterTopics, refused: Collection[TopicPartition]
     ) -> Mapping[str, TargetLimits]:
         """Limits by remote topic, of those that exist.

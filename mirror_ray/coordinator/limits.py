@@ -29,7 +29,7 @@ class LimitController:
     def __init__(
         self,
         flows: Mapping[FlowName, FlowController],
-        placement: PartitionAssigner,
+        assigner: PartitionAssigner,
         observed: ObservedState,
         *,
         wall_ms: Callable[[], int],
@@ -37,7 +37,7 @@ class LimitController:
     ) -> None:
         """``flows`` is looked at anew in each call."""
         self._flows = flows
-        self._placement = placement
+        self._assigner = assigner
         self._observed = observed
         self._wall_ms = wall_ms
         self._emit = emit
@@ -101,7 +101,7 @@ class LimitController:
     def _share(self, now: datetime, elapsed_s: float) -> None:
         readers: dict[FlowName, dict[tuple[str, FlowName, str], float]] = defaultdict(lambda: defaultdict(float))
         counted: dict[FlowPartition, int] = {}
-        for partition, owner in self._placement.owners.items():
+        for partition, owner in self._assigner.owners.items():
             if partition.flow.live in self._limits:
                 counted[partition] = self._observed.totals(partition)[1]
                 grown = max(0, counted[partition] - self._counted.get(partition, counted[partition]))

@@ -216,7 +216,7 @@ class CoordinatorQueries:
         partition = FlowPartition(flow.name, view.source.topic, number)
         owner = self.parts.assigner.owners.get(partition)
         state, reason = self._state(flow, view, number)
-        fault = flow.repairs.trouble(partition.source)
+        fault = flow.faults.fault_of(partition.source)
         return snapshot.partition_status(
             partition,
             trouble=fault.kind if fault is not None and state in ("stopped", "refused") else None,
@@ -281,9 +281,9 @@ def _state(
         return "refused", view.refused
     if flow.is_paused(partition):
         return "paused", flow.closed
-    unchanged = flow.transformations.explain(partition)
-    trouble = unchanged or flow.repairs.explain(partition)
-    if unchanged is not None or flow.repairs.holds_back(partition):
+    unchanged = flow.transforms.explain(partition)
+    trouble = unchanged or flow.faults.explain(partition)
+    if unchanged is not None or flow.faults.holds_back(partition):
         return "stopped", trouble
     if not owned:
         return "waiting", _why_waiting(flow, partition)
@@ -297,6 +297,6 @@ def _why_waiting(flow: FlowController, partition: TopicPartition) -> str:
         return "another coordinator has taken the flow over"
     if flow.state.lease_ms(partition):
         return "until the lease of the replicator that had it has run out"
-    if (reason := flow.transformations.waits(partition)) is not None:
+    if (reason := flow.transforms.waits(partition)) is not None:
         return reason
     return "no replicator has it yet"

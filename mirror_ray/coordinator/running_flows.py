@@ -81,7 +81,7 @@ class RunningFlows:
         self,
         controllers: dict[FlowName, FlowController],
         outside: Dependencies,
-        placement: PartitionAssigner,
+        assigner: PartitionAssigner,
         pool: ReplicatorPool,
         begun: BegunFlows,
         *,
@@ -92,13 +92,13 @@ class RunningFlows:
         """``wake`` asks for a step soon; ``until_settled`` returns when everything copies, or after a while."""
         self._controllers = controllers
         self._outside = outside
-        self._placement = placement
+        self._assigner = assigner
         self._pool = pool
         self._begun = begun
         self._emit = emit
         self._wake = wake
         self._until_settled = until_settled
-        self._claims = RemoteTopicWriters(wake)
+        self._writers = RemoteTopicWriters(wake)
         self._running: dict[FlowName, _Running] = {}
 
     def __contains__(self, name: FlowName) -> bool:
@@ -131,26 +131,26 @@ class RunningFlows:
         await asyncio.gather(*(self.end(name) for name in gone))
         for name, flow in enabled.items():
             if name not in self._running:
-                self._begin(settings, flow, ports[name])
+                self._route_start(settings, flow, ports[name])
             elif self._running[name].settings != flow:
                 self._adjust(settings, flow)
 
     def begin(self, settings: MirrorSettings, flow: FlowSettings) -> None:
         """Begin a flow that is none of the configuration's: a backfill."""
-        self._begin(settings, flow, self._outside.flow_port(settings, flow))
+        self._route_start(settings, flow, self._outside.flow_port(settings, flow))
 
-    def _begin(self, settings: MirrorSettings, flow: FlowSettings, port: FlowClusters) -> None:
+    def _route_start(self, settings: MirrorSettings, flow: FlowSettings, port: FlowClusters) -> None:
         controller = FlowController(
             flow,
             port,
             timing=self._outside.timing,
             lease_ms=settings.lease_ms,
             emit=self._emit,
-            claims=self._claims,
+            writers=self._writers,
             changed=self._wake,
-            free=self._is_free,
+            is_unassigned=self._is_unassigned,
             wall_ms=self._outside.wall_ms,
-            leader=self._controllers[flow.name.live].state if flow.route is not None else None,
+            live_state=self._controllers[flow.name.live].state if flow.route is not None else None,
             begun=self._begun.known.get(flow.name.live),
         )
         topics, syncing = self._begin_topics(settings, flow, controller)
@@ -179,18 +179,20 @@ class RunningFlows:
         """Bring flows that are about to be ended to one place with their routes; without that they end all the same."""
 
         async def step() -> None:
-            await self._placement.step(self._pool, {})
+            await self._assigner.step(self._pool, {})
 
         async def act(live: FlowController) -> None:
             try:
-                await align(live, self.routes_of(live.name), free=self._is_free, step=step, deadline_s=_ALIGN_S)
+                await align(
+                    live, self.routes_of(live.name), is_unassigned=self._is_unassigned, step=step, deadline_s=_ALIGN_S
+                )
             except MirrorError as error:
                 self._emit("warning", str(live.name), f"its routes could not be brought to one place with it: {error}")
 
         await asyncio.gather(*(act(each) for name, each in self._controllers.items() if name.is_live and name in names))
 
     async def end(self, name: FlowName) -> bool:
-        """Take back what the flow's replicators have, persist the last anchors, and close; whether all of it worked."""
+        """Take back what the flow's replicators have, persist the last pairs, and close; whether all of it worked."""
         running = self._running.pop(name)
         tasks = [*running.tasks, running.syncing]
         for task in tasks:
@@ -198,9 +200,9 @@ class RunningFlows:
         await asyncio.gather(*tasks, return_exceptions=True)
         running.controller.retire()
         self._begun.learn({name: running.controller.state.records.flow})
-        drained = await self._placement.give_up(self._pool, name)
+        drained = await self._assigner.give_up(self._pool, name)
         self._controllers.pop(name, None)
-        self._claims.leave(name)
+        self._writers.leave(name)
         try:
             await running.controller.state.close()
         except MirrorError as error:
@@ -214,8 +216,8 @@ class RunningFlows:
         await self.align(self._running.keys())
         return all(await asyncio.gather(*(self.end(name) for name in list(self._running))))
 
-    def _is_free(self, partition: FlowPartition) -> bool:
-        return not self._pool.adopting() and self._placement.is_free(partition)
+    def _is_unassigned(self, partition: FlowPartition) -> bool:
+        return not self._pool.adopting() and self._assigner.is_unassigned(partition)
 
 
 async def resolve_all(
@@ -227,9 +229,9 @@ async def resolve_all(
     """
     own, *routes = family
     # What is wrong with the source, or a record of it, concerns them all alike.
-    alike = [each for each in routes if each.repairs.troubles(topic, partition, SOURCE_KINDS)]
+    alike = [each for each in routes if each.faults.open_faults(topic, partition, SOURCE_KINDS)]
     resolved: list[TopicPartition] = []
-    if own.repairs.troubles(topic, partition) or not alike:
+    if own.faults.open_faults(topic, partition) or not alike:
         resolved += await own.resolve(topic, partition, by, operator=operator)
     for each in alike:
         resolved += await each.resolve(topic, partition, by, SOURCE_KINDS, operator=operator)

@@ -162,7 +162,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
             parts.observed.forget(lambda partition: partition.flow not in parts.flows)
         for flow in parts.flows.values():
             flow.settled = flow.settled or self._all_copying(flow)
-            flow.remind()
+            flow.recheck()
         if parts.settings is not None and all(flow.settled for flow in parts.flows.values()):
             self._settled.set()
         if parts.begun.learn({name: flow.state.records.flow for name, flow in parts.flows.items()}):
@@ -176,7 +176,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
                 await self._settled.wait()
 
     async def down(self, deadline_s: float = 30.0) -> bool:
-        """Drain everything, persist the last anchors, stop every other actor. The caller then ends this one.
+        """Drain everything, persist the last pairs, stop every other actor. The caller then ends this one.
 
         Returns by the deadline, and a moment in which the actors are ended, whatever hangs. A second call with a
         shorter deadline cuts the first one short.

@@ -68,17 +68,17 @@ _SAMPLE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Fresh:
-    """What was seen of a partition without a record; None: it can't be asked now."""
+class _NewPartition:
+    """Log bounds of a partition without a record; None: it can't be asked now."""
 
     bounds: TargetLogBounds | None
     start: int | None
 
 
 class StartPositions:
-    """Gives each partition the record that its copy begins from, and turns lone writers into sharing ones.
+    """Gives each partition its first record, and turns records of lone writers into shared ones.
 
-    Guarantee: no partition is anchored in a shared remote topic before every other writer there knows that it is.
+    Guarantee: no partition begins in a shared remote topic before every other writer there knows that it is shared.
     """
 
     def __init__(
@@ -86,23 +86,30 @@ class StartPositions:
         settings: FlowSettings,
         port: FlowClusters,
         state: FlowState,
-        claims: RemoteTopicWriters,
+        writers: RemoteTopicWriters,
         *,
-        free: Callable[[FlowPartition], bool],
-        first: Callable[[str, PartitionRecord], PartitionRecord],
-        begins: Callable[[Mapping[str, Sequence[int]]], Mapping[TopicPartition, int]] | None = None,
+        is_unassigned: Callable[[FlowPartition], bool],
+        complete_record: Callable[[str, PartitionRecord], PartitionRecord],
+        route_starts: Callable[[Mapping[str, Sequence[int]]], Mapping[TopicPartition, int]] | None = None,
     ) -> None:
-        """``free``: whether no replicator has the partition or may still have it; ``first`` completes a new record.
+        """Prepare; nothing is sent.
 
-        ``begins``: where partitions of a route begin, which its flow says and not the source.
+        Args:
+            settings: The flow's.
+            port: Both clusters.
+            state: The flow's.
+            writers: Who writes which remote topic.
+            is_unassigned: Whether no replicator has a partition or may still have it.
+            complete_record: Adds the transforms to a new record of a topic.
+            route_starts: Of a route, where its partitions begin: its flow determines that.
         """
-        self._begins = begins
+        self._route_starts = route_starts
         self._name = settings.name
         self._port = port
         self._state = state
-        self._claims = claims
-        self._free = free
-        self._first = first
+        self._writers = writers
+        self._is_unassigned = is_unassigned
+        self._complete_record = complete_record
         self._declared = compile_patterns(settings.topics.shared_remote)
         self._both_sides_write = settings.both_sides_write
         #: Where a backfill's partitions end; those that it leaves out end where they begin.
@@ -110,7 +117,7 @@ class StartPositions:
         self._shared: set[str] = set()
         #: Partitions of these topics that are still copied as if nobody else wrote there.
         self._alone: set[TopicPartition] = set()
-        self._seen = 0
+        self._known_version = 0
         #: By topic, partitions that could not be asked when all were: some are asked before all are asked again.
         self._missing: dict[str, list[int]] = {}
         #: Why a topic can't begin where it should.
@@ -128,9 +135,9 @@ class StartPositions:
     @property
     def ready(self) -> bool:
         """Whether there is something to do that could not be done before."""
-        if self._seen != self._claims.version:
+        if self._known_version != self._writers.version:
             return True
-        return any(self._free(self._of(partition)) for partition in self._alone)
+        return any(self._is_unassigned(self._of(partition)) for partition in self._alone)
 
     async def share(self, selected: Mapping[str, str], target: ClusterTopics) -> bool:
         """Learn which remote topics are shared, and say so in the records of partitions that nobody copies now.
@@ -139,15 +146,15 @@ class StartPositions:
             Whether a topic waits for another flow to do the same.
         """
         records = self._state.by_topic()
-        self._claims.withdraw(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
+        self._writers.withdraw(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
         for topic, remote in selected.items():
-            self._claims.join((target.cluster_id, remote), (self._name, topic))
+            self._writers.join((target.cluster_id, remote), (self._name, topic))
         # Topics of this flow that share a remote topic know of each other by now.
-        self._seen = self._claims.version
+        self._known_version = self._writers.version
         self._shared = {
             topic
             for topic, remote in selected.items()
-            if self._claims.join((target.cluster_id, remote), (self._name, topic))
+            if self._writers.join((target.cluster_id, remote), (self._name, topic))
             or (self._declared is not None and self._declared.fits(remote))
             or self._both_sides_write(topic, remote)
         }
@@ -159,30 +166,30 @@ class StartPositions:
         }
         turned: dict[TopicPartition, PartitionRecord] = {}
         for partition, record in alone.items():
-            anchor = self._state.latest_pair(partition)
-            if anchor is not None and self._free(self._of(partition)):
-                turned[partition] = discovery_rules.shared_record(record.at(anchor))
+            pair = self._state.latest_pair(partition)
+            if pair is not None and self._is_unassigned(self._of(partition)):
+                turned[partition] = discovery_rules.shared_record(record.at(pair))
         await self._state.rewrite(turned)
         self._alone = alone.keys() - turned.keys()
         left = {partition.topic for partition in self._alone}
         waiting = False
         for topic, remote in selected.items():
             ours = (target.cluster_id, remote), (self._name, topic)
-            self._claims.shares(*ours, ready=topic in self._shared and topic not in left)
-            waiting |= topic in self._shared and not self._claims.others_share(*ours)
+            self._writers.shares(*ours, ready=topic in self._shared and topic not in left)
+            waiting |= topic in self._shared and not self._writers.others_share(*ours)
         return waiting
 
     def _nobody_has(self, topic: str, records: Mapping[str, Mapping[int, PartitionRecord]]) -> bool:
-        return all(self._free(self._of(TopicPartition(topic, number))) for number in records.get(topic, {}))
+        return all(self._is_unassigned(self._of(TopicPartition(topic, number))) for number in records.get(topic, {}))
 
-    async def anchor(self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics) -> dict[str, str]:
-        """Anchor the partitions of ``remotes`` (by source topic) that have no record.
+    async def begin(self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics) -> dict[str, str]:
+        """Give the partitions of ``remotes`` (by source topic) that have no record their first one.
 
         Returns:
             Why a topic is refused: its remote topic is neither ours nor declared to be shared, or it can't begin where
             it should.
         """
-        fresh = await self._look(remotes, source, target)
+        fresh = await self._ask_new(remotes, source, target)
         refused: dict[str, str] = {}
         found: dict[TopicPartition, PartitionRecord] = {}
         for topic, partitions in fresh.items():
@@ -200,24 +207,24 @@ class StartPositions:
             for number, each in partitions.items():
                 if each.bounds is not None and each.start is not None:
                     # What others have written, and is not committed, may yet be lost.
-                    anchor = OffsetPair(each.start, each.bounds.committed, 0 if shared else None)
+                    pair = OffsetPair(each.start, each.bounds.committed, 0 if shared else None)
                     record = discovery_rules.first_record(
                         source.topics[topic],
                         target.topics[remotes[topic]],
-                        anchor,
+                        pair,
                         producers.pop() if producers else None,
                     )
                     record = discovery_rules.shared_record(record) if shared else record
                     if self._ends is not None:
                         end = self._ends.get(TopicPartition(topic, number), record.source_offset)
                         record = replace(record, end_offset=end)
-                    found[TopicPartition(topic, number)] = self._first(topic, record)
+                    found[TopicPartition(topic, number)] = self._complete_record(topic, record)
         await self._state.begin_partitions(found)
         return refused
 
-    async def _look(
+    async def _ask_new(
         self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
-    ) -> dict[str, dict[int, _Fresh]]:
+    ) -> dict[str, dict[int, _NewPartition]]:
         """What is seen of new partitions; topics of which nothing new can be known yet are left out.
 
         Thousands of partitions that were created just now get their leaders one after the other.
@@ -226,7 +233,7 @@ class StartPositions:
         numbers: dict[str, list[int]] = {}
         for topic, name in remotes.items():
             remote = target.topics.get(name)
-            waits = topic in self._shared and not self._claims.others_share(
+            waits = topic in self._shared and not self._writers.others_share(
                 (target.cluster_id, name), (self._name, topic)
             )
             if remote is not None and not waits:
@@ -241,7 +248,7 @@ class StartPositions:
 
     async def _ask(
         self, numbers: Mapping[str, Sequence[int]], remotes: Mapping[str, str]
-    ) -> dict[str, dict[int, _Fresh]]:
+    ) -> dict[str, dict[int, _NewPartition]]:
         if not numbers:
             return {}
         there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
@@ -249,7 +256,7 @@ class StartPositions:
         self._misplaced = {topic: each for topic, each in self._misplaced.items() if topic not in numbers} | misplaced
         return {
             topic: {
-                number: _Fresh(
+                number: _NewPartition(
                     bounds.get(TopicPartition(remotes[topic], number)), starts.get(TopicPartition(topic, number))
                 )
                 for number in chosen
@@ -260,8 +267,8 @@ class StartPositions:
     async def _starts(
         self, numbers: Mapping[str, Sequence[int]]
     ) -> tuple[Mapping[TopicPartition, int], dict[str, str]]:
-        if self._begins is not None:
-            return self._begins(numbers), {}
+        if self._route_starts is not None:
+            return self._route_starts(numbers), {}
         return await find_starts(self._port, self._state.records.starts, numbers)
 
     async def _producers(self, count: int) -> list[tuple[int, int]]:
@@ -274,7 +281,7 @@ class StartPositions:
         return FlowPartition(self._name, partition.topic, partition.partition)
 
 
-def _unanswered(seen: Mapping[str, Mapping[int, _Fresh]]) -> dict[str, list[int]]:
+def _unanswered(seen: Mapping[str, Mapping[int, _NewPartition]]) -> dict[str, list[int]]:
     """By topic, the partitions that could not be asked on one side or the other."""
     found = {
         topic: [number for number, each in partitions.items() if each.bounds is None or each.start is None]

@@ -1,4 +1,4 @@
-"""Which transforms a flow's partitions are copied by, and the change from one to another."""
+"""Which transforms a flow's partitions are copied by, and the change to others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _THE_FLOWS: Final[tuple[int | None, int]] = (None, 0)
 
 
 class TransformChanges:
-    """Says in each partition's record what its copy is made by, and changes that only where nothing is under way.
+    """Keeps in each partition's record which transforms its copy is made by, and changes them where that is safe.
 
-    Guarantees: what lies on the target behind a record's pair was made by the transforms that the record names. They
-    change when nobody has the partition and the target ends at the pair, and then it gets a producer of its own, so
-    that what an earlier copier may still write is known for somebody else's.
+    Guarantees: target records behind a record's pair were made by the transforms that the record names. These change
+    only when nobody has the partition and the target ends at the pair; the partition then gets a producer of its own,
+    so that late writes of an earlier replicator are recognised as foreign.
     """
 
     def __init__(
@@ -36,19 +36,19 @@ class TransformChanges:
         state: FlowState,
         *,
         emit: Emit,
-        free: Callable[[FlowPartition], bool],
-        leader: FlowState | None = None,
+        is_unassigned: Callable[[FlowPartition], bool],
+        live_state: FlowState | None = None,
     ) -> None:
-        """``free``: whether no replicator has the partition or may still have it.
+        """``is_unassigned``: whether no replicator has the partition or may still have it.
 
-        ``leader``: of a route, the memory of its flow, which begins and changes first.
+        ``live_state``: of a route, the state of its flow, which begins and changes first.
         """
         self._name = settings.name
-        self._leader = leader
+        self._live_state = live_state
         self._port = port
         self._state = state
         self._emit = emit
-        self._free = free
+        self._is_unassigned = is_unassigned
         self._stuck: dict[TopicPartition, str] = {}
         self._chains = TransformChains(())
         self._problem: str | None = None
@@ -58,7 +58,7 @@ class TransformChanges:
             self._problem = f"flow {settings.name}: transforms: {error}"
 
     def check(self) -> None:
-        """Nothing may be decided about partitions before this returns.
+        """Raise where the transforms can't be loaded: nothing may be decided about partitions then.
 
         Raises:
             ConfigError: A transform can't be loaded here.
@@ -72,38 +72,38 @@ class TransformChanges:
         return record is not None and (self._changes(partition, record) or self._waits(partition))
 
     def _changes(self, partition: TopicPartition, record: PartitionRecord) -> bool:
-        """Whether the record names other transforms than the configuration, or a place before those of its flow."""
+        """Whether the record names other transforms than the configuration, or lies before the start of its route."""
         if record.transforms != self._chains.identity(partition.topic):
             return True
-        # What was ended together with its flow, and comes back, has nothing to copy before its flow routes to it again;
-        # one that has gone back by itself, where the source lost records, has.
-        anchor, begin = self._state.latest_pair(partition), self._begin(partition, record)
-        ended = anchor is not None and record.aligned_at == anchor.source_offset
-        return ended and begin is not None and anchor is not None and anchor.source_offset < begin
+        # A route that was ended together with its flow has nothing to copy before its flow routes to it again; one that
+        # went back by itself, because the source lost records, has.
+        pair, begin = self._state.latest_pair(partition), self._route_start(partition, record)
+        ended = pair is not None and record.aligned_at == pair.source_offset
+        return ended and begin is not None and pair is not None and pair.source_offset < begin
 
-    def _begin(self, partition: TopicPartition, record: PartitionRecord | None) -> int | None:
-        """Of a route, the source offset before which nothing is for it; None: it is none, or its flow is not there yet.
+    def _route_start(self, partition: TopicPartition, record: PartitionRecord | None) -> int | None:
+        """The source offset before which a route gets nothing; None: this is no route, or its flow has not begun there.
 
-        ``record``: its own; None where it has none.
+        ``record``: the route's own; None where it has none.
         """
-        leader = self._leader.record(partition) if self._leader is not None else None
-        if leader is None or leader.transforms != self._chains.identity(partition.topic):
+        live = self._live_state.record(partition) if self._live_state is not None else None
+        if live is None or live.transforms != self._chains.identity(partition.topic):
             return None
-        same = record is None or record.source_topic_id == leader.source_topic_id
-        return leader.routes_from if same else None
+        same = record is None or record.source_topic_id == live.source_topic_id
+        return live.routes_from if same else None
 
     def _waits(self, partition: TopicPartition) -> bool:
         """Whether a route must not go on before its flow does."""
-        if self._leader is None:
+        if self._live_state is None:
             return False
-        leader = self._leader.record(partition)
-        behind = leader is None or leader.transforms != self._chains.identity(partition.topic)
-        return behind or (leader is not None and leader.aligned_at is not None)
+        live = self._live_state.record(partition)
+        behind = live is None or live.transforms != self._chains.identity(partition.topic)
+        return behind or (live is not None and live.aligned_at is not None)
 
-    def begins(self, numbers: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
-        """Where partitions of a route begin that have no record; those of which its flow has none are left out."""
+    def route_starts(self, numbers: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
+        """Where a route's partitions without a record begin; those without a record of the flow are left out."""
         asked = (TopicPartition(topic, number) for topic, every in numbers.items() for number in every)
-        return {each: begin for each in asked if (begin := self._begin(each, None)) is not None}
+        return {each: begin for each in asked if (begin := self._route_start(each, None)) is not None}
 
     def routes(self, topic: str) -> bool:
         """Whether records of a topic may go to other remote topics than its own."""
@@ -115,18 +115,18 @@ class TransformChanges:
         return self._stuck.get(partition)
 
     def waits(self, partition: TopicPartition) -> str | None:
-        """What a route's partition waits for; None: for nothing of its flow."""
+        """What a route's partition waits for; None: not for its flow."""
         return f"until {self._name.live} itself goes on" if self._waits(partition) else None
 
-    def first(self, topic: str, record: PartitionRecord) -> PartitionRecord:
-        """The record of a partition of which nothing was copied yet."""
+    def complete_record(self, topic: str, record: PartitionRecord) -> PartitionRecord:
+        """A new partition's record, with its transforms."""
         chain = self._chains.chain(topic)
         if chain is None:
             return record
         record = replace(record, transforms=chain.identity)
-        if chain.routes and self._leader is None:
+        if chain.routes and self._live_state is None:
             record = replace(record, routes_from=record.source_offset)
-        elif self._leader is not None:
+        elif self._live_state is not None:
             record = replace(record, begins_at=record.source_offset)
         return record if chain.pure else _with_producer(record, _NO_PRODUCER)
 
@@ -144,21 +144,25 @@ class TransformChanges:
             if self._changes(TopicPartition(topic, number), record)
         }
         self._stuck = {each: text for each, text in self._stuck.items() if each in held}
-        free = {each: record for each, record in held.items() if each not in self._stuck and self._is_free(each)}
-        if not free:
+        ready = {
+            each: record
+            for each, record in held.items()
+            if each not in self._stuck and self._is_unassigned(self._of(each))
+        }
+        if not ready:
             return len(held) > len(self._stuck)
-        there = {each: TopicPartition(record.target_topic, each.partition) for each, record in free.items()}
+        there = {each: TopicPartition(record.target_topic, each.partition) for each, record in ready.items()}
         ends = await self._port.target_bounds(list(there.values()))
         changed: dict[TopicPartition, PartitionRecord] = {}
-        for partition, record in free.items():
-            bounds, anchor = ends.get(there[partition]), self._state.latest_pair(partition)
-            if bounds is None or anchor is None:
+        for partition, record in ready.items():
+            bounds, pair = ends.get(there[partition]), self._state.latest_pair(partition)
+            if bounds is None or pair is None:
                 continue
-            begun = self._begun(partition, record, anchor, bounds)
+            begun = self._begun(partition, record, pair, bounds)
             if isinstance(begun, str):
                 self._stop(partition, record, begun)
             elif begun is not None:
-                changed[partition] = self.first(partition.topic, begun)
+                changed[partition] = self.complete_record(partition.topic, begun)
         await self._rewrite(changed)
         return len(held) > len(changed) + len(self._stuck)
 
@@ -166,41 +170,41 @@ class TransformChanges:
         self,
         partition: TopicPartition,
         record: PartitionRecord,
-        anchor: OffsetPair,
+        pair: OffsetPair,
         bounds: discovery_rules.TargetLogBounds,
     ) -> PartitionRecord | str | None:
         """The record from which the transforms of now go on; why they must not; None: not before its flow's do."""
         # What was ended together has left nothing behind its pair, whoever else writes there.
-        clean = record.aligned_at == anchor.source_offset
-        if bounds.end != anchor.target_offset and not (clean and record.shared):
+        clean = record.aligned_at == pair.source_offset
+        if bounds.end != pair.target_offset and not (clean and record.shared):
             return (
                 "others write to its remote topic, so whether all of them are accounted for can't be told"
                 if record.shared
                 else f"records up to target offset {bounds.end} were made by the earlier ones, and only those up to "
                 f"{record.target_offset} are accounted for"
             )
-        if self._leader is not None:
-            begin = self._begin(partition, record)
+        if self._live_state is not None:
+            begin = self._route_start(partition, record)
             if begin is None:
                 return None
-            if anchor.source_offset > begin:
-                return f"it has come to source offset {anchor.source_offset}, and those of its flow begin at {begin}"
-            anchor = replace(anchor, source_offset=begin, source_epoch=-1)
+            if pair.source_offset > begin:
+                return f"it has come to source offset {pair.source_offset}, and those of its flow begin at {begin}"
+            pair = replace(pair, source_offset=begin, source_epoch=-1)
         elif record.routes_from is not None and not clean:
             return "its routes have not come to the same source offset, and records would be in two topics or in none"
         # A new producer counts by the target's offsets, where nobody else writes.
-        anchor = anchor if record.shared else replace(anchor, sequence=None)
+        pair = pair if record.shared else replace(pair, sequence=None)
         return replace(
-            record.at(anchor).with_origin(anchor),
+            record.at(pair).with_origin(pair),
             transforms="",
-            transforms_source_offset=anchor.source_offset,
-            transforms_target_offset=anchor.target_offset,
+            transforms_source_offset=pair.source_offset,
+            transforms_target_offset=pair.target_offset,
             routes_from=None,
             aligned_at=None,
         )
 
     async def _rewrite(self, changed: Mapping[TopicPartition, PartitionRecord]) -> None:
-        """Persist them, those that are copied exactly once with a new producer, each shared one with its own."""
+        """Persist changed records: exactly-once partitions get a new producer, shared ones each their own."""
         flow = self._state.records.flow
         if not changed or flow is None:
             return
@@ -245,9 +249,6 @@ class TransformChanges:
     def _at_least_once(self, partition: TopicPartition) -> bool:
         chain = self._chains.chain(partition.topic)
         return chain is not None and not chain.pure
-
-    def _is_free(self, partition: TopicPartition) -> bool:
-        return self._free(self._of(partition))
 
     def _of(self, partition: TopicPartition) -> FlowPartition:
         return FlowPartition(self._name, partition.topic, partition.partition)

@@ -182,7 +182,7 @@ class Coordinator:
     def answers(self, number: int, trouble: PartitionFault) -> tuple[FaultPolicy, ...]:
         """The policies that an operator may choose from."""
         record = self.flow_state.record(TopicPartition("t", number))
-        return () if record is None else fault_rules.answers(trouble.kind, shared=record.shared)
+        return () if record is None else fault_rules.policies_for(trouble.kind, shared=record.shared)
 
     def answer(
         self, number: int, report: PartitionReport, policy: FaultPolicy, now_ms: int
@@ -203,8 +203,8 @@ class Coordinator:
                 target_start=target.start,
                 target_end=target.end,
             )
-            stands = fault_rules.still_stands(repair, record.pair, latest)
-            found = fault_rules.find_remedy(repair, record.at(latest), facts) if stands else "void"
+            stands = fault_rules.still_holds(repair, record.pair, latest)
+            found = fault_rules.find_action(repair, record.at(latest), facts) if stands else "void"
             if isinstance(found, str):
                 at_once(self.flow_state.delete(RESOLUTION, partition))
                 return None

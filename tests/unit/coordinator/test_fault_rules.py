@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from mirror_ray.coordinator.fault_rules import (
     FaultAction,
     FaultContext,
-    answers,
-    find_remedy,
+    find_action,
+    policies_for,
     recount_failed,
-    still_stands,
-    unanswerable,
+    refused_policy,
+    still_holds,
 )
 from mirror_ray.model.fault import TOPIC_KINDS, TROUBLE_KINDS, FaultKind, FaultPolicy, PartitionFault
 from mirror_ray.model.names import TopicId
@@ -45,7 +45,7 @@ def remedy(
 ) -> FaultAction | str:
     """What is decided."""
     trouble = PartitionFault(kind=kind, text="x", resume=resume, **ranges)
-    return find_remedy(FaultResolution(trouble=trouble, policy=policy, time_ms=1), record, facts)
+    return find_action(FaultResolution(trouble=trouble, policy=policy, time_ms=1), record, facts)
 
 
 def done(found: FaultAction | str) -> FaultAction:
@@ -147,18 +147,18 @@ def test_refused_records_are_left_out_once() -> None:
 
 def test_answers_that_would_do_harm_are_none() -> None:
     """A lost place is not skipped, a refused record not sent again, and nobody else's records are deleted."""
-    assert answers("copy_lost", shared=False) == ("resync",)
-    assert answers("record_refused", shared=False) == ("skip",)
-    assert answers("source_truncated", shared=True) == ("skip",)
-    assert answers("target_foreign", shared=True) == ("skip",)
-    assert all(unanswerable(kind, "stop", shared=False) for kind in TROUBLE_KINDS)
+    assert policies_for("copy_lost", shared=False) == ("resync",)
+    assert policies_for("record_refused", shared=False) == ("skip",)
+    assert policies_for("source_truncated", shared=True) == ("skip",)
+    assert policies_for("target_foreign", shared=True) == ("skip",)
+    assert all(refused_policy(kind, "stop", shared=False) for kind in TROUBLE_KINDS)
 
 
 @pytest.mark.parametrize("kind", TROUBLE_KINDS)
 @pytest.mark.parametrize("shared", [False, True])
 def test_every_trouble_has_an_answer(kind: FaultKind, shared: bool) -> None:
     """Nothing waits for a decision that nobody can take."""
-    assert answers(kind, shared=shared)
+    assert policies_for(kind, shared=shared)
 
 
 def test_a_place_that_is_lost_in_a_shared_topic() -> None:
@@ -240,7 +240,7 @@ def test_decision_stands_until_the_copy_has_gone_on(kind: FaultKind, latest: Off
     """Up to a refused record a copy may come after it was decided; a topic is decided as a whole, wherever it was."""
     trouble = PartitionFault(kind=kind, text="x", source_from=120, source_to=121)
     assert (
-        still_stands(FaultResolution(trouble=trouble, policy="skip", time_ms=1), OffsetPair(100, 90), latest) is stands
+        still_holds(FaultResolution(trouble=trouble, policy="skip", time_ms=1), OffsetPair(100, 90), latest) is stands
     )
 
 

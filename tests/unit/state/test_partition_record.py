@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirror_ray.coordinator.assignment_rules import PartitionWeight, assign
-from mirror_ray.coordinator.fault_rules import FaultAction, FaultContext, find_remedy
+from mirror_ray.coordinator.fault_rules import FaultAction, FaultContext, find_action
 from mirror_ray.model.fault import FaultKind, FaultPolicy, PartitionFault
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
@@ -37,7 +37,7 @@ def remedy(
     trouble = PartitionFault(
         kind=kind, text="x", resume=OffsetPair(120, 90) if kind == "source_removed" else None, **more
     )
-    found = find_remedy(FaultResolution(trouble=trouble, policy=policy, time_ms=1), record, facts)
+    found = find_action(FaultResolution(trouble=trouble, policy=policy, time_ms=1), record, facts)
     assert isinstance(found, FaultAction)
     return found
 
@@ -81,10 +81,10 @@ def test_a_copy_that_ends_is_not_taken_to_another_topic(policy: FaultPolicy) -> 
     """Its end is an offset of the former one: a backfill would be done where it ends by chance."""
     facts, ending = replace(FACTS, source_topic_id=TopicId("s2")), replace(RECORD, end_offset=500)
     repair = FaultResolution(trouble=PartitionFault(kind="source_recreated", text="x"), policy=policy, time_ms=1)
-    found = find_remedy(repair, ending, facts)
+    found = find_action(repair, ending, facts)
     assert isinstance(found, str)
     assert "ends at source offset 500 of the former topic" in found
-    assert isinstance(find_remedy(repair, RECORD, facts), FaultAction)
+    assert isinstance(find_action(repair, RECORD, facts), FaultAction)
 
 
 def test_what_is_emptied_is_copied_whole() -> None:
