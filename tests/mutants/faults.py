@@ -42,7 +42,7 @@ MUTANTS = (
         "replace(record.at(pair), foreign_to=context.target_end)",
         "record.at(pair)",
     ),
-    _rules("what was left out before is copied", "left_out = (*record.skip, (fault", "left_out = ((trouble"),
+    _rules("what was left out before is copied", "left_out = (*record.skip, (fault", "left_out = ((fault"),
     _rules(
         "a position that is not the target's end is gone on from",
         "if not record.shared and context.target_end != pair.target_offset:",
@@ -66,7 +66,8 @@ MUTANTS = (
     _rules(
         "notes on a new target are kept by skip",
         "return _begin(resolution, record.of_new_target(context.target_topic_id), context, record.source_offset)",
-        "return _begin(resolution, replace(record, target_topic_id=context.target_topic_id), context, record.source_offset)",
+        "return _begin(resolution, replace(record, target_topic_id=context.target_topic_id), context, "
+        "record.source_offset)",
     ),
     _rules(
         "notes on a new target are kept by resync",
