@@ -99,7 +99,7 @@ bench-verify: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.verify $(ARGS)
 
 bench-report: $(READY)
-	@$(BIN)/python -m mirror_ray.lab.benchmarks.report $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.report_cost $(ARGS)
 
 bench-topics: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.topics $(ARGS)
@@ -108,7 +108,7 @@ bench-transform: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.transform $(ARGS)
 
 bench-page: $(READY)
-	@$(BIN)/python -m mirror_ray.lab.benchmarks.page $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.web_ui $(ARGS)
 
 bench-limits: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.limits $(ARGS)
@@ -117,7 +117,7 @@ bench-failover: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.failover $(ARGS)
 
 bench-tally: $(READY)
-	@$(BIN)/python -m mirror_ray.lab.benchmarks.tally $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.statistics_cost $(ARGS)
 
 chaos: $(READY)
 	@$(BIN)/mirror-ray chaos $(ARGS)
@@ -154,13 +154,13 @@ bench-link: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.link $(ARGS)
 
 bench-holes: $(READY)
-	@$(BIN)/python -m mirror_ray.lab.benchmarks.holes $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.offset_gaps $(ARGS)
 
 bench-groups: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.groups $(ARGS)
 
 bench-carry: $(READY)
-	@$(BIN)/python -m mirror_ray.lab.benchmarks.carry $(ARGS)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.group_sync $(ARGS)
 
 jars: $(READY)
 	@$(BIN)/mirror-ray jars

@@ -17,8 +17,8 @@ from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import Message, delete_records, produce, produce_transactions, sample_messages
 from tests.support.kinds import KINDS, compact, create_every_kind, fill_every_kind
+from tests.support.planted_checks import check_by_verify, table
 from tests.support.planted_faults import Fault, Kind, cases
-from tests.support.planted_ways import by_verify, table
 from tests.support.planting import Planted
 from tests.support.verifying import FAULTS, plant, verified, with_copy
 
@@ -87,9 +87,11 @@ async def test_planted_faults(clusters: Clusters, spark: SparkSession) -> None:
     planted = Planted(clusters, kinds, {kind: cases(kind, faults, ("middle",)) for kind in kinds})
     await planted.plant()
     both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
-    looked = await by_verify(planted, lambda logs, plain: SparkFirstPass(spark, both, logs, plain, small_offsets=1))
-    wrong = [f"{each.case}: {each.result}: {each.said}" for each in looked if not each.good]
-    assert wrong == [], table(looked)
+    results = await check_by_verify(
+        planted, lambda logs, plain: SparkFirstPass(spark, both, logs, plain, small_offsets=1)
+    )
+    wrong = [str(result) for result in results if not result.good]
+    assert wrong == [], table(results)
 
 
 async def test_records_that_are_removed_meanwhile(

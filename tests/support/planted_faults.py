@@ -1,4 +1,4 @@
-"""One fault in a copy: which, where, and what the copy holds then."""
+"""One planted fault in a copy: its kind, its place, and the records that the copy holds then."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Case:
     partition: int
     fault: Fault | None = None
     place: Place = "first"
-    #: Whether the copy has not come to its end yet.
+    #: Whether the partition is still being copied.
     under_way: bool = False
 
     def __str__(self) -> str:
@@ -36,13 +36,13 @@ class Case:
 
 
 class Line(tuple[Record, bool, int]):
-    """A record of the remote partition, whether the flow wrote it, and its source offset; -1: it has none."""
+    """A record of the remote partition, whether the flow wrote it, and its source offset (-1: none)."""
 
     __slots__ = ()
 
     @property
     def record(self) -> Record:
-        """What it is."""
+        """The record."""
         return self[0]
 
     @property
@@ -52,7 +52,7 @@ class Line(tuple[Record, bool, int]):
 
     @property
     def source(self) -> int:
-        """Where it is from, as the flow believes."""
+        """Its source offset by the flow's state."""
         return self[2]
 
 

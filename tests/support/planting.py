@@ -1,7 +1,7 @@
-"""Copies with one fault each, of every kind of topic, and the flow's state and map as if it had made them itself.
+"""Copies with one fault each, of every kind of topic, with the state and the offset maps of a flow that made them.
 
-Each partition of a remote topic has one fault, or none; what the flow believes of it is what it would believe. The
-source's records are written by Kafka's own client, and read by it again to know what the copy should hold.
+Each partition of a remote topic has one fault, or none. Kafka's own client writes the source's records, and reads them
+again: they are what the copy should hold.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _KEPT = {"retention.ms": "-1"}
 
 @dataclass(slots=True)
 class Planted:
-    """All of it, on both clusters: the flow's settings, and the topics of each kind with their cases."""
+    """A flow's settings, and on both clusters the topics of each kind with their cases."""
 
     clusters: Clusters
     kinds: Sequence[Kind]
@@ -84,7 +84,7 @@ class Planted:
 
     @property
     def settings(self) -> MirrorSettings:
-        """Of the flow."""
+        """The flow's settings."""
         names = dict.fromkeys(self.sources("merged"), self.remote("merged")) if "merged" in self.kinds else {}
         topics = TopicSettings(include=tuple(name for kind in self.kinds for name in self.sources(kind)), map=names)
         step = transforms(suffix())
@@ -146,7 +146,7 @@ class _Copy:
         self._shared = kind == "merged"
 
     async def make(self) -> dict[str, object]:
-        """Write it all; returns what the state is to say."""
+        """Write everything; returns the records of the flow's state topic."""
         planted, kind = self._planted, self._kind
         config = planted.clusters.a.confluent_config()
         for name in planted.sources(kind):
@@ -170,7 +170,7 @@ class _Copy:
         blocks = []
         for case in self._cases:
             for name in planted.sources(kind):
-                record, block = self._told(case, name, copies[case.partition], ends[name], producers[name])
+                record, block = self._state_of(case, name, copies[case.partition], ends[name], producers[name])
                 documents |= PARTITION.documents(TopicPartition(name, case.partition), record)
                 blocks.append(KeyedRecord(encode_key(block.key), encode_value(block)))
         topic = segments_topic(planted.mark)
@@ -184,7 +184,7 @@ class _Copy:
         held: Mapping[str, Mapping[int, Sequence[tuple[int, Record]]]],
         producers: Mapping[str, tuple[int, int]],
     ) -> list[tuple[Line, tuple[int, int]]]:
-        """What the remote partition holds, with who wrote it: the first topic's records, others' in between."""
+        """The records of the remote partition with their producers: the first topic's, and others' in between."""
         first, *others = held
         lines = [Line((self._made(record), True, offset)) for offset, record in held[first][case.partition]]
         whole = with_fault(lines, case)
@@ -235,7 +235,7 @@ class _Copy:
             told += await self._answers(leader, remote, [each for each in batches if each[0] in again])
         return told
 
-    def _told(
+    def _state_of(
         self,
         case: Case,
         name: str,

@@ -1,1 +1,1 @@
-"""Benchmarks of single parts: each a command, ``make bench-...``."""
+"""Benchmarks of single parts: each is a command, ``make bench-...``."""

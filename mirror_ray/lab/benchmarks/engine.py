@@ -2,17 +2,17 @@
 
 ::
 
+    make bench-engine
     .venv/bin/python -m mirror_ray.lab.benchmarks.engine [throughput] [small-batches] [--records N] [--times 5]
 
 Two clusters of one broker each are started on this machine and filled once; each copy goes into a remote topic of its
-own, by one replicator's core in this process. Processor time is of the thread that copies, so that it can be compared
-between states of the code on a machine that does other things meanwhile; records per second can't be. The first copy
-of each workload warms up the brokers and is not shown.
+own, by one replicator's core in this process. Processor time is that of the thread that copies, so that it can be
+compared between states of the code on a machine that does other things meanwhile; records per second can't be. The
+first copy of each workload warms up the brokers and is not shown.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import multiprocessing
 import statistics
@@ -26,6 +26,7 @@ import psutil
 
 from mirror_ray.lab.bench.dataset import PreparedTopics, fill
 from mirror_ray.lab.bench.measurements import DataSpec
+from mirror_ray.lab.benchmarks.harness import cluster_pair, parse_arguments
 from mirror_ray.lab.devcluster import DevCluster
 from tests.support.engine import Engine, Replicated
 
@@ -33,15 +34,15 @@ POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """Of one copy."""
+class CopyCost:
+    """What one copy took."""
 
     cpu_s: float
     seconds: float
     peak_bytes: int
 
 
-async def copy(source: DevCluster, target: DevCluster, topic: str, data: DataSpec, number: int) -> Cost:
+async def copy(source: DevCluster, target: DevCluster, topic: str, data: DataSpec, number: int) -> CopyCost:
     """Copy a topic into a new remote topic, from its beginning to its end."""
     async with Replicated(source, target, prefix=f"{number}.") as replicated:
         replicated.remote(topic, data.partitions)
@@ -51,13 +52,13 @@ async def copy(source: DevCluster, target: DevCluster, topic: str, data: DataSpe
         began_s, cpu_s = time.monotonic(), time.thread_time()
         engine.assign(assignments)
         peak_bytes = await peak_until_caught_up(engine)
-        cost = Cost(cpu_s=time.thread_time() - cpu_s, seconds=time.monotonic() - began_s, peak_bytes=peak_bytes)
+        cost = CopyCost(cpu_s=time.thread_time() - cpu_s, seconds=time.monotonic() - began_s, peak_bytes=peak_bytes)
         await engine.stop()
         return cost
 
 
-def fill_apart(cluster: DevCluster, topic: str, data: DataSpec) -> None:
-    """Fill a topic from another process: what making the batches takes is no memory of a copy."""
+def fill_in_process(cluster: DevCluster, topic: str, data: DataSpec) -> None:
+    """Fill a topic from another process: the memory for making the batches is not a copy's."""
     with tempfile.TemporaryDirectory() as directory:
         arguments = (cluster, topic, data, PreparedTopics(Path(directory)))
         process = multiprocessing.get_context("fork").Process(target=fill, args=arguments)
@@ -68,7 +69,7 @@ def fill_apart(cluster: DevCluster, topic: str, data: DataSpec) -> None:
 
 
 async def peak_until_caught_up(engine: Engine) -> int:
-    """Wait for the end of the copy; the most memory that the process had meanwhile."""
+    """Wait for the end of the copy; returns the peak memory of this process meanwhile."""
     process, peak_bytes = psutil.Process(), 0
     caught_up = asyncio.create_task(engine.caught_up(300))
     while not caught_up.done():
@@ -78,7 +79,7 @@ async def peak_until_caught_up(engine: Engine) -> int:
     return peak_bytes
 
 
-def told(topic: str, data: DataSpec, costs: Collection[Cost]) -> str:
+def described(topic: str, data: DataSpec, costs: Collection[CopyCost]) -> str:
     """The figures of one workload."""
     per_million = sorted(cost.cpu_s * 1e6 / data.records for cost in costs)
     rates = [data.records / cost.seconds for cost in costs]
@@ -90,22 +91,23 @@ def told(topic: str, data: DataSpec, costs: Collection[Cost]) -> str:
 
 
 async def main() -> None:
-    """Measure what is asked for, all by default."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["throughput", "small-batches"])
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--times", type=int, default=5)
-    options = parser.parse_args()
+    """Measure the chosen workloads, all by default."""
+    options = parse_arguments(
+        __doc__,
+        choose=("throughput", "small-batches"),
+        records=(1_000_000, "of each workload"),
+        times=(5, "copies of each, of which the median is shown"),
+    )
     workloads = {
         "throughput": DataSpec(records=options.records, record_bytes=1000, batch_records=500, codec="zstd"),
         "small-batches": DataSpec(records=options.records, record_bytes=100, batch_records=10, codec="none"),
     }
-    with DevCluster("A", heap="1g") as source, DevCluster("B", heap="1g") as target:
-        for topic in options.what:
+    with cluster_pair() as (source, target):
+        for topic in options.chosen:
             data = workloads[topic]
-            fill_apart(source, topic, data)
+            fill_in_process(source, topic, data)
             costs = [await copy(source, target, topic, data, number) for number in range(options.times + 1)]
-            print(told(topic, data, costs[1:]), flush=True)
+            print(described(topic, data, costs[1:]), flush=True)
 
 
 if __name__ == "__main__":

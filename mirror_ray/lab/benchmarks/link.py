@@ -5,34 +5,37 @@
     make bench-link
     .venv/bin/python -m mirror_ray.lab.benchmarks.link [target] [source] [replicated] [--delay-ms 50] [--seconds 10]
 
-One source broker, three target brokers, and a proxy that holds every byte back by the delay, each way, are started on
-this machine; 16 KB batches of one partition are copied by one replicator's core in this process. Each figure is what
-was acknowledged per second, from the first acknowledgement on, for the seconds asked for or to the end. All of it
-shares the machine's processors, so that figures are to be compared within one run: what is possible here at all is said
-by the first one of each link, without a delay.
+One source broker, three target brokers, and a proxy that delays every byte, in each direction, are started on this
+machine; 16 KB batches of one partition are copied by one replicator's core in this process. Each figure is what was
+acknowledged per second, from the first acknowledgement on, for so many seconds or to the end. Everything shares the
+machine's processors, so figures are to be compared within one run: the first one of each link, without a delay, shows
+what is possible here at all.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
-import random
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from mirror_ray.lab.bench.dataset import PreparedTopics, fill
+from mirror_ray.lab.bench.measurements import DataSpec
+from mirror_ray.lab.benchmarks.harness import parse_arguments
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.lab.devcluster.proxy import long_link
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.replication import flow
 from mirror_ray.replication.sender import Sender
 from tests.support.engine import Advertised, Engine, Replicated
-from tests.support.kafka import Message, create_topic, produce
 
 TOPIC = "link"
 BATCH_RECORDS, RECORD_BYTES = 16, 1000
@@ -50,10 +53,11 @@ class LongLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyPath:
-    """One way to copy, of those that stand side by side."""
+class CopyMode:
+    """One of the modes of producing that are compared."""
 
     name: str
+    #: Arguments of the sender.
     sender: dict[str, Any]
     delayed: bool = True
 
@@ -63,16 +67,16 @@ LINKS = {
     "source": LongLink(title="source far away, replication factor 1", side="source", replication_factor=1),
     "replicated": LongLink(title="target far away, replication factor 3", side="target", replication_factor=3),
 }
-WAYS = (
-    CopyPath(name="no delay", sender={}, delayed=False),
-    CopyPath(name="as it is", sender={}),
-    CopyPath(name="acks=all for each batch", sender={"group_bytes": 0}),
-    CopyPath(name="acks=all, five in flight", sender={"group_bytes": 0, "most_requests": 5}),
+MODES = (
+    CopyMode(name="no delay", sender={}, delayed=False),
+    CopyMode(name="as it is", sender={}),
+    CopyMode(name="acks=all for each batch", sender={"group_bytes": 0}),
+    CopyMode(name="acks=all, five in flight", sender={"group_bytes": 0, "most_requests": 5}),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class LinkBench:
     """The clusters, and how long to measure."""
 
     source: DevCluster
@@ -81,15 +85,15 @@ class Bench:
     seconds: float
     numbers: Iterator[int]
 
-    async def copy(self, link: LongLink, way: CopyPath) -> float:
-        """MB/s of one way over one link, into a new remote topic."""
+    async def copy(self, link: LongLink, mode: CopyMode) -> float:
+        """MB/s of one mode over one link, into a new remote topic."""
         with ExitStack() as stack:
-            if way.delayed:
+            if mode.delayed:
                 far = self.target if link.side == "target" else self.source
-                advertised = stack.enter_context(away(far, self.delay_s))
+                advertised = stack.enter_context(delayed(far, self.delay_s))
             else:
                 advertised = None
-            stack.enter_context(mock.patch.object(flow, "Sender", partial(Sender, **way.sender)))
+            stack.enter_context(mock.patch.object(flow, "Sender", partial(Sender, **mode.sender)))
             async with Replicated(self.source, self.target, prefix=f"{next(self.numbers)}.") as replicated:
                 replicated.remote(TOPIC, 1, link.replication_factor)
                 engine = await replicated.engine(advertised=advertised, buffer_bytes=BUFFER_BYTES)
@@ -98,8 +102,8 @@ class Bench:
 
 
 @contextmanager
-def away(cluster: DevCluster, delay_s: float) -> Iterator[Advertised]:
-    """Where to reach the cluster's brokers behind the long link."""
+def delayed(cluster: DevCluster, delay_s: float) -> Iterator[Advertised]:
+    """The addresses of the cluster's brokers behind the long link."""
     with long_link([broker.port for broker in cluster.brokers], delay_s) as ports:
         yield lambda host, port: (host, ports.get(port, port))
 
@@ -107,60 +111,58 @@ def away(cluster: DevCluster, delay_s: float) -> Iterator[Advertised]:
 async def megabytes_per_s(engine: Engine, seconds: float) -> float:
     """Bytes acknowledged per second, from the first acknowledgement on."""
     await engine.until(lambda: engine.records, 60, "a first acknowledgement")
-    begun, began_s = seen(engine), time.monotonic()
-    now = begun
+    first, began_s = last_report(engine), time.monotonic()
+    now = first
     while time.monotonic() - began_s < seconds and not 0 <= now.source_end <= now.position:
         await asyncio.sleep(POLL_S)
-        now = seen(engine)
-    return (now.bytes - begun.bytes) / 1e6 / (time.monotonic() - began_s)
+        now = last_report(engine)
+    return (now.bytes - first.bytes) / 1e6 / (time.monotonic() - began_s)
 
 
-def seen(engine: Engine) -> PartitionReport:
+def last_report(engine: Engine) -> PartitionReport:
     """The partition's last report."""
     (report,) = engine.look().values()
     return report
 
 
-def fill(cluster: DevCluster, megabytes: int) -> None:
-    """One partition of batches of 16 records."""
-    create_topic(cluster.confluent_config(), TOPIC)
-    values = [random.randbytes(RECORD_BYTES) for _ in range(997)]
-    messages = (Message(values[number % 997]) for number in range(megabytes * 1_000_000 // RECORD_BYTES))
-    produce(cluster.confluent_config(), TOPIC, messages, batch_num_messages=BATCH_RECORDS, linger_ms=50)
-
-
 async def main() -> None:
     """Measure what is asked for, all by default."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("links", nargs="*", default=list(LINKS), metavar="|".join(LINKS))
-    parser.add_argument("--delay-ms", type=float, default=50.0, help="each way")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each figure")
-    parser.add_argument("--megabytes", type=int, default=800, help="in the source partition")
-    options = parser.parse_args()
-    with DevCluster("A", heap="1g") as source, DevCluster("B", 3, heap="700m") as target:
-        fill(source, options.megabytes)
-        bench = Bench(
+    options = parse_arguments(
+        __doc__,
+        choose=tuple(LINKS),
+        delay_ms=(50.0, "in each direction"),
+        seconds=(10.0, "for each figure"),
+        megabytes=(800, "in the source partition"),
+    )
+    records = options.megabytes * 1_000_000 // RECORD_BYTES
+    data = DataSpec(records=records, record_bytes=RECORD_BYTES, batch_records=BATCH_RECORDS, codec="none", partitions=1)
+    with (
+        running_clusters(DevCluster("A", heap="1g"), DevCluster("B", 3, heap="700m")) as (source, target),
+        tempfile.TemporaryDirectory() as directory,
+    ):
+        fill(source, TOPIC, data, PreparedTopics(Path(directory)))
+        bench = LinkBench(
             source=source,
             target=target,
             delay_s=options.delay_ms / 1000,
             seconds=options.seconds,
             numbers=itertools.count(),
         )
-        for name in options.links:
+        for name in options.chosen:
             print(
                 f"{LINKS[name].title}; {2 * options.delay_ms:g} ms round trip, 16 KB batches, one partition:",
                 flush=True,
             )
-            # The brokers' machines compile what they run often.
-            await bench.copy(LINKS[name], WAYS[0])
-            for way in WAYS:
-                if link_differs(LINKS[name], way):
-                    print(f"  {way.name:<26}{await bench.copy(LINKS[name], way):8.1f} MB/s", flush=True)
+            # The brokers' virtual machines compile what they run often.
+            await bench.copy(LINKS[name], MODES[0])
+            for mode in MODES:
+                if link_differs(LINKS[name], mode):
+                    print(f"  {mode.name:<26}{await bench.copy(LINKS[name], mode):8.1f} MB/s", flush=True)
 
 
-def link_differs(link: LongLink, way: CopyPath) -> bool:
-    """Whether the way is another one on this link: with one replica each acknowledgement is one of all."""
-    return link.replication_factor > 1 or way.name != "acks=all for each batch"
+def link_differs(link: LongLink, mode: CopyMode) -> bool:
+    """Whether the mode makes a difference on this link: with one replica every acknowledgement is one of all replicas."""
+    return link.replication_factor > 1 or mode.name != "acks=all for each batch"
 
 
 if __name__ == "__main__":

@@ -1,96 +1,90 @@
-"""Whether every fault that is planted in a copy is found, by every way to look at it, and none where there is none.
+"""Whether every check of copies finds every planted difference, and none where there is none.
 
 ::
 
+    make planted
     .venv/bin/python -m mirror_ray.lab.benchmarks.planted [--no-spark]
 
 Foreign, doubled, missing, changed and swapped records at the first, a middle and the last position of plain,
 transactional, compacted, merged, transformed and LogAppendTime topics, among records under way, and where the target
 has LogAppendTime; by ``verify``, ``verify --spark``, ``compare`` and, of copies at rest, the functions by which
-``mirror-ray chaos`` judges. Ends with 1 where one was missed, or told of a copy without a fault.
+``mirror-ray chaos`` judges. Ends with 1 where one was missed, or reported of a copy without a difference.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
-from mirror_ray.cli.launch import some_ray
 from mirror_ray.config.settings import SparkSettings
-from mirror_ray.lab.devcluster import DevCluster
-from mirror_ray.lab.devcluster.clusters import start_all
+from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, running_ray
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from tests.support.clusters import Clusters
-from tests.support.planted_faults import KINDS
-from tests.support.planted_ways import (
+from tests.support.planted_checks import (
     UNTIMED,
-    Looked,
-    by_chaos,
-    by_compare,
-    by_verify,
+    CheckResult,
+    check_by_chaos,
+    check_by_compare,
+    check_by_verify,
     every_case,
     table,
     untimed_cases,
 )
+from tests.support.planted_faults import KINDS
 from tests.support.planting import Planted
 
 
-def look(planted: Planted, *, spark: bool) -> list[Looked]:
-    """By all ways; prints how long each took."""
-    looked: list[Looked] = []
-    began_s = time.monotonic()
+def check_by_spark(planted: Planted) -> list[CheckResult]:
+    """By ``verify --spark``."""
+    with ExitStack() as stack:
+        stack.enter_context(running_ray("planted"))
+        session = stack.enter_context(spark_session("planted", SparkSettings(), print))
+        both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
 
-    def told(way: str, found: list[Looked]) -> None:
-        nonlocal began_s
-        print(f"{way}: {time.monotonic() - began_s:.1f} s", flush=True)
-        looked.extend(found)
-        began_s = time.monotonic()
+        def make_first_pass(logs: object, plain: object) -> SparkFirstPass:
+            return SparkFirstPass(session, both, logs, plain, small_offsets=1)  # type: ignore[arg-type]
 
-    told("verify", asyncio.run(by_verify(planted)))
-    told("compare", by_compare(planted))
+        return asyncio.run(check_by_verify(planted, make_first_pass))
+
+
+def run_checks(planted: Planted, *, spark: bool) -> list[CheckResult]:
+    """Run every check, and print how long each took."""
+    checks: dict[str, Callable[[], list[CheckResult]]] = {
+        "verify": lambda: asyncio.run(check_by_verify(planted)),
+        "compare": lambda: check_by_compare(planted),
+    }
     if not planted.append_time:
-        told("chaos", by_chaos(planted))
+        checks["chaos"] = lambda: check_by_chaos(planted)
     if spark:
-        with ExitStack() as stack:
-            stack.enter_context(some_ray("planted", None))
-            session = stack.enter_context(spark_session("planted", SparkSettings(), print))
-            both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
-
-            def looker(logs: object, plain: object) -> SparkFirstPass:
-                return SparkFirstPass(session, both, logs, plain, small_offsets=1)  # type: ignore[arg-type]
-
-            told("verify --spark", asyncio.run(by_verify(planted, looker)))
-    return looked
+        checks["verify --spark"] = lambda: check_by_spark(planted)
+    results: list[CheckResult] = []
+    for name, check in checks.items():
+        with elapsed() as measured:
+            results += check()
+        print(f"{name}: {measured.seconds:.1f} s", flush=True)
+    return results
 
 
 def main() -> None:
-    """Start brokers, plant, look, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--no-spark", action="store_true", help="without verify --spark")
-    options = parser.parse_args()
-    pair = DevCluster("A"), DevCluster("B")
-    try:
-        start_all(pair)
+    """Start brokers, plant, check, print."""
+    options = parse_arguments(__doc__, no_spark=(False, "without verify --spark"))
+    results: list[CheckResult] = []
+    with cluster_pair("512m") as pair:
         clusters = Clusters(*pair)
-        looked: list[Looked] = []
         for planted in (
             Planted(clusters, KINDS, {kind: every_case(kind) for kind in KINDS}),
             Planted(clusters, UNTIMED, {kind: untimed_cases(kind) for kind in UNTIMED}, append_time=True),
         ):
             asyncio.run(planted.plant())
-            some = look(planted, spark=not options.no_spark)
+            some = run_checks(planted, spark=not options.no_spark)
             print(table(some))
-            looked += some
-    finally:
-        for cluster in pair:
-            cluster.close()
-    wrong = [each for each in looked if not each.good]
+            results += some
+    wrong = [result for result in results if not result.good]
     for result in wrong:
-        print(f"{result.way}, {result.case}: {result.result}: {result.said}")
-    found = sum(each.case.fault is not None and each.result == "named" for each in looked)
+        print(result)
+    found = sum(result.case.fault is not None and result.result == "named" for result in results)
     print(f"{found} faults found, {len(wrong)} results are not what they should be")
     if wrong:
         raise SystemExit(1)

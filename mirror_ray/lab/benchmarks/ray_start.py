@@ -1,14 +1,15 @@
 """What it saves to start Ray as `mirror-ray up` does: seconds until an actor answers, processes and memory.
 
-    .venv/bin/python mirror_ray.lab.benchmarks/ray_start.py [--rounds N]
+::
 
-Each way is a process of its own, in turns; the best round counts. Memory is what the processes hold for themselves
-alone (USS), without the one that started them and without the actor's.
+    .venv/bin/python -m mirror_ray.lab.benchmarks.ray_start [--rounds 3]
+
+Each variant is started in a process of its own, in turns; the best round counts. Memory is what the processes hold for
+themselves alone (USS), without the one that started them and without the actor's.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,14 +18,16 @@ from typing import Any
 
 import psutil
 
-WAYS = ("ray.init", "ray.init without dashboard", "mirror-ray up")
+from mirror_ray.lab.benchmarks.harness import parse_arguments
+
+VARIANTS = ("ray.init", "ray.init without dashboard", "mirror-ray up")
 
 
-def measure(way: str) -> dict[str, Any]:
+def measure(variant: str) -> dict[str, Any]:
     """Start Ray in this process, wait for an actor, count."""
     began_s = time.monotonic()
     own = None
-    if way == "mirror-ray up":
+    if variant == "mirror-ray up":
         from mirror_ray.attach import connect
         from mirror_ray.cli.small_ray import start_ray
 
@@ -33,7 +36,7 @@ def measure(way: str) -> dict[str, Any]:
     import ray
 
     if own is None:
-        with_dashboard = way == "ray.init"
+        with_dashboard = variant == "ray.init"
         ray.init(num_cpus=16, object_store_memory=100 << 20, include_dashboard=with_dashboard, log_to_driver=False)
 
     class Probe:
@@ -43,13 +46,13 @@ def measure(way: str) -> dict[str, Any]:
     actor: Any = ray.remote(Probe).options(num_cpus=0).remote()
     pid = ray.get(actor.pid.remote())
     seconds = time.monotonic() - began_s
-    # What is started beside the actor shall have come up too.
+    # What is started beside the actor has come up by then too.
     time.sleep(5)
-    processes = [each for each in psutil.Process().children(recursive=True) if each.pid != pid]
+    processes = [process for process in psutil.Process().children(recursive=True) if process.pid != pid]
     figures = {
         "seconds": round(seconds, 2),
         "processes": len(processes),
-        "megabytes": round(sum(each.memory_full_info().uss for each in processes) / 1e6),
+        "megabytes": round(sum(process.memory_full_info().uss for process in processes) / 1e6),
     }
     ray.shutdown()
     if own is not None:
@@ -60,22 +63,22 @@ def measure(way: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print a line for each way."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.way:
-        print(json.dumps(measure(options.way)))
+    """Print a line for each variant."""
+    options = parse_arguments(
+        __doc__, rounds=(3, "of which the best one counts"), variant=("", f"measure this one alone: {VARIANTS}")
+    )
+    if options.variant:
+        print(json.dumps(measure(options.variant)))
         return
-    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    found: dict[str, list[dict[str, Any]]] = {variant: [] for variant in VARIANTS}
     for _ in range(options.rounds):
-        for way in WAYS:
-            done = subprocess.run([sys.executable, __file__, "--way", way], check=True, capture_output=True, text=True)
-            found[way].append(json.loads(done.stdout.splitlines()[-1]))
-    for way, rounds in found.items():
-        best = min(rounds, key=lambda each: float(each["seconds"]))
-        print(f"{way:<28} {best['seconds']:>6} s  {best['processes']:>3} processes  {best['megabytes']:>5} MB")
+        for variant in VARIANTS:
+            command = [sys.executable, "-m", "mirror_ray.lab.benchmarks.ray_start", "--variant", variant]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            found[variant].append(json.loads(done.stdout.splitlines()[-1]))
+    for variant, rounds in found.items():
+        best = min(rounds, key=lambda figures: float(figures["seconds"]))
+        print(f"{variant:<28} {best['seconds']:>6} s  {best['processes']:>3} processes  {best['megabytes']:>5} MB")
 
 
 if __name__ == "__main__":

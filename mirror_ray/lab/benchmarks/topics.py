@@ -6,8 +6,8 @@
     .venv/bin/python -m mirror_ray.lab.benchmarks.topics [--topics 1000] [--rounds 5]
 
 Two brokers with an authorizer are started on this machine. Every topic of A has three configs and three ACLs, its
-remote topic on B none. The first round alters everything, the ones after it find nothing to alter. Beside it stands
-what MM2 sends in every round: all configs of all topics, and all ACLs. CPU is this process's own, and that of both
+remote topic on B none. The first round alters everything, later ones find nothing to alter. Beside it is what MM2 sends
+in every round: all configs of all topics, and all ACLs. CPU is this process's own, and that of both
 brokers, over all rounds of a line; medians of wall-clock time.
 """
 
@@ -17,19 +17,19 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 
 import psutil
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.flow_rules import config_filter, replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import UNRECORDED
+from mirror_ray.lab.benchmarks.harness import elapsed, parse_arguments, process_cpu_s
 from mirror_ray.lab.devcluster import DevCluster
-from mirror_ray.lab.devcluster.clusters import start_all
+from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.lab.devcluster.security import DevSecurity
+from mirror_ray.lab.kafka_client import create_topics
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.names import FlowName
@@ -45,7 +45,7 @@ FLOW = FlowSettings(name=FlowName("A", "B"), enabled=True)
 
 
 class Rounds:
-    """Asks, decides and alters as the coordinator does."""
+    """Rounds of topic sync as the coordinator does them."""
 
     def __init__(self, clusters: Clusters, topics: int) -> None:
         settings = MirrorSettings(
@@ -59,7 +59,9 @@ class Rounds:
         source, target = await self._port.configs(self.remotes)
         changes, problems = planned_changes(self.remotes, source, target, config_filter(FLOW))
         if changes:
-            await self._alter({remote: {each.key: each.after for each in found} for remote, found in changes.items()})
+            await self._alter(
+                {remote: {change.key: change.after for change in found} for remote, found in changes.items()}
+            )
         if problems:
             raise SystemExit(f"not all could be compared: {problems}")
         return len(changes)
@@ -96,7 +98,7 @@ class Rounds:
 
     async def fill_acls(self) -> None:
         """Three ACLs for each topic of the source."""
-        given = [
+        acls = [
             Acl(
                 resource="TOPIC",
                 name=topic,
@@ -110,7 +112,7 @@ class Rounds:
             for user, operation in (("ann", "READ"), ("bob", "ALL"), ("ann", "DESCRIBE_CONFIGS"))
         ]
         back = MirrorSettings(clusters={"A": self._port.target, "B": self._port.source}, flows=(FLOW,))
-        await KafkaTopicPort(back, FLOW, UNRECORDED).change_acls(AclChanges(create=tuple(given)))
+        await KafkaTopicPort(back, FLOW, UNRECORDED).change_acls(AclChanges(create=tuple(acls)))
 
     async def _alter(self, requests: Mapping[str, Mapping[str, str | None]]) -> None:
         changes = {
@@ -122,74 +124,52 @@ class Rounds:
             raise SystemExit(failed[0])
 
 
-@contextmanager
-def two_clusters() -> Iterator[Clusters]:
-    """A and B with an authorizer."""
-    pair = Clusters(*(DevCluster(name, security=DevSecurity.plain(authorizer=True)) for name in "AB"))
-    try:
-        start_all(pair)
-        yield pair
-    finally:
-        for cluster in pair:
-            cluster.close()
-
-
-def create(cluster: DevCluster, topics: list[NewTopic]) -> None:
-    """Create topics, some at a time."""
-    admin = AdminClient(dict(cluster.confluent_config()))
-    for start in range(0, len(topics), 200):
-        for future in admin.create_topics(topics[start : start + 200]).values():
-            future.result(120)
-    while len(admin.list_topics(timeout=60).topics) < len(topics):
-        time.sleep(0.1)
-
-
 def brokers_cpu_s(clusters: Clusters) -> float:
-    """What both brokers have used."""
-    return sum(sum(psutil.Process(broker.pid).cpu_times()[:2]) for cluster in clusters for broker in cluster.brokers)
+    """Processor seconds of both brokers."""
+    return sum(process_cpu_s(psutil.Process(broker.pid)) for cluster in clusters for broker in cluster.brokers)
 
 
-async def timed(clusters: Clusters, title: str, rounds: int, act: Callable[[], Awaitable[int]], expected: int) -> None:
-    """Print what a round costs; a figure of something else than was meant is none."""
+async def timed(
+    clusters: Clusters, title: str, rounds: int, action: Callable[[], Awaitable[int]], expected: int
+) -> None:
+    """Print what a round costs; ends with an error if it did something else than was meant."""
     wall_s: list[float] = []
-    own_s, theirs_s = time.process_time(), brokers_cpu_s(clusters)
+    own_s, brokers_s = time.process_time(), brokers_cpu_s(clusters)
     for _ in range(rounds):
-        began_s = time.perf_counter()
-        done = await act()
-        wall_s.append(time.perf_counter() - began_s)
+        with elapsed() as round_:
+            done = await action()
+        wall_s.append(round_.seconds)
         if done != expected:
             raise SystemExit(f"{title}: {done} instead of {expected}")
     own_ms = 1000 * (time.process_time() - own_s) / rounds
-    theirs_ms = 1000 * (brokers_cpu_s(clusters) - theirs_s) / rounds
-    print(f"  {title:<40}{1000 * statistics.median(wall_s):8.0f} ms{own_ms:8.0f} ms{theirs_ms:8.0f} ms", flush=True)
+    brokers_ms = 1000 * (brokers_cpu_s(clusters) - brokers_s) / rounds
+    print(f"  {title:<40}{1000 * statistics.median(wall_s):8.0f} ms{own_ms:8.0f} ms{brokers_ms:8.0f} ms", flush=True)
 
 
 async def measure(clusters: Clusters, options: argparse.Namespace) -> None:
     """All figures."""
     rounds = Rounds(clusters, options.topics)
-    create(clusters.a, [NewTopic(topic, 1, 1, config=CONFIGS) for topic in rounds.remotes])
-    create(clusters.b, [NewTopic(remote, 1, 1) for remote in rounds.remotes.values()])
+    create_topics(clusters.a, [NewTopic(topic, 1, 1, config=CONFIGS) for topic in rounds.remotes])
+    create_topics(clusters.b, [NewTopic(remote, 1, 1) for remote in rounds.remotes.values()])
     await rounds.fill_acls()
     print(f"  {f'{options.topics:,} topics':<40}{'wall':>11}{'own CPU':>11}{'brokers':>11}", flush=True)
     await timed(clusters, "configs: everything differs", 1, rounds.configs, options.topics)
-    for _ in range(2):  # the brokers' machines compile what runs often
+    for _ in range(2):  # the brokers' virtual machines compile what runs often
         await timed(clusters, "configs: nothing differs", options.rounds, rounds.configs, 0)
         await timed(clusters, "configs: all sent, as MM2 does", options.rounds, rounds.configs_as_mm2, options.topics)
-    given = 3 * options.topics
-    await timed(clusters, "ACLs: everything differs", 1, rounds.acls, given)
+    acls = 3 * options.topics
+    await timed(clusters, "ACLs: everything differs", 1, rounds.acls, acls)
     for _ in range(2):
         await timed(clusters, "ACLs: nothing differs", options.rounds, rounds.acls, 0)
-        await timed(clusters, "ACLs: all sent, as MM2 does", options.rounds, rounds.acls_as_mm2, given)
+        await timed(clusters, "ACLs: all sent, as MM2 does", options.rounds, rounds.acls_as_mm2, acls)
 
 
 def main() -> None:
     """Start the brokers, measure, and end them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--topics", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    with two_clusters() as clusters:
-        asyncio.run(measure(clusters, options))
+    options = parse_arguments(__doc__, topics=(1000, "on each side"), rounds=(5, "of which the median is shown"))
+    security = DevSecurity.plain(authorizer=True)
+    with running_clusters(*(DevCluster(name, security=security) for name in "AB")) as pair:
+        asyncio.run(measure(Clusters(*pair), options))
 
 
 if __name__ == "__main__":

@@ -2,18 +2,17 @@
 
 ::
 
+    make bench-transform
     .venv/bin/python -m mirror_ray.lab.benchmarks.transform [--seconds 1] [--rounds 5]
 
-No broker and no network: the part of the copy that transforms add to, from the fetched bytes to those that are
-produced, checksums included. ``passed on`` is what happens to a batch without transforms; ``repacked`` is what happens
-where a batch can't be passed on as it is (decoded and encoded, nothing changed). Of several rounds the best one counts,
-by the processor time of this process. The key filter keeps a third of the records; once its keys come again, and once
-each is new to it.
+No broker and no network: from the fetched bytes to those that are produced, checksums included. ``passed on`` is a
+batch without transforms; ``repacked`` is a batch that can't be passed on as it is (decoded and encoded, nothing
+changed). Of several rounds the best one counts, by the processor time of this process. The key filter keeps a third of
+the records; once keys repeat, and once each key is new.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import random
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle
 
+from mirror_ray.lab.benchmarks.harness import parse_arguments
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
@@ -33,7 +33,7 @@ from mirror_ray.replication.prepare import pieces_of
 from mirror_ray.transforms import FilterByKey, InsertHeader, MaskJsonFields, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 
-#: As in a replicator.
+#: As a replicator sets it.
 COLLECT_AFTER_OBJECTS = 50_000
 SOURCE = TopicPartition("orders", 0)
 ASSIGNMENT = Assignment(
@@ -55,7 +55,7 @@ KINDS: tuple[tuple[int, int, Codec], ...] = (
     (10, 100, "none"),
     (10, 100, "zstd"),
 )
-#: More than a pattern keeps answers for.
+#: More keys than a filter caches results for.
 NEW_KEYS = 20_000
 STEPS: dict[str, Transform | None] = {
     "repacked": None,
@@ -74,7 +74,7 @@ def value(number: int, size: int, dice: random.Random) -> bytes:
 
 
 def made(records: int, size: int, codec: Codec) -> Iterator[bytes]:
-    """Batches as a producer sends them, all with other keys and the same values."""
+    """Batches as a producer sends them, with different keys and the same values."""
     dice = random.Random(1)
     values = [value(number, size, dice) for number in range(records)]
     for first in range(0, NEW_KEYS, records):
@@ -98,8 +98,8 @@ def passed_on(data: bytes) -> None:
         rewrite(piece.batch, 1, 0, 0)
 
 
-def sent_through(data: bytes, transforms: PartitionTransforms | None) -> None:
-    """Through transforms; without any, decoded and encoded all the same."""
+def transform(data: bytes, transforms: PartitionTransforms | None) -> None:
+    """Transform a batch; without transforms it is decoded and encoded all the same."""
     batch = fetched(data)
     if transforms is None:
         batch = batch._replace(last_offset_delta=batch.last_offset_delta + 1)
@@ -107,17 +107,18 @@ def sent_through(data: bytes, transforms: PartitionTransforms | None) -> None:
         rewrite(piece.batch, 1, 0, 0)
 
 
-def _next_through(batches: Iterator[bytes], transforms: PartitionTransforms | None) -> None:
-    sent_through(next(batches), transforms)
+def transform_next(batches: Iterator[bytes], transforms: PartitionTransforms | None) -> None:
+    """The next of several batches."""
+    transform(next(batches), transforms)
 
 
-def rate(act: Callable[[], None], records: int, seconds: float, rounds: int) -> float:
+def best_rate(action: Callable[[], None], records: int, seconds: float, rounds: int) -> float:
     """Source records a second of processor time, in the best round."""
     best = 0.0
     for _ in range(rounds):
         count, begun = 0, time.process_time()
         while time.process_time() - begun < seconds / rounds:
-            act()
+            action()
             count += 1
         best = max(best, count * records / (time.process_time() - begun))
     return best
@@ -125,25 +126,23 @@ def rate(act: Callable[[], None], records: int, seconds: float, rounds: int) -> 
 
 def main() -> None:
     """Measure all of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each figure")
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = parse_arguments(__doc__, seconds=(1.0, "for each figure"), rounds=(5, "of which the best one counts"))
     gc.set_threshold(COLLECT_AFTER_OBJECTS)
     for records, size, codec in KINDS:
         batches = list(made(records, size, codec))
         data = batches[0]
         print(f"batches of {records} records of {size} bytes, {codec}, {len(data):,} bytes:", flush=True)
-        acts: dict[str, Callable[[], None]] = {"passed on": partial(passed_on, data)}
+        actions: dict[str, Callable[[], None]] = {"passed on": partial(passed_on, data)}
         for name, step in STEPS.items():
             chain = None if step is None else TransformChain((NamedTransform(name, step),), name)
             transforms = None if chain is None else PartitionTransforms(chain, SOURCE)
-            acts[name] = partial(sent_through, data, transforms)
+            actions[name] = partial(transform, data, transforms)
             if name == "key filter":
-                acts["... of new keys"] = partial(_next_through, cycle(batches), transforms)
-        for name, act in acts.items():
-            act()
-            print(f"  {name:<18}{rate(act, records, options.seconds, options.rounds):>12,.0f} records/s", flush=True)
+                actions["... of new keys"] = partial(transform_next, cycle(batches), transforms)
+        for name, action in actions.items():
+            action()
+            rate = best_rate(action, records, options.seconds, options.rounds)
+            print(f"  {name:<18}{rate:>12,.0f} records/s", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 ::
 
-    python -m mirror_ray.lab.benchmarks.verify [--records 1000000] [--partitions 4] [--rounds 2] [--plain-only]
+    make bench-verify
+    .venv/bin/python -m mirror_ray.lab.benchmarks.verify [--records 1000000] [--partitions 4] [--rounds 2]
+        [--plain-only]
 
 Records that compress by half, copied by a replicator of ours; both brokers, the command and Spark share this machine.
 Batches that were *passed on* are compared by their bytes. *Repacked* ones (of a source with LogAppendTime) are opened,
 *recompressed* ones (by the target's broker) unpacked. CPU is what comparing takes in a process that has started, with
-Spark that of all of its processes, too; both sides' records are read, so that twice as many go through. What one record
-takes is connecting and asking: it is part of every other figure. Starting the command takes as much as `--help` does.
+Spark that of all of its processes, too; both sides are read, so that twice as many records are processed. One record
+shows what connecting and asking takes, which is part of every other figure. Starting the command takes as much as
+`--help` does.
 """
 
 from __future__ import annotations
@@ -19,36 +22,34 @@ import os
 import resource
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from mirror_ray.cli.launch import some_ray
 from mirror_ray.config.settings import MirrorSettings, SparkSettings
-from mirror_ray.lab.benchmarks.translate import Used, watched
+from mirror_ray.lab.benchmarks.harness import SparkUsage, cluster_pair, elapsed, parse_arguments, running_ray
 from mirror_ray.lab.devcluster import DevCluster
-from mirror_ray.lab.devcluster.clusters import start_all
+from mirror_ray.lab.kafka_client import client_config, create_topic
 from mirror_ray.records.batch import Codec
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import MakeFirstPass, verify_flow
 from tests.support.engine import FLOW, Replicated
-from tests.support.kafka import create_topic
 
 
 class TopicKind(NamedTuple):
-    """How a topic is filled, and what becomes of its batches on the way."""
+    """How a topic is filled, and whether its batches change on the way."""
 
     title: str
     record_bytes: int
     batch_records: int
     codec: Codec
     append_time: bool = False
-    #: The target's topic's.
+    #: Of the remote topic.
     compression_type: str = "producer"
 
 
@@ -65,17 +66,15 @@ ONE = "one-record"
 
 def fill(cluster: DevCluster, topic: str, kind: TopicKind, records: int, partitions: int) -> None:
     """Write them; values differ, and half of each is random."""
-    config = cluster.confluent_config()
-    stamped = {"message.timestamp.type": "LogAppendTime"} if kind.append_time else {}
-    create_topic(config, topic, partitions, topic_config=stamped)
+    create_topic(cluster, topic, partitions, {"message.timestamp.type": "LogAppendTime"} if kind.append_time else {})
     batches = {"batch.size": 1000 * kind.batch_records, "batch.num.messages": kind.batch_records, "linger.ms": 50}
-    producer = Producer({**config, **batches, "compression.type": kind.codec})
+    producer = Producer(client_config(cluster, {**batches, "compression.type": kind.codec}))
     size = kind.record_bytes
     noise = os.urandom(1 << 20)
     for number in range(records):
         at = number * 509 % (len(noise) - size)
         value = noise[at : at + size // 2] + b"%0*d" % (size // 2, number)
-        # A whole batch for one partition, and then for the next: so that small ones come out as they should.
+        # A whole batch for one partition, and then for the next, so that batches have the wanted size.
         partition = number // kind.batch_records % partitions
         while True:
             try:
@@ -99,21 +98,21 @@ async def timed(
     title: str, settings: MirrorSettings, topic: str, records: int, make_first_pass: MakeFirstPass | None = None
 ) -> None:
     """Verify once; print what it took."""
-    used = Used()
-    began_s, own_s = time.monotonic(), time.process_time()
+    usage = SparkUsage()
     with ExitStack() as stack:
+        measured = stack.enter_context(elapsed())
         if make_first_pass is not None:
-            # Watching takes processor time of this very process, so it is done where there is something to watch.
-            used = stack.enter_context(watched())
+            # Sampling takes processor time of this very process, so it is done only where Spark runs.
+            stack.enter_context(usage)
         report = await verify_flow(settings, FLOW, VerifyRequest(topics=(topic,)), make_first_pass=make_first_pass)
-    took_s, own_s = time.monotonic() - began_s, time.process_time() - own_s
     if not report.equal or report.plain()["records"] != records:
         raise SystemExit(f"not what it should be: {report.plain()}")
-    spark = f", Spark's processes {used.cpu_s:.1f} s" if make_first_pass else ""
-    print(f"  {title:<38}{took_s:6.1f} s  {records / took_s:9,.0f} records/s  CPU {own_s:.2f} s{spark}", flush=True)
+    spark = f", Spark's processes {usage.cpu_s:.1f} s" if make_first_pass else ""
+    rate = f"{measured.seconds:6.1f} s  {records / measured.seconds:9,.0f} records/s"
+    print(f"  {title:<38}{rate}  CPU {measured.cpu_s:.2f} s{spark}", flush=True)
 
 
-async def measure(pair: tuple[DevCluster, DevCluster], options: argparse.Namespace) -> None:
+async def measure(pair: Sequence[DevCluster], options: argparse.Namespace) -> None:
     """Fill and copy each, and verify it in all ways; more than once, for the first time Spark compiles."""
     async with Replicated(*pair) as flow:
         print(f"{options.records:,} records in {options.partitions} partitions", flush=True)
@@ -135,10 +134,10 @@ async def measure(pair: tuple[DevCluster, DevCluster], options: argparse.Namespa
 async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -> None:
     """The same by Spark, for one of the topics."""
     with ExitStack() as stack:
-        began_s = time.monotonic()
-        stack.enter_context(some_ray("benchmark-verify", None))
-        spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings(), print))
-        print(f"  Ray and Spark start in  {time.monotonic() - began_s:6.1f} s", flush=True)
+        with elapsed() as start:
+            stack.enter_context(running_ray("benchmark-verify"))
+            spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings(), print))
+        print(f"  Ray and Spark start in  {start.seconds:6.1f} s", flush=True)
         clusters = settings.clusters["A"], settings.clusters["B"]
         for _ in range(options.rounds):
             await timed(
@@ -152,19 +151,15 @@ async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -
 
 def main() -> None:
     """Start brokers, fill one, copy, verify."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--plain-only", action="store_true", help="without Spark")
-    options = parser.parse_args()
-    pair = DevCluster("A", heap="1g"), DevCluster("B", heap="1g")
-    try:
-        start_all(pair)
+    options = parse_arguments(
+        __doc__,
+        records=(1_000_000, "of each topic"),
+        partitions=(4, "of each topic"),
+        rounds=(2, "of each figure"),
+        plain_only=(False, "without Spark"),
+    )
+    with cluster_pair() as pair:
         asyncio.run(measure(pair, options))
-    finally:
-        for each in pair:
-            each.close()
 
 
 if __name__ == "__main__":

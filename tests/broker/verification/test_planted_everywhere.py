@@ -7,8 +7,16 @@ import asyncio
 import pytest
 
 from tests.support.clusters import Clusters
+from tests.support.planted_checks import (
+    UNTIMED,
+    check_by_chaos,
+    check_by_compare,
+    check_by_verify,
+    every_case,
+    table,
+    untimed_cases,
+)
 from tests.support.planted_faults import KINDS
-from tests.support.planted_ways import UNTIMED, by_chaos, by_compare, by_verify, every_case, table, untimed_cases
 from tests.support.planting import Planted
 
 pytestmark = pytest.mark.timeout(300)
@@ -18,17 +26,17 @@ async def test_all_of_them_are_found(clusters: Clusters) -> None:
     """By verify and by compare in one run over all topics, and by chaos's own check."""
     planted = Planted(clusters, KINDS, {kind: every_case(kind) for kind in KINDS})
     await planted.plant()
-    looked = [*await by_verify(planted)]
-    for way in (by_compare, by_chaos):
-        looked += await asyncio.to_thread(way, planted)
-    wrong = [f"{each.way}, {each.case}: {each.result}: {each.said}" for each in looked if not each.good]
-    assert wrong == [], table(looked)
+    results = [*await check_by_verify(planted)]
+    for check in (check_by_compare, check_by_chaos):
+        results += await asyncio.to_thread(check, planted)
+    wrong = [str(result) for result in results if not result.good]
+    assert wrong == [], table(results)
 
 
 async def test_where_the_target_sets_its_own_timestamps(clusters: Clusters) -> None:
     """All but other timestamps, which are no fault there."""
     planted = Planted(clusters, UNTIMED, {kind: untimed_cases(kind) for kind in UNTIMED}, append_time=True)
     await planted.plant()
-    looked = [*await by_verify(planted), *await asyncio.to_thread(by_compare, planted)]
-    wrong = [f"{each.way}, {each.case}: {each.result}: {each.said}" for each in looked if not each.good]
-    assert wrong == [], table(looked)
+    results = [*await check_by_verify(planted), *await asyncio.to_thread(check_by_compare, planted)]
+    wrong = [str(result) for result in results if not result.good]
+    assert wrong == [], table(results)

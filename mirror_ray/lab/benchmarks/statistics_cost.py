@@ -2,18 +2,19 @@
 
 ::
 
-    .venv/bin/python mirror_ray.lab.benchmarks/tally.py [--batches N]
+    make bench-tally
+    .venv/bin/python -m mirror_ray.lab.benchmarks.statistics_cost [--batches 200000]
 
-CPU time of this process, without brokers. What all of a copy costs, ``engine.py`` measures.
+CPU time of this process, without brokers. ``engine.py`` measures what a whole copy costs.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from collections.abc import Callable
 
+from mirror_ray.lab.benchmarks.harness import parse_arguments
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
@@ -57,21 +58,21 @@ def outgoing(number: int) -> OutgoingBatch:
 
 
 def new_tally() -> StatisticsTally:
-    """One that has begun."""
+    """A tally that has begun."""
     tally = StatisticsTally(MINUTE_MS, now_ms)
     tally.begin(OffsetPair(0, 0), restarted=False)
     return tally
 
 
 def cpu_us(work: Callable[[], object], times: int) -> float:
-    """CPU time of ``work``, which does something so many times, for each."""
+    """CPU time of each of the ``times`` operations that ``work`` does."""
     began_s = time.process_time()
     work()
     return (time.process_time() - began_s) / times * 1e6
 
 
-def counted(batches: list[OutgoingBatch], at_a_time: int) -> float:
-    """So many batches with each acknowledgement that commits."""
+def count_cost_us(batches: list[OutgoingBatch], at_a_time: int) -> float:
+    """The cost of counting a batch, with so many in each acknowledgement."""
     tally = new_tally()
     commits = [batches[at : at + at_a_time] for at in range(0, len(batches), at_a_time)]
 
@@ -82,16 +83,16 @@ def counted(batches: list[OutgoingBatch], at_a_time: int) -> float:
     return cpu_us(count, len(batches))
 
 
-def told(batches: list[OutgoingBatch], times: int) -> float:
-    """A record of the topic, encoded."""
+def encode_cost_us(batches: list[OutgoingBatch], times: int) -> float:
+    """The cost of encoding a record of the statistics topic."""
     tally = new_tally()
     tally.acknowledged(batches)
     interval = tally.take(ended=True)[-1]
     return cpu_us(lambda: [statistics_of(ASSIGNMENT, "replicator-0", interval).encode() for _ in range(times)], times)
 
 
-def sampled(codec: str) -> tuple[int, float]:
-    """Half a megabyte of words, compressed; its size, and what it costs to look inside."""
+def sample_cost_us(codec: str) -> tuple[int, float]:
+    """Half a megabyte of words, compressed: its size, and the cost of measuring its compression."""
     words = [random.randbytes(4).hex().encode() for _ in range(1000)]
     tails = [record_tail(None, b" ".join(random.choices(words, k=110)), ()) for _ in range(500)]
     batch = encode([DecodedRecord(number, 0, tail) for number, tail in enumerate(tails)], codec)  # type: ignore[arg-type]
@@ -100,15 +101,13 @@ def sampled(codec: str) -> tuple[int, float]:
 
 def main() -> None:
     """Print each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", type=int, default=200_000)
-    options = parser.parse_args()
+    options = parse_arguments(__doc__, batches=(200_000, "that are counted"))
     batches = [outgoing(number) for number in range(options.batches)]
     for at_a_time in (1, 10, 100):
-        print(f"a batch, {at_a_time} with a commit: {counted(batches, at_a_time):.1f} us")
-    print(f"a record of the topic: {told(batches, 10_000):.0f} us")
+        print(f"a batch, {at_a_time} with a commit: {count_cost_us(batches, at_a_time):.1f} us")
+    print(f"a record of the topic: {encode_cost_us(batches, 10_000):.0f} us")
     for codec in CODECS[1:]:
-        size, cost = sampled(codec)
+        size, cost = sample_cost_us(codec)
         print(f"a sample, 500 records of 1 KB, {codec}, {size:,} bytes: {cost / 1000:.1f} ms")
 
 

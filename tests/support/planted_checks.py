@@ -1,4 +1,4 @@
-"""The ways to look at planted copies: what each is to find, and what it found."""
+"""Checks of copies with planted differences: by verify, by compare, and by the judge of chaos runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mirror_ray.verification.run import MakeFirstPass, verify_flow
 from tests.support.planted_faults import FAULTS, KINDS, Case, Fault, Kind, Place, cases
 from tests.support.planting import Planted
 
-#: ``named``: by its kind and place. ``seen``: as something else. ``not read``: ``compare`` says that it has not looked.
-#: ``alarm``: on a copy without a fault.
-Result = Literal["named", "seen", "not read", "missed", "clean", "alarm"]
+#: ``named``: reported as what it is. ``misnamed``: reported as something else. ``not read``: ``compare`` does not read
+#: it. ``alarm``: reported of a copy without a fault.
+Result = Literal["named", "misnamed", "not read", "missed", "clean", "alarm"]
 
 _NAMES: Mapping[str, frozenset[str]] = {
     "foreign": frozenset({"extra"}),
@@ -33,15 +33,15 @@ _NAMES: Mapping[str, frozenset[str]] = {
 #: Kinds of topics that are copied into remote topics with LogAppendTime, too.
 UNTIMED: tuple[Kind, ...] = ("plain", "compacted", "merged")
 _PLACES: Sequence[Place] = ("first", "last")
-#: Of compacted topics the last record of a key is told of first.
+#: Of compacted topics the last record of a key is reported first.
 _OF_KEYS = frozenset({"missing", "extra", "changed"})
 
 
 def every_case(kind: Kind) -> list[Case]:
-    """Those of a copy that has come to its end, and the faults among records that are still under way."""
+    """The cases of a copy that has caught up, and faults among records that are still being copied."""
     found = cases(kind)
     for fault in FAULTS:
-        # Of the last one it is not known that it was to be there already.
+        # Nobody knows whether the last record was to be there already.
         places = _PLACES[:1] if fault == "missing" else _PLACES
         found += [
             Case(kind=kind, partition=number, fault=fault, place=place, under_way=True)
@@ -51,77 +51,82 @@ def every_case(kind: Kind) -> list[Case]:
 
 
 def untimed_cases(kind: Kind) -> list[Case]:
-    """Those where the remote topic sets its own timestamps: another one is no fault there."""
+    """The cases where the remote topic sets its own timestamps: a different one is no fault there."""
     faults: list[Fault] = [fault for fault in FAULTS if fault != "timestamp"]
     return cases(kind, faults)
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What one way made of one case, and what it said."""
+class CheckResult:
+    """What a check has made of one case, and what it reported."""
 
-    way: str
+    check: str
     case: Case
     result: Result
-    said: str
+    text: str
 
     @property
     def good(self) -> bool:
         """Whether it is as it should be."""
         return self.result in ("named", "clean", "not read")
 
+    def __str__(self) -> str:
+        return f"{self.check}, {self.case}: {self.result}: {self.text}"
 
-async def by_verify(planted: Planted, make_first_pass: MakeFirstPass | None = None) -> list[Looked]:
-    """``verify``, and with ``make_looker`` ``verify --spark``: one run over all topics."""
+
+async def check_by_verify(planted: Planted, make_first_pass: MakeFirstPass | None = None) -> list[CheckResult]:
+    """``verify``, and with ``make_first_pass`` ``verify --spark``: one run over all topics."""
     report = await verify_flow(
         planted.settings, planted.flow, VerifyRequest(range_offsets=5), make_first_pass=make_first_pass
     )
-    found = {(each.topic, each.partition): each for each in report.partitions}
-    way = "verify --spark" if make_first_pass else "verify"
+    found = {(verdict.topic, verdict.partition): verdict for verdict in report.partitions}
+    check = "verify --spark" if make_first_pass else "verify"
     return [
-        _verified(way, case, [found[topic, case.partition] for topic in planted.sources(kind)])
+        _verified(check, case, [found[topic, case.partition] for topic in planted.sources(kind)])
         for kind in planted.kinds
         for case in planted.cases[kind]
     ]
 
 
-def _verified(way: str, case: Case, verdicts: Iterable[PartitionVerdict]) -> Looked:
+def _verified(check: str, case: Case, verdicts: Iterable[PartitionVerdict]) -> CheckResult:
     verdicts = list(verdicts)
-    findings = [each for verdict in verdicts for each in verdict.checked.differences]
-    said = "; ".join(f"{each.outcome}: {each.text}" for each in verdicts)
-    differs = any(each.outcome == "differs" for each in verdicts)
+    differences = [difference for verdict in verdicts for difference in verdict.checked.differences]
+    text = "; ".join(f"{verdict.outcome}: {verdict.text}" for verdict in verdicts)
+    differs = any(verdict.outcome == "differs" for verdict in verdicts)
     if case.fault is None:
-        equal = all(each.outcome == "equal" for each in verdicts)
+        equal = all(verdict.outcome == "equal" for verdict in verdicts)
         account = verdicts[0].account
         numbers = (account.not_copied > 0, account.in_flight) == ((True, 3) if case.under_way else (False, 0))
-        return Looked(way, case, "clean" if equal and numbers else "alarm", f"{said}; {account}")
-    named = differs and any(_names(each, case) for each in findings)
-    return Looked(way, case, "named" if named else "missed" if not differs else "seen", said)
+        return CheckResult(check, case, "clean" if equal and numbers else "alarm", f"{text}; {account}")
+    named = differs and any(_names(difference, case) for difference in differences)
+    return CheckResult(check, case, "named" if named else "missed" if not differs else "misnamed", text)
 
 
-def _names(finding: Difference, case: Case) -> bool:
+def _names(difference: Difference, case: Case) -> bool:
     if case.fault == "foreign":
-        return finding.kind == "extra" and finding.producer_id is not None
+        return difference.kind == "extra" and difference.producer_id is not None
     kinds = _NAMES.get(case.fault or "")
-    if case.kind == "compacted" and finding.kind in _OF_KEYS:
+    if case.kind == "compacted" and difference.kind in _OF_KEYS:
         return True
-    return finding.kind in kinds if kinds is not None else finding.fields == (case.fault,)
+    return difference.kind in kinds if kinds is not None else difference.fields == (case.fault,)
 
 
-def by_compare(planted: Planted) -> list[Looked]:
+def check_by_compare(planted: Planted) -> list[CheckResult]:
     """``compare``: what others wrote, and what is wrong behind the last acknowledged; it reads no other records."""
-    (flow,) = (each for each in planted.settings.flows if each.name == planted.flow)
+    (flow,) = (flow for flow in planted.settings.flows if flow.name == planted.flow)
     compared = compare_flow(planted.settings, flow, (), {}, no_system)
-    plain = {each["topic"]: each for each in plain_comparison(compared, compared.topics)["topics"]}
-    topics = {each.pair.topic: each for each in compared.topics}
-    looked = []
+    plain = {row["topic"]: row for row in plain_comparison(compared, compared.topics)["topics"]}
+    topics = {topic.pair.topic: topic for topic in compared.topics}
+    results = []
     for kind in planted.kinds:
         for case in planted.cases[kind]:
             sides = [topics[name] for name in planted.sources(kind)]
-            drift = [text for each in sides for text in each.headers[case.partition].drift]
+            drift = [text for side in sides for text in side.headers[case.partition].drift]
             reads = any(plain[name]["records_read"] for name in planted.sources(kind))
-            looked.append(Looked("compare", case, _compared(case, drift, reads=reads), "; ".join(drift) or "nothing"))
-    return looked
+            results.append(
+                CheckResult("compare", case, _compared(case, drift, reads=reads), "; ".join(drift) or "nothing")
+            )
+    return results
 
 
 def _compared(case: Case, drift: Sequence[str], *, reads: bool) -> Result:
@@ -133,14 +138,14 @@ def _compared(case: Case, drift: Sequence[str], *, reads: bool) -> Result:
     return "missed" if shown or reads else "not read"
 
 
-def by_chaos(planted: Planted) -> list[Looked]:
-    """What a chaos run says of its copies when it is over: those that are under way are none of them."""
+def check_by_chaos(planted: Planted) -> list[CheckResult]:
+    """What a chaos run says of its copies when it is over: those that are under check are none of them."""
     at_rest = [case for kind in planted.kinds for case in planted.cases[kind] if not case.under_way]
     with ThreadPoolExecutor(8) as threads:
         return list(threads.map(partial(_judged, planted), at_rest))
 
 
-def _judged(planted: Planted, case: Case) -> Looked:
+def _judged(planted: Planted, case: Case) -> CheckResult:
     a, b = planted.clusters
     first, *others = planted.sources(case.kind)
     remote = planted.remote(case.kind)
@@ -153,37 +158,38 @@ def _judged(planted: Planted, case: Case) -> Looked:
         there = read_placed(a, first, case.partition)
         verdict = judge_compacted(there, read_placed(b, remote, case.partition), cleaned=True)
     elif case.kind == "transformed":
-        verdict = judge_copy((each._replace(value=(each.value or b"") + b"!") for each in source), copy)
+        verdict = judge_copy((record._replace(value=(record.value or b"") + b"!") for record in source), copy)
     else:
         verdict = judge_copy(source, copy)
-    said = verdict.difference or "no difference"
+    text = verdict.difference or "no difference"
     if case.fault is None:
-        return Looked("chaos", case, "clean" if verdict.difference is None else "alarm", said)
-    return Looked("chaos", case, "named" if verdict.difference is not None else "missed", said)
+        return CheckResult("chaos", case, "clean" if verdict.difference is None else "alarm", text)
+    return CheckResult("chaos", case, "named" if verdict.difference is not None else "missed", text)
 
 
-def table(looked: Iterable[Looked]) -> str:
-    """Fault and place by kind of topic, for each way: how many were found, missed, or told where there is none."""
+def table(results: Iterable[CheckResult]) -> str:
+    """The results of each check by fault and place, and by kind of topic."""
     lines: list[str] = []
-    everything = list(looked)
-    for way in dict.fromkeys(each.way for each in everything):
-        mine = [each for each in everything if each.way == way]
-        lines.append(f"{way:<29}" + "".join(f"{kind:>16}" for kind in KINDS))
+    everything = list(results)
+    for check in dict.fromkeys(result.check for result in everything):
+        mine = [result for result in everything if result.check == check]
+        lines.append(f"{check:<29}" + "".join(f"{kind:>16}" for kind in KINDS))
         rows = dict.fromkeys(
-            (each.case.fault, each.case.place if each.case.fault else "", each.case.under_way) for each in mine
+            (result.case.fault, result.case.place if result.case.fault else "", result.case.under_way)
+            for result in mine
         )
         for fault, place, under_way in rows:
             cells = []
             for kind in KINDS:
                 found = [
-                    each.result
-                    for each in mine
-                    if (each.case.kind, each.case.fault, each.case.under_way) == (kind, fault, under_way)
-                    and (not fault or each.case.place == place)
+                    result.result
+                    for result in mine
+                    if (result.case.kind, result.case.fault, result.case.under_way) == (kind, fault, under_way)
+                    and (not fault or result.case.place == place)
                 ]
                 cells.append(", ".join(found) or "-")
-            what = (f"{fault}, {place}" if fault else "no fault") + (", under way" if under_way else "")
+            what = (f"{fault}, {place}" if fault else "no fault") + (", under check" if under_way else "")
             lines.append(f"  {what:<27}" + "".join(f"{cell:>16}" for cell in cells))
-        good = sum(each.good for each in mine)
+        good = sum(result.good for result in mine)
         lines.append(f"  {good} of {len(mine)} as they should be")
     return "\n".join(lines)
