@@ -45,9 +45,11 @@ def parse_arguments(
     return parser.parse_args()
 
 
-def cluster_pair(heap: str = "1g") -> AbstractContextManager[tuple[DevCluster, ...]]:
-    """Clusters A and B, of one broker each, started in parallel; they end with the context."""
-    return running_clusters(DevCluster("A", heap=heap), DevCluster("B", heap=heap))
+@contextmanager
+def cluster_pair(heap: str = "1g") -> Iterator[tuple[DevCluster, DevCluster]]:
+    """Clusters A and B, of one broker each, started in parallel; they are closed with the context."""
+    with running_clusters(DevCluster("A", heap=heap), DevCluster("B", heap=heap)) as (source, target):
+        yield source, target
 
 
 def cluster_settings(clusters: Sequence[DevCluster]) -> dict[str, ClusterSettings]:

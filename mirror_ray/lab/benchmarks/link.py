@@ -161,7 +161,7 @@ async def main() -> None:
 
 
 def link_differs(link: LongLink, mode: CopyMode) -> bool:
-    """Whether the mode makes a difference on this link: with one replica every acknowledgement is one of all replicas."""
+    """Whether the mode is another one on this link: with one replica, every acknowledgement is from all replicas."""
     return link.replication_factor > 1 or mode.name != "acks=all for each batch"
 
 
