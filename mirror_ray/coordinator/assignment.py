@@ -71,7 +71,7 @@ class PartitionAssigner:
 
     # What replicators say.
 
-    def reported(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
+    def on_report(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
         """Take in a report; a full one also says what the replicator does not hold."""
         for each in report.partitions:
             owner = self.owners.get(each.partition)
@@ -93,7 +93,7 @@ class PartitionAssigner:
             _log.info("%s at %d: %s", replicator, time_ms, text)
             self._emit(level, replicator, text)
 
-    def died(self, replicator: str, *, seen: bool) -> None:
+    def on_exit(self, replicator: str, *, seen: bool) -> None:
         """Everything it had is free, at once or when its lease has run out; the next step gives it to others."""
         for partition in [each for each, owner in self.owners.items() if owner.replicator == replicator]:
             self._disown(partition, is_unassigned=seen)
@@ -163,9 +163,9 @@ class PartitionAssigner:
             goal = {each: to for each, to in assign(placeable, expected, names).items() if to in candidates}
             acted = self._act(pool, goal, wanted)
             self._settled = None if acted or self._busy else look
-        for slot in [each for each in pool.slots.values() if each.state == "draining" and each.known]:
-            if not self._holds(slot.id):
-                pool.retire(slot.id)
+        for replicator in pool.draining():
+            if not self._holds(replicator):
+                pool.retire(replicator)
 
     def _holds(self, replicator: str) -> bool:
         return any(owner.replicator == replicator for owner in self.owners.values()) or any(

@@ -14,6 +14,7 @@ from mirror_ray.coordinator.limits import LimitController
 from mirror_ray.coordinator.observed import ObservedState, ThrottleShare
 from mirror_ray.coordinator.problems import ProblemWatch
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
+from mirror_ray.coordinator.replicator_process import ReplicatorContext
 from mirror_ray.coordinator.running_flows import RunningFlows
 from mirror_ray.coordinator.scaling import ScalingController
 from mirror_ray.coordinator.supervision import AuditWatch, GatewayWatch, GroupWatch, HeartbeatWatch
@@ -72,13 +73,15 @@ class CoordinatorParts:
         self.limits = LimitController(self.flows, self.assigner, self.observed, wall_ms=wall_ms, emit=emit)
         self.pool = ReplicatorPool(
             name,
-            dependencies.spawner,
-            timing=timing,
-            clock=clock,
-            wall_ms=wall_ms,
-            emit=emit,
-            listener=self.assigner,
-            allowances=self.limits.allowances,
+            ReplicatorContext(
+                spawner=dependencies.spawner,
+                timing=timing,
+                clock=clock,
+                wall_ms=wall_ms,
+                emit=emit,
+                listener=self.assigner,
+                allowances=self.limits.allowances,
+            ),
         )
         self.running = RunningFlows(
             self.flows,

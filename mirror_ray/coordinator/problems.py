@@ -81,7 +81,7 @@ class ProblemWatch:
             flows=flows,
             partitions={str(name): each for name, each in partitions.items()},
             gaps=gaps,
-            deaths=tuple(self._pool.deaths),
+            deaths=tuple(self._pool.context.exits),
             missing=self._pool.missing(),
             drift={str(name): sync.problems() for name, sync in self._syncs().items()},
             down={str(name): why for name, flow in self._flows.items() if (why := flow.down) is not None},

@@ -140,8 +140,8 @@ class CoordinatorQueries:
             gaps=self._gaps(parts.with_routes(None)),
             events=parts.events.newest(_SNAPSHOT_EVENTS),
             event_counts=parts.events.counts,
-            deaths=parts.pool.died,
-            latencies={str(flow): histogram for flow, histogram in parts.pool.latencies.by_flow().items()},
+            deaths=parts.pool.context.exit_count,
+            latencies={str(flow): histogram for flow, histogram in parts.pool.context.latencies.by_flow().items()},
         )
 
     def _status(self, partitions: Mapping[FlowName, tuple[PartitionStatus, ...]]) -> SystemStatus:
@@ -260,7 +260,7 @@ class CoordinatorQueries:
             totals=parts.observed.flow_totals(settings.name),
             why=(flow.closed if flow else None) or slowed,
             limit_bytes_per_s=rate,
-            held=parts.pool.held.of(settings.name),
+            held=parts.pool.context.throttled.of(settings.name),
             price_per_gb=self._price_per_gb(),
             heartbeat_age_s=parts.heartbeat.ages_s.get(str(settings.name)),
             discovered=flow is not None and flow.discovered,

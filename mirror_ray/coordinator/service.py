@@ -154,7 +154,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
         parts.observed.sample(now_s, parts.flows)
         parts.problems.sample(now_s, parts.settings)
         parts.limits.step(now_s)
-        parts.throttled.sample(now_s, parts.pool.held.by_flow())
+        parts.throttled.sample(now_s, parts.pool.context.throttled.by_flow())
         loads = {}
         if now_s - self._rebalanced_s >= self._dependencies.timing.rebalance_load_s:
             self._rebalanced_s = now_s

@@ -83,7 +83,7 @@ async def test_what_runs_beside_stops_no_copy(world: World, options: dict[str, A
     """Groups, heartbeats, and what becomes of troubles: no partition is released or assigned for them."""
     coordinator = await _begun(world, _flow("orders", "payments"))
     await coordinator.apply(settings(_flow("orders", "payments", **options)))
-    await eventually(lambda: world.ray.replicators[1].fingerprint == coordinator.parts.pool._fingerprint)
+    await eventually(lambda: world.ray.replicators[1].fingerprint == coordinator.parts.pool.context.fingerprint)
     assert len(_moved(world, "orders") + _moved(world, "payments")) == 4
 
 
