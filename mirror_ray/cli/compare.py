@@ -110,14 +110,14 @@ def compare_flow(
     """
     from mirror_ray.config.flow_rules import config_filter
     from mirror_ray.topics.acl_comparison import AclFacts, compare_acls, compare_other_acls
-    from mirror_ray.topics.cluster_snapshot import survey, survey_acls
+    from mirror_ray.topics.cluster_snapshot import read_acls, take_snapshot
     from mirror_ray.topics.comparison import FlowComparison, compare_topic, with_headers
     from mirror_ray.verification.report import Halt
 
-    seen = asyncio.run(survey(settings, flow, topics, reasons))
+    seen = asyncio.run(take_snapshot(settings, flow, topics, reasons))
     facts: AclFacts | NoAuthorizer | MirrorError
     try:
-        facts = asyncio.run(survey_acls(settings, flow, seen))
+        facts = asyncio.run(read_acls(settings, flow, seen))
     except MirrorError as error:
         facts = error
     configs, synced = config_filter(flow), flow.topics.sync_acls_enabled

@@ -26,8 +26,7 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
 from mirror_ray.state.schema import Document, state_topic
 from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
-from mirror_ray.topics.merged_plans import merge_plans
-from mirror_ray.topics.remote_topics import RemoteTopicPlan, TopicFacts, plan_remote_topic
+from mirror_ray.topics.remote_topics import RemoteTopicPlan, TopicFacts, merge_plans, plan_remote_topic
 
 _log = logging.getLogger(__name__)
 

@@ -25,10 +25,7 @@ from mirror_ray.kafka.audit_log import AuditLog, recorded
 from mirror_ray.model.cluster_change import ClusterChange, ConfigChange
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.model.topics import NewRemoteTopic, effective_replication_factor
-
-#: MM2's ``heartbeats.topic.replication.factor`` and its like.
-INTERNAL_TOPIC_REPLICATION_FACTOR: Final = 3
+from mirror_ray.model.topics import INTERNAL_TOPIC_REPLICATION_FACTOR, NewRemoteTopic, effective_replication_factor
 
 #: How long a change of metadata may take to reach the broker that we ask.
 _PROPAGATION_S: Final = 2.0

@@ -13,6 +13,8 @@ DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 #: MM2's ``replication.factor``, for remote topics.
 REMOTE_TOPIC_REPLICATION_FACTOR: Final = 2
+#: MM2's ``heartbeats.topic.replication.factor`` and its like.
+INTERNAL_TOPIC_REPLICATION_FACTOR: Final = 3
 
 #: Where a config's value comes from, as Kafka's ``ConfigEntry.ConfigSource`` names it.
 ConfigSource = Literal[

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mirror_ray.model.filters import ConfigPropertyFilter
+from mirror_ray.model.names import NO_TOPIC_ID, TopicId
 from mirror_ray.model.topic_names import NamedBy
 from mirror_ray.model.topics import ConfigSource, ConfigValue
 from mirror_ray.topics.acl_comparison import AclPair
@@ -52,6 +53,7 @@ class SideFacts:
     """A topic on one cluster. ``problems``: what could not be read, and why."""
 
     topic: str
+    topic_id: TopicId = NO_TOPIC_ID
     partitions: Mapping[int, PartitionFacts] = field(default_factory=dict)
     configs: Configs | None = None
     problems: Mapping[Aspect, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import AclChanges
-from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer, survey, survey_acls
+from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer, read_acls, take_snapshot
 from mirror_ray.topics.drift import Drift, DriftFinding, ExpectedDrift, Remedies, find_acl_drift, find_drift, unknown
 from mirror_ray.topics.port import KafkaTopicPort
 
@@ -34,7 +34,7 @@ async def find(
     Raises:
         MirrorError: A cluster can't be reached, or the flow does not copy one of ``only``.
     """
-    seen = await survey(settings, flow, only, reasons)
+    seen = await take_snapshot(settings, flow, only, reasons)
     expected = ExpectedDrift(
         configs=config_filter(flow),
         replication_factor=flow.topics.replication_factor,
@@ -55,7 +55,7 @@ async def _acl_findings(
     settings: MirrorSettings, flow: FlowSettings, seen: ClusterSnapshot, remedies: Remedies, *, restricted: bool
 ) -> tuple[DriftFinding, ...]:
     try:
-        facts = await survey_acls(settings, flow, seen)
+        facts = await read_acls(settings, flow, seen)
     except MirrorError as error:
         return (unknown("-", "ACLs", str(error)),)
     if isinstance(facts, NoAuthorizer):

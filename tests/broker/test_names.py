@@ -12,7 +12,7 @@ from mirror_ray.config.flow_rules import config_filter
 from mirror_ray.config.settings import MirrorSettings, RenamePattern, TopicSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.observe.status import TopicStatus
-from mirror_ray.topics.cluster_snapshot import survey
+from mirror_ray.topics.cluster_snapshot import take_snapshot
 from mirror_ray.topics.comparison import compare_topic
 from mirror_ray.topics.planning import make_plan
 from tests.support.clusters import Clusters
@@ -103,7 +103,7 @@ async def test_who_comes_later_gives_way_until_it_is_declared(clusters: Clusters
             return len(lines) == 4 and all(each.lag_records == 0 for each in lines)
 
         await system.wait(copied, "both are copied")
-        pairs = (await survey(declared, declared.flows[0], [first, second], {})).pairs
+        pairs = (await take_snapshot(declared, declared.flows[0], [first, second], {})).pairs
     assert await aside(lambda: end_offsets(clusters.b.confluent_config(), f"{name}-one")) == {0: 21, 1: 10, 2: 10}
     configs = config_filter(declared.flows[0])
     assert [compare_topic(pair, configs, synced=True).drift for pair in pairs] == [(), ()]

@@ -8,8 +8,7 @@ from mirror_ray.config.topic_merging import RemoteTopicClaim, conflict, conflict
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.topic_names import NamedBy
 from mirror_ray.model.topics import NewRemoteTopic
-from mirror_ray.topics.merged_plans import merge_plans
-from mirror_ray.topics.remote_topics import Extension, RemoteTopicPlan
+from mirror_ray.topics.remote_topics import Extension, RemoteTopicPlan, merge_plans
 
 AB, CB = FlowName("A", "B"), FlowName("C", "B")
 

@@ -67,8 +67,8 @@ def compared(
     async def ask() -> Sequence[PartitionStatus]:
         return running
 
-    monkeypatch.setattr(cluster_snapshot, "survey", seen)
-    monkeypatch.setattr(cluster_snapshot, "survey_acls", acls)
+    monkeypatch.setattr(cluster_snapshot, "take_snapshot", seen)
+    monkeypatch.setattr(cluster_snapshot, "read_acls", acls)
     monkeypatch.setattr(batch_headers, "read_headers", read)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
     clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("x:1",)) for alias in "AB"}
