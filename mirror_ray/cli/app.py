@@ -22,7 +22,6 @@ from mirror_ray.cli import (
     demo,
     drift,
     failover,
-    groups,
     local,
     plan,
     report,
@@ -102,7 +101,7 @@ app.command("down")(control.down)
 app.command("status")(status.status)
 app.command("lag")(status.lag)
 app.command("topics")(status.topics)
-app.command("groups")(groups.groups)
+app.command("groups")(status.groups)
 app.command("translate")(translate.translate)
 app.command("compare")(compare.compare)
 app.command("drift")(drift.drift)

@@ -1,4 +1,4 @@
-"""The command `audit`, and what commands that act without a running system keep in the audit log."""
+"""The command `audit`, and the audit log of commands that make changes without a running system."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray.attach import attach
 from mirror_ray.cli.columns import date
-from mirror_ray.cli.flow_access import ConfigOption, parse_flow
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
     AddressOption,
@@ -23,7 +21,8 @@ from mirror_ray.cli.options import (
     OutputFormat,
     WatchOption,
 )
-from mirror_ray.cli.output import Columns, Row, emit, out, say, table, watching
+from mirror_ray.cli.output import Columns, Row, column, or_dash, render, say, watching
+from mirror_ray.cli.system import ConfigOption, attached, parse_flow
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.whoami import whoami
@@ -37,20 +36,20 @@ _FLUSH_S = 10.0
 _DAY_MS = 86_400_000
 
 
-def _what_came(row: Row) -> str:
+def _outcome(row: Row) -> str:
     return row["outcome"] if row["error"] is None else f"{row['outcome']}: {row['error']}"
 
 
 _COLUMNS: Columns = (
-    ("TIME", lambda row: date(row["time_ms"])),
+    column("TIME", "time_ms", date),
     ("WHO", lambda row: row["operator"] or f"{row['system']} {row['component']}"),
-    ("FLOW", lambda row: row["flow"]),
-    ("KIND", lambda row: row["kind"]),
-    ("CLUSTER", lambda row: row["cluster"] or "-"),
-    ("SUBJECT", lambda row: row["subject"]),
-    ("BEFORE", lambda row: row["before"] or "-"),
-    ("AFTER", lambda row: row["after"] or "-"),
-    ("OUTCOME", _what_came),
+    column("FLOW", "flow"),
+    column("KIND", "kind"),
+    column("CLUSTER", "cluster", or_dash),
+    column("SUBJECT", "subject"),
+    column("BEFORE", "before", or_dash),
+    column("AFTER", "after", or_dash),
+    ("OUTCOME", _outcome),
 )
 
 
@@ -84,38 +83,37 @@ def audit(
     if config is not None:
         settings = load_settings(config).settings
     else:
-        with attach(name, address) as system:
+        with attached(name, address) as system:
             settings = system.settings()
     if flow_name is not None:
         settings.flow(flow_name)
 
     def show() -> None:
-        wanted = AuditQuery(
+        query = AuditQuery(
             since_ms=_since_ms(since),
             flow=flow,
             cluster=cluster,
             kinds=frozenset(kind or ()),
             limit=limit,
         )
-        rows = [asdict(each) for each in asyncio.run(read_audit(settings, wanted))]
-        emit(rows, output, lambda: out().print(table(rows, _COLUMNS)))
+        render([asdict(entry) for entry in asyncio.run(read_audit(settings, query))], _COLUMNS, output)
 
     watching(show, watch=watch)
 
 
-def _since_ms(said: str | None) -> int:
+def _since_ms(text: str | None) -> int:
     now_ms = int(time.time() * 1000)
-    return now_ms - _DAY_MS if said is None else parse_time(said, now_ms)
+    return now_ms - _DAY_MS if text is None else parse_time(text, now_ms)
 
 
 @contextmanager
 def audited(
     settings: MirrorSettings, flow: FlowName, name: str, command: str, *, dry_run: bool = False
 ) -> Iterator[AuditLog]:
-    """Keep a command of the operator's in the flow's audit log, which is waited for at the end.
+    """Write an operator's command to the flow's audit log, and wait for the log at the end.
 
     Returns:
-        The log, in which what is changed inside is to be kept in the operator's name; a dry run keeps nothing.
+        The log for what is changed inside, in the operator's name; a dry run writes nothing.
 
     Raises:
         MirrorError: ``audit.required`` is set, and the log can't be written: nothing inside was done.
@@ -135,12 +133,12 @@ def audited(
         yield audit_log
     except BaseException as error:
         refused = isinstance(error, ConfigError | NotReadyError)
-        told = str(error) or type(error).__name__
-        audit_log.end(each.said("refused" if refused else "unknown", told) for each in entries)
+        text = str(error) or type(error).__name__
+        audit_log.end(entry.said("refused" if refused else "unknown", text) for entry in entries)
         raise
     else:
-        audit_log.end(each.said("done") for each in entries)
+        audit_log.end(entry.said("done") for entry in entries)
     finally:
         if not audit_logs.flush(_FLUSH_S):
-            for text in audit_logs.problems().values():
-                say(f"not everything is in the audit log: {text}", "yellow")
+            for problem in audit_logs.problems().values():
+                say(f"not everything is in the audit log: {problem}", "yellow")

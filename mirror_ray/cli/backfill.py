@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirror_ray.attach import attach
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
-from mirror_ray.cli.output import Columns, count, duration, emit, err, out, say, size, table
+from mirror_ray.cli.output import Columns, column, count, duration, emit, err, or_empty, out, say, size, table
+from mirror_ray.cli.system import attached
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, MirrorError
 
@@ -27,21 +27,21 @@ _ASKED_ELSEWHERE = {"refused", "stopped", "paused"}
 _OFFSETS = re.compile(r"\d+@\d+([,\s]+\d+@\d+)*", re.ASCII)
 
 _COLUMNS: Columns = (
-    ("BACKFILL", lambda row: row["name"]),
-    ("TOPIC", lambda row: row["topic"]),
-    ("INTO", lambda row: row["into"]),
-    ("STATE", lambda row: row["state"]),
+    column("BACKFILL", "name"),
+    column("TOPIC", "topic"),
+    column("INTO", "into"),
+    column("STATE", "state"),
     ("COPIED", lambda row: f"{count(row['copied'])} of {count(row['offsets'])}"),
-    ("RECORDS/S", lambda row: count(row["records_per_s"])),
-    ("BYTES/S", lambda row: size(row["bytes_per_s"])),
-    ("ETA", lambda row: duration(row["eta_seconds"])),
-    ("ASKED", lambda row: row["asked"]),
-    ("REASON", lambda row: row["reason"] or ""),
+    column("RECORDS/S", "records_per_s", count),
+    column("BYTES/S", "bytes_per_s", size),
+    column("ETA", "eta_seconds", duration),
+    column("ASKED", "asked"),
+    column("REASON", "reason", or_empty),
 )
 _RANGES: Columns = (
-    ("PARTITION", lambda row: str(row["partition"])),
-    ("FROM", lambda row: count(row["start"])),
-    ("TO", lambda row: count(row["end"])),
+    column("PARTITION", "partition"),
+    column("FROM", "start", count),
+    column("TO", "end", count),
     ("OFFSETS", lambda row: count(row["end"] - row["start"])),
 )
 
@@ -90,7 +90,7 @@ def backfill(
 
     Exit 1 when it was cancelled, 4 when it stands still.
     """
-    with attach(name, address) as system:
+    with attached(name, address) as system:
         if flow is None or topic is None:
             show(list(system.backfills(flow)), output)
             return

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from mirror_ray.cli.output import Columns, Row, count, duration, size
+from mirror_ray.cli.output import Columns, Row, column, count, duration, size
 from mirror_ray.cli.printable import one_line
 from mirror_ray.observe.figures import Figure, Format, figures_of
 from mirror_ray.observe.status import (
@@ -33,23 +33,32 @@ def _cell(name: str, shown: Figure) -> Callable[[Row], str]:
     return lambda row: written(row[name])
 
 
+def date(time_ms: int) -> str:
+    """Day and time of day, local."""
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _clock(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%H:%M:%S")
+
+
 EVENTS: Columns = (
-    ("TIME", lambda row: _clock(row["time_ms"])),
-    ("LEVEL", lambda row: row["level"]),
-    ("SUBJECT", lambda row: row["subject"]),
-    ("EVENT", lambda row: row["text"]),
+    column("TIME", "time_ms", _clock),
+    column("LEVEL", "level"),
+    column("SUBJECT", "subject"),
+    column("EVENT", "text"),
 )
 
 GAPS: Columns = (
-    ("TIME", lambda row: date(row["time_ms"])),
-    ("FLOW", lambda row: row["flow"]),
-    ("TOPIC", lambda row: row["topic"]),
-    ("PARTITION", lambda row: str(row["partition"])),
-    ("KIND", lambda row: row["kind"]),
-    ("POLICY", lambda row: row["policy"]),
+    column("TIME", "time_ms", date),
+    column("FLOW", "flow"),
+    column("TOPIC", "topic"),
+    column("PARTITION", "partition"),
+    column("KIND", "kind"),
+    column("POLICY", "policy"),
     ("SOURCE OFFSETS", lambda row: offsets(row["source_from"], row["source_to"])),
     ("TARGET OFFSETS", lambda row: offsets(row["target_from"], row["target_to"])),
-    ("WHAT", lambda row: row["text"]),
+    column("WHAT", "text"),
 )
 
 
@@ -94,15 +103,6 @@ def price(value: float | None) -> str:
 def offset(value: int | None) -> str:
     """An offset, or ``-`` for none."""
     return "-" if value is None or value < 0 else str(value)
-
-
-def date(time_ms: int) -> str:
-    """Day and time of day, local."""
-    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _clock(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%H:%M:%S")
 
 
 #: How the values of each format are written.

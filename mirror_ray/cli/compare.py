@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray.cli.comparison_table import plain_comparison, print_comparison
-from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import emit, say
+from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow
 from mirror_ray.cli.verify import asking
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    flow: RequiredFlow,
     topics: Annotated[
         list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.", show_default=False)
     ] = None,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mirror_ray.cli.columns import offset
-from mirror_ray.cli.output import Columns, Row, count, out, size, table
+from mirror_ray.cli.output import Columns, Row, column, count, out, size, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ def _partition_columns(flow: FlowSettings) -> Columns:
             (f"{alias} SIZE", lambda row: size(row[side] and row[side]["size_bytes"])),
         )
 
-    number: Columns = (("PARTITION", lambda row: str(row["partition"])),)
+    number: Columns = (column("PARTITION", "partition"),)
     return (*number, *cells(flow.name.source, "source"), *cells(flow.name.target, "remote"))
 
 

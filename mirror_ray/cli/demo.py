@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 
 from mirror_ray import own_ray
 from mirror_ray.cli import columns, foreground, launch
-from mirror_ray.cli.demo_summary import DemoSummary, claim, taken
+from mirror_ray.cli.demo_check import DemoClusters, DemoSummary, summarize, takeover_signs
 from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption, name_option
 from mirror_ray.cli.output import count, out, say, table, text
@@ -160,8 +160,6 @@ def _end(
 
 
 def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic]) -> DemoSummary:
-    from mirror_ray.cli.demo_clusters import DemoClusters
-
     say("stopping the traffic; the flows catch up (Ctrl-C: at once)")
     for each in traffic:
         each.stop()
@@ -171,19 +169,19 @@ def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffi
         LiveView(out()) as view,
     ):
         while True:
-            running, positions = _seen(system)
-            found = claim(clusters.look(positions), taken(settings, running))
-            if found.final or time.monotonic() > until_s:
+            running, positions = _read_system(system)
+            summary = summarize(clusters.read(positions), takeover_signs(settings, running))
+            if summary.final or time.monotonic() > until_s:
                 break
             view.show(time.monotonic(), system.status(), system.events(5))
             time.sleep(_LOOK_EVERY_S)
-    for line in found.lines:
-        say(line, "green" if found.holds else "red")
-    return found
+    for line in summary.lines:
+        say(line, "green" if summary.holds else "red")
+    return summary
 
 
-def _seen(system: Mirror) -> tuple[MirrorSettings | None, Mapping[tuple[str, TopicPartition], int]]:
-    """What the system runs by, and how far it says that it has come, by flow; None: it has ended."""
+def _read_system(system: Mirror) -> tuple[MirrorSettings | None, Mapping[tuple[str, TopicPartition], int]]:
+    """The settings by which the system runs, and its positions by flow and partition; None: it has stopped."""
     try:
         positions = {
             (each.flow, TopicPartition(each.topic, each.partition)): each.position for each in system.partitions()

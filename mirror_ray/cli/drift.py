@@ -13,9 +13,9 @@ import typer
 from mirror_ray.cli.audit import audited
 from mirror_ray.cli.compare import reasons
 from mirror_ray.cli.control import confirm
-from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
-from mirror_ray.cli.output import Columns, emit, out, say, table
+from mirror_ray.cli.output import Columns, column, emit, or_dash, or_empty, out, say, table
+from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import FlowSettings, MirrorSettings
@@ -36,18 +36,18 @@ class DriftKind(StrEnum):
 
 
 _COLUMNS: Columns = (
-    ("DRIFT", lambda row: row["kind"]),
-    ("REMOTE TOPIC", lambda row: row["remote_topic"]),
-    ("WHAT", lambda row: row["what"]),
-    ("EXPECTED", lambda row: row["expected"] or "-"),
-    ("FOUND", lambda row: row["found"] or "-"),
-    ("RECONCILE", lambda row: row["remedy"] or "-"),
-    ("NOTE", lambda row: row["advice"] or ""),
+    column("DRIFT", "kind"),
+    column("REMOTE TOPIC", "remote_topic"),
+    column("WHAT", "what"),
+    column("EXPECTED", "expected", or_dash),
+    column("FOUND", "found", or_dash),
+    column("RECONCILE", "remedy", or_dash),
+    column("NOTE", "advice", or_empty),
 )
 
 
 def drift(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    flow: RequiredFlow,
     topics: Annotated[
         list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.", show_default=False)
     ] = None,

@@ -14,9 +14,9 @@ import typer
 from mirror_ray.cli import foreground
 from mirror_ray.cli.audit import audited
 from mirror_ray.cli.control import confirm
-from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
-from mirror_ray.cli.output import Columns, Row, duration, emit, out, say, table
+from mirror_ray.cli.output import Columns, Row, column, duration, emit, out, say, table
+from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.whoami import whoami
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from mirror_ray.model.names import FlowName
 
 _STEPS: Columns = (
-    ("STEP", lambda row: row["step"]),
-    ("OUTCOME", lambda row: row["outcome"]),
+    column("STEP", "step"),
+    column("OUTCOME", "outcome"),
     ("TOOK", lambda row: duration((row["ended_ms"] - row["began_ms"]) / 1000)),
     ("WHAT", lambda row: row["summary"].splitlines()[0] if row["summary"] else ""),
 )
 _PLANS: Columns = (
-    ("PLAN", lambda row: row["id"]),
-    ("FLOW", lambda row: row["flow"]),
-    ("BY", lambda row: row["by"]),
+    column("PLAN", "id"),
+    column("FLOW", "flow"),
+    column("BY", "by"),
     ("BEGAN", lambda row: f"{datetime.fromtimestamp(row['began_ms'] / 1000).astimezone():%Y-%m-%d %H:%M:%S}"),
-    ("STATE", lambda row: row["state"]),
+    column("STATE", "state"),
 )
 _GROUPS: Columns = (
-    ("GROUP", lambda row: row["group"]),
+    column("GROUP", "group"),
     ("PARTITIONS", lambda row: str(len(row["partitions"]))),
     ("EXACT", lambda row: str(sum(p["offset"] is not None and p["exact"] for p in row["partitions"]))),
     ("BEFORE", lambda row: str(sum(p["offset"] is not None and not p["exact"] for p in row["partitions"]))),
@@ -48,7 +48,6 @@ _GROUPS: Columns = (
     ("REASON", lambda row: next((p["reason"] for p in row["partitions"] if p["reason"]), "")),
 )
 
-FlowToMove = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace offsets that somebody else committed, too.")]
 SkipOption = Annotated[bool, typer.Option("--skip-active", help="Leave groups that have members where they are.")]
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, with its figures.")]
@@ -64,7 +63,7 @@ CatchUpOption = Annotated[
 
 
 def failover(
-    flow: FlowToMove,
+    flow: RequiredFlow,
     config: ConfigOption = None,
     source_is_gone: Annotated[
         bool, typer.Option("--source-is-gone", help="Go by what the target knows; the source is not waited for.")
@@ -109,7 +108,7 @@ def failover(
 
 
 def failback(
-    flow: FlowToMove,
+    flow: RequiredFlow,
     config: ConfigOption = None,
     force: ForceOption = False,
     skip_active: SkipOption = False,

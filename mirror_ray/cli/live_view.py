@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from mirror_ray.cli.columns import LIVE_FLOWS, replicators_text, rows, status_lines
-from mirror_ray.cli.output import Columns, count, duration, size, table, text
+from mirror_ray.cli.output import Columns, column, count, duration, size, table, text
 from mirror_ray.cli.progress import Eta
 from mirror_ray.observe.status import Event, FlowStatus, SystemStatus
 
@@ -19,7 +19,7 @@ _LINE_EVERY_S = 2.0
 
 _EVENTS_SHOWN = 5
 
-_FLOWS_WITH_ETA: Columns = (*LIVE_FLOWS, ("CAUGHT UP IN", lambda row: row["eta"]))
+_FLOWS_WITH_ETA: Columns = (*LIVE_FLOWS, column("CAUGHT UP IN", "eta"))
 
 
 class LiveView:
@@ -68,7 +68,7 @@ class LiveView:
             text(f"\n{replicators_text(status, len(running))}, {cpu:.0%} of a core, {size(memory)}", "dim"),
         ]
         if status.gateway is not None:
-            parts.append(text(f"page and metrics: {status.gateway}", "dim"))
+            parts.append(text(f"web UI and metrics: {status.gateway}", "dim"))
         parts += [text(line, "red") for line in status_lines(status)]
         if self._tail:
             parts.append(self._tail())
@@ -84,7 +84,7 @@ class LiveView:
                 line = flow_line(flow, etas[flow.flow])
                 self._console.print(f"{line}  replicators {running}/{status.desired_replicators}", soft_wrap=True)
         if status.gateway is not None and status.gateway != self._gateway:
-            self._console.print(f"page and metrics: {status.gateway}", soft_wrap=True)
+            self._console.print(f"web UI and metrics: {status.gateway}", soft_wrap=True)
             self._gateway = status.gateway
         problems = set(status_lines(status))
         for problem in sorted(problems - self._problems):

@@ -1,4 +1,4 @@
-"""Printing: tables that a pipe can read, JSON, YAML, and sentences for people on stderr."""
+"""Printing: data as tables, JSON or YAML on stdout, and messages for people on stderr."""
 
 from __future__ import annotations
 
@@ -17,54 +17,80 @@ from mirror_ray.cli.options import OutputFormat
 from mirror_ray.cli.printable import is_unsafe, one_line, printable, quoted
 from mirror_ray.cli.streams import BROKEN_PIPE_CODE
 
-WATCH_EVERY_S = 2.0
+WATCH_INTERVAL_S = 2.0
 
-#: Wide enough that no row is cut or wrapped where no terminal sets the width.
+#: Width without a terminal: no row is cut or wrapped.
 _UNBOUNDED = 10_000
 
 Row = Mapping[str, Any]
-#: Heading, and the cell made from a row.
-Columns = Sequence[tuple[str, Callable[[Row], str]]]
+#: A heading, and what makes the cell from a row.
+Column = tuple[str, Callable[[Row], str]]
+Columns = Sequence[Column]
 
 
 class TerminalConsole(Console):
-    """Shows strings as they are: no markup in them is followed, no control character of theirs is sent."""
+    """Prints strings literally: markup is not followed, and control characters are shown, not sent."""
 
     def __init__(self, stream: TextIO) -> None:
         width = None if stream.isatty() else _UNBOUNDED
         super().__init__(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """See ``Console``; every string that is printed comes through here, and the cells of tables do."""
+        """Escape control characters; every printed string and every cell of a table passes through here."""
         return super().render_str(printable(text), **options)
 
     def on_broken_pipe(self) -> None:
-        """See ``Console``: the stream has ended the process already, where it is one of ours."""
+        """End the process with the exit code of SIGPIPE."""
         raise SystemExit(BROKEN_PIPE_CODE)
 
 
 def out() -> Console:
-    """Console for data. Rich keeps to ``NO_COLOR`` by itself."""
+    """Return a console for data on stdout. Rich respects ``NO_COLOR``."""
     return TerminalConsole(sys.stdout)
 
 
 def err() -> Console:
-    """Console for talk."""
+    """Return a console for messages on stderr."""
     return TerminalConsole(sys.stderr)
 
 
 def say(text: str, style: str | None = None) -> None:
-    """One sentence on stderr."""
+    """Print one message on stderr."""
     err().print(text, style=style, soft_wrap=True)
 
 
-def text(said: str, style: str = "", *, cut: bool = False) -> Text:
-    """A part of a larger drawing; ``cut``: no wider than the terminal."""
-    return Text(printable(said), style=style, overflow="ellipsis" if cut else None)
+def text(content: str, style: str = "", *, cut: bool = False) -> Text:
+    """Make a piece of the live view; with ``cut`` it is no wider than the terminal."""
+    return Text(printable(content), style=style, overflow="ellipsis" if cut else None)
+
+
+def column(heading: str, field: str, form: Callable[[Any], str] = str) -> Column:
+    """Make a column that shows one field of each row, formatted by ``form``."""
+    return heading, lambda row: form(row[field])
+
+
+def or_dash(value: object) -> str:
+    """Format a value; ``-`` if it is missing or empty."""
+    return str(value) if value or value == 0 else "-"
+
+
+def or_empty(value: object) -> str:
+    """Format a value; empty if it is missing."""
+    return "" if value is None else str(value)
+
+
+def yes_no(value: object) -> str:
+    """Format a truth value."""
+    return "yes" if value else "no"
+
+
+def render(rows: Sequence[Row], columns: Columns, output: OutputFormat) -> None:
+    """Print rows: as a table, or all their fields as JSON or YAML."""
+    emit(rows, output, lambda: out().print(table(rows, columns)))
 
 
 def table(rows: Sequence[Row], columns: Columns) -> Table:
-    """Rows in columns, without lines, as kubectl prints them."""
+    """Make a table without lines, as kubectl prints them."""
     result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading, _ in columns:
         result.add_column(one_line(heading), no_wrap=True, overflow="ellipsis")
@@ -76,7 +102,7 @@ def table(rows: Sequence[Row], columns: Columns) -> Table:
 def emit(value: Any, output: OutputFormat, show: Callable[[], None]) -> None:
     """Print plain ``value`` as JSON or YAML, or let ``show`` print it for people.
 
-    JSON and YAML read back as the same value, whatever is in it, and whatever stdout can encode.
+    JSON and YAML read back as the same value, whatever stdout can encode.
     """
     if output is OutputFormat.json:
         sys.stdout.write(quoted(json.dumps(value, indent=2, ensure_ascii=not _is_unicode())) + "\n")
@@ -93,8 +119,8 @@ def _yaml(value: Any) -> str:
     class Dumper(yaml.SafeDumper):
         pass
 
-    def string(dumper: yaml.SafeDumper, found: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", found, style='"' if is_unsafe(found) else None)
+    def string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"' if is_unsafe(value) else None)
 
     Dumper.add_representer(str, string)
     return quoted(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=_is_unicode()))
@@ -105,7 +131,7 @@ def _is_unicode() -> bool:
 
 
 def watching(show: Callable[[], None], *, watch: bool) -> None:
-    """Call ``show`` once, or with ``watch`` every two seconds until Ctrl-C, on a cleared screen where there is one."""
+    """Call ``show`` once; with ``watch`` every two seconds until Ctrl-C, on a cleared screen if there is a terminal."""
     if not watch:
         show()
         return
@@ -113,21 +139,21 @@ def watching(show: Callable[[], None], *, watch: bool) -> None:
         while True:
             out().clear()
             show()
-            time.sleep(WATCH_EVERY_S)
+            time.sleep(WATCH_INTERVAL_S)
 
 
 def stopped_text(*, drained: bool) -> str:
-    """How a system has ended."""
+    """Say how a system has stopped."""
     return "is drained and stopped" if drained else "is stopped; not all was drained in time, and nothing is lost"
 
 
 def count(value: float | None) -> str:
-    """A number with thousands apart; ``-`` where it is unknown."""
+    """Format a number with separators of thousands; ``-`` if it is unknown."""
     return "-" if value is None else f"{value:,.0f}"
 
 
 def size(value: float | None) -> str:
-    """Bytes, in decimal units."""
+    """Format bytes in decimal units; ``-`` if they are unknown."""
     if value is None:
         return "-"
     for unit in ("B", "kB", "MB", "GB"):
@@ -138,7 +164,7 @@ def size(value: float | None) -> str:
 
 
 def duration(value_s: float | None) -> str:
-    """Seconds as people write them."""
+    """Format seconds as people write them; ``-`` if they are unknown."""
     if value_s is None:
         return "-"
     if value_s < 60:

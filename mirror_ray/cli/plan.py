@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirror_ray.cli.options import ConfigArgument, FormatOption, OutputFormat
-from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
+from mirror_ray.cli.output import Columns, Row, column, count, emit, out, say, table
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,21 +24,21 @@ def _granted(right: Row) -> str:
 
 
 _TOPICS: Columns = (
-    ("ACTION", lambda row: row["action"]),
-    ("FLOW", lambda row: row["flow"]),
-    ("TOPIC", lambda row: row["source_topic"]),
-    ("REMOTE TOPIC", lambda row: row["remote_topic"]),
-    ("PARTITIONS", lambda row: count(row["partitions"])),
-    ("REPLICATION", lambda row: count(row["replication_factor"])),
-    ("BEGINS", lambda row: row["begins"]),
+    column("ACTION", "action"),
+    column("FLOW", "flow"),
+    column("TOPIC", "source_topic"),
+    column("REMOTE TOPIC", "remote_topic"),
+    column("PARTITIONS", "partitions", count),
+    column("REPLICATION", "replication_factor", count),
+    column("BEGINS", "begins"),
     ("CONFIGS", lambda row: ", ".join(f"{key}={value}" for key, value in row["configs"].items())),
 )
 _RIGHTS: Columns = (
-    ("CLUSTER", lambda row: row["cluster"]),
+    column("CLUSTER", "cluster"),
     ("RESOURCE", lambda row: f"{row['resource_type']} {row['resource']}"),
     ("OPERATIONS", lambda row: ", ".join(row["operations"])),
     ("GRANTED", _granted),
-    ("WHY", lambda row: row["why"]),
+    column("WHY", "why"),
 )
 
 

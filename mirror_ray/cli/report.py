@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import emit, out, say
+from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError
 
@@ -25,7 +25,7 @@ DEFAULT_PRICE_PER_GB = 0.02
 
 
 def report(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    flow: RequiredFlow,
     to: Annotated[
         Path,
         typer.Option("--to", metavar="DIR", help="The report's directory; later runs add to it.", show_default=False),

@@ -1,14 +1,12 @@
-"""Commands that look at a running system: status, lag, topics, replicators, events, gaps."""
+"""Commands that show a running system: status, lag, topics, groups, replicators, events, gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mirror_ray.attach import attach
 from mirror_ray.cli import columns
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
@@ -19,11 +17,45 @@ from mirror_ray.cli.options import (
     OutputFormat,
     WatchOption,
 )
-from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table, watching
+from mirror_ray.cli.output import (
+    Columns,
+    column,
+    count,
+    emit,
+    or_dash,
+    or_empty,
+    out,
+    render,
+    say,
+    table,
+)
+from mirror_ray.cli.printable import one_line
+from mirror_ray.cli.system import render_from_system, with_system
 from mirror_ray.mirror import Mirror
+from mirror_ray.model.errors import ConfigError
+from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import PartitionStatus, SystemStatus
 
 _UNHEALTHY = ("degraded", "unreachable")
+_GROUPS: Columns = (
+    column("FLOW", "flow"),
+    column("GROUP", "group"),
+    column("SOURCE", "source_state", or_dash),
+    column("STATE", "state"),
+    ("SYNCED", lambda row: f"{sum(p['state'] == 'synced' for p in row['partitions'])}/{len(row['partitions'])}"),
+    column("REASON", "reason", or_empty),
+)
+_GROUP_PARTITIONS: Columns = (
+    column("GROUP", "group"),
+    column("TOPIC", "topic"),
+    column("PARTITION", "partition"),
+    column("SOURCE OFFSET", "source_offset"),
+    column("REMOTE TOPIC", "remote_topic", or_dash),
+    column("TARGET OFFSET", "target_offset", columns.offset),
+    ("EXACT", lambda row: "-" if row["target_offset"] is None else "yes" if row["exact"] else "no"),
+    column("STATE", "state"),
+    column("REASON", "reason", or_empty),
+)
 
 
 def status(
@@ -40,7 +72,7 @@ def status(
         last[:] = [now]
         emit(asdict(now), output, lambda: print_status(now))
 
-    _look(name, address, show, watch=watch)
+    with_system(name, address, show, watch=watch)
     if any(flow.state in _UNHEALTHY for flow in last[0].flows):
         raise typer.Exit(1)
 
@@ -62,21 +94,21 @@ def lag(
     last: list[PartitionStatus] = []
 
     def show(system: Mirror) -> None:
-        last[:] = [each for each in system.partitions(flow) if topic in (None, each.topic)]
+        last[:] = [status for status in system.partitions(flow) if topic in (None, status.topic)]
         emit(columns.json_rows(last), output, lambda: out().print(table(columns.rows(last), columns.LAG)))
 
-    _look(name, address, show, watch=watch)
+    with_system(name, address, show, watch=watch)
     _check_bound(last, above)
 
 
 def _check_bound(partitions: list[PartitionStatus], above: int | None) -> None:
     if above is None:
         return
-    beyond = [each for each in partitions if each.lag_records is None or each.lag_records > above]
-    for each in beyond:
-        known = "unknown lag" if each.lag_records is None else f"lag {count(each.lag_records)}"
-        say(f"{each.flow} {each.topic}-{each.partition}: {known} ({each.state}), allowed {count(above)}", "red")
-    if beyond:
+    exceeding = [status for status in partitions if status.lag_records is None or status.lag_records > above]
+    for status in exceeding:
+        known = "unknown lag" if status.lag_records is None else f"lag {count(status.lag_records)}"
+        say(f"{status.flow} {status.topic}-{status.partition}: {known} ({status.state}), allowed {count(above)}", "red")
+    if exceeding:
         raise typer.Exit(1)
 
 
@@ -90,11 +122,42 @@ def topics(
     """Show the topics that flows copy, their remote topics, and why one is not copied."""
 
     def show(system: Mirror) -> None:
-        found = columns.rows(system.topics(flow))
-        heads = columns.priced(columns.TOPICS, found, system.status().currency)
-        emit(found, output, lambda: out().print(table(found, heads)))
+        rows = columns.rows(system.topics(flow))
+        render(rows, columns.priced(columns.TOPICS, rows, system.status().currency), output)
 
-    _look(name, address, show, watch=watch)
+    with_system(name, address, show, watch=watch)
+
+
+def groups(
+    flow: FlowArgument = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="One group only, by partition.", show_default=False)
+    ] = None,
+    output: FormatOption = OutputFormat.table,
+    watch: WatchOption = False,
+    address: AddressOption = None,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Show consumer groups: whether their committed offsets are the same on both sides, and why not."""
+
+    def show(system: Mirror) -> None:
+        found = [status for status in system.groups(flow) if group in (None, status.group)]
+        if group is None:
+            render(columns.rows(found), _GROUPS, output)
+            return
+        if not found:
+            raise ConfigError(f"no flow syncs a group {group!r}: see groups and groups.exclude in its configuration")
+        emit(columns.rows(found), output, lambda: _print_group(found))
+
+    with_system(name, address, show, watch=watch)
+
+
+def _print_group(found: list[GroupStatus]) -> None:
+    for status in found:
+        reason = f": {status.reason}" if status.reason else ""
+        out().print(one_line(f"{status.flow}  {status.group}  {status.state}{reason}"))
+    partitions = [{"group": status.group, **asdict(partition)} for status in found for partition in status.partitions]
+    out().print(table(partitions, _GROUP_PARTITIONS))
 
 
 def replicators(
@@ -113,7 +176,7 @@ def replicators(
             lambda: out().print(table(columns.rows(found), columns.REPLICATORS)),
         )
 
-    _look(name, address, show, watch=watch)
+    with_system(name, address, show, watch=watch)
 
 
 def events(
@@ -124,7 +187,9 @@ def events(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show what happened and why, the newest last."""
-    _list(name, address, lambda system: columns.rows(system.events(limit)), columns.EVENTS, output, watch=watch)
+    render_from_system(
+        name, address, lambda system: columns.rows(system.events(limit)), columns.EVENTS, output, watch=watch
+    )
 
 
 def gaps(
@@ -135,7 +200,7 @@ def gaps(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show what partitions went on without, by which policy or answer."""
-    _list(name, address, lambda system: columns.rows(system.gaps(flow)), columns.GAPS, output, watch=watch)
+    render_from_system(name, address, lambda system: columns.rows(system.gaps(flow)), columns.GAPS, output, watch=watch)
 
 
 def print_status(status: SystemStatus) -> None:
@@ -148,7 +213,7 @@ def print_status(status: SystemStatus) -> None:
     if status.elastic is not None and status.elastic.why:
         console.print(f"replicators by load: {status.elastic.why}", style="dim", soft_wrap=True)
     if status.gateway is not None:
-        console.print(f"page and metrics: {status.gateway}", soft_wrap=True)
+        console.print(f"web UI and metrics: {status.gateway}", soft_wrap=True)
     console.print()
     flows = columns.rows(status.flows)
     console.print(table(flows, columns.priced(columns.FLOWS, flows, status.currency)))
@@ -164,24 +229,3 @@ def print_status(status: SystemStatus) -> None:
         console.print()
         for problem in problems:
             console.print(problem, style="red", soft_wrap=True)
-
-
-def _look(name: str, address: str | None, show: Callable[[Mirror], Any], *, watch: bool) -> None:
-    with attach(name, address) as system:
-        watching(lambda: show(system), watch=watch)
-
-
-def _list(
-    name: str,
-    address: str | None,
-    read: Callable[[Mirror], list[Row]],
-    heads: Columns,
-    output: OutputFormat,
-    *,
-    watch: bool,
-) -> None:
-    def show(system: Mirror) -> None:
-        found = read(system)
-        emit(found, output, lambda: out().print(table(found, heads)))
-
-    _look(name, address, show, watch=watch)

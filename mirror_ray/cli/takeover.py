@@ -13,7 +13,6 @@ import typer
 
 from mirror_ray.cli import foreground
 from mirror_ray.cli.audit import audited
-from mirror_ray.cli.flow_access import find_system, parse_flow
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
     AddressOption,
@@ -23,7 +22,8 @@ from mirror_ray.cli.options import (
     OutputFormat,
     name_option,
 )
-from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
+from mirror_ray.cli.output import Columns, Row, column, count, emit, or_empty, out, say, table
+from mirror_ray.cli.system import find_system, parse_flow
 from mirror_ray.model.errors import ConfigError, NotReadyError
 
 if TYPE_CHECKING:
@@ -73,24 +73,24 @@ _GroupOption = Annotated[
     ),
 ]
 _TAKEN: Columns = (
-    ("TOPIC", lambda row: row["topic"]),
-    ("PARTITION", lambda row: str(row["partition"])),
-    ("OUTCOME", lambda row: row["outcome"]),
-    ("MM2 NOTED", lambda row: count(row["noted"])),
-    ("BEGINS AT", lambda row: count(row["begin"])),
-    ("TARGET END", lambda row: count(row["target_end"])),
-    ("COPIED SINCE", lambda row: count(row["found"])),
-    ("MAY BE DOUBLED", lambda row: count(row["doubtful"])),
-    ("MAY BE LOST", lambda row: count(row["lost"])),
+    column("TOPIC", "topic"),
+    column("PARTITION", "partition"),
+    column("OUTCOME", "outcome"),
+    column("MM2 NOTED", "noted", count),
+    column("BEGINS AT", "begin", count),
+    column("TARGET END", "target_end", count),
+    column("COPIED SINCE", "found", count),
+    column("MAY BE DOUBLED", "doubtful", count),
+    column("MAY BE LOST", "lost", count),
     ("REMARK", lambda row: "; ".join(row["remarks"])),
 )
 _HANDED: Columns = (
-    ("TOPIC", lambda row: row["topic"]),
-    ("PARTITION", lambda row: str(row["partition"])),
-    ("MM2 HAD NOTED", lambda row: count(row["before"])),
-    ("MM2 NOTES NOW", lambda row: count(row["noted"])),
-    ("TARGET END", lambda row: count(row["target_end"])),
-    ("REMARK", lambda row: row["remark"] or ""),
+    column("TOPIC", "topic"),
+    column("PARTITION", "partition"),
+    column("MM2 HAD NOTED", "before", count),
+    column("MM2 NOTES NOW", "noted", count),
+    column("TARGET END", "target_end", count),
+    column("REMARK", "remark", or_empty),
 )
 
 

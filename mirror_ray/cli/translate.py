@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray.attach import attach
 from mirror_ray.cli import columns
 from mirror_ray.cli.audit import audited
 from mirror_ray.cli.control import confirm, parse_scope
-from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
-from mirror_ray.cli.output import Columns, Row, emit, out, say, table
+from mirror_ray.cli.output import Columns, Row, column, or_empty, render, say, yes_no
+from mirror_ray.cli.system import ConfigOption, RequiredFlow, attached, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -33,21 +32,21 @@ if TYPE_CHECKING:
     from mirror_ray.kafka.audit_log import AuditLog
 
 _TRANSLATED: Columns = (
-    ("TOPIC", lambda row: row["topic"]),
-    ("PARTITION", lambda row: str(row["partition"])),
-    ("SOURCE OFFSET", lambda row: columns.offset(row["source_offset"])),
-    ("TARGET TOPIC", lambda row: row["target_topic"]),
-    ("TARGET OFFSET", lambda row: columns.offset(row["target_offset"])),
-    ("EXACT", lambda row: "yes" if row["exact"] else "no"),
-    ("REASON", lambda row: row["reason"] or ""),
+    column("TOPIC", "topic"),
+    column("PARTITION", "partition"),
+    column("SOURCE OFFSET", "source_offset", columns.offset),
+    column("TARGET TOPIC", "target_topic"),
+    column("TARGET OFFSET", "target_offset", columns.offset),
+    column("EXACT", "exact", yes_no),
+    column("REASON", "reason", or_empty),
 )
-_ALL: Columns = (("GROUP", lambda row: row["group"]), *_TRANSLATED)
-_COMMITTED: Columns = (*_ALL, ("OUTCOME", lambda row: row["outcome"] or ""))
+_ALL: Columns = (column("GROUP", "group"), *_TRANSLATED)
+_COMMITTED: Columns = (*_ALL, column("OUTCOME", "outcome", or_empty))
 _FILE = "translated.parquet"
 
 
 def translate(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    flow: RequiredFlow,
     place: Annotated[
         str | None,
         typer.Argument(
@@ -103,7 +102,7 @@ def translate(
         if to is not None:
             _prepare(to)
         rows, refused = _of_all(order, config, name, address, spark=spark, yes=yes)
-        emit(rows, output, lambda: out().print(table(rows, _COMMITTED if commit else _ALL)))
+        render(rows, _COMMITTED if commit else _ALL, output)
         if to is not None:
             _write(rows, to)
         if refused is not None:
@@ -112,7 +111,7 @@ def translate(
         if spark or commit or dry_run or force or (as_of, to, config) != (None, None, None):
             raise ConfigError("--spark, --as-of, --to, --commit, --dry-run, --force and --config are for --all")
         rows = _of_one(flow, place, group, offset, name, address, back=back)
-        emit(rows, output, lambda: out().print(table(rows, _TRANSLATED)))
+        render(rows, _TRANSLATED, output)
     if any(row["target_offset"] is None or row["source_offset"] is None for row in rows):
         raise typer.Exit(1)
 
@@ -121,7 +120,7 @@ def _of_one(
     flow: str, place: str | None, group: str | None, offset: int | None, name: str, address: str | None, *, back: bool
 ) -> list[Row]:
     topic, partition = parse_scope(place)
-    with attach(name, address) as system:
+    with attached(name, address) as system:
         if group is not None and place is None and offset is None:
             return _of_group(system, flow, group)
         if group is None and topic is not None and partition is not None and offset is not None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray.attach import attach
 from mirror_ray.cli import foreground, launch
 from mirror_ray.cli.config import say_changed
 from mirror_ray.cli.control import confirm
@@ -24,6 +23,7 @@ from mirror_ray.cli.options import (
 )
 from mirror_ray.cli.output import err, say
 from mirror_ray.cli.progress import CatchUpVerdict
+from mirror_ray.cli.system import attached
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError, NotRunningError
 
@@ -142,7 +142,7 @@ def _show_difference(settings: MirrorSettings, name: str, address: str | None, r
     from mirror_ray.config.difference import changed
 
     try:
-        with attach(name, address) as system:
+        with attached(name, address) as system:
             found = system.preview(settings, replicators)
     except NotRunningError:
         found = changed(None, settings)

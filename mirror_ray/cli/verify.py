@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray.cli import foreground
-from mirror_ray.cli.flow_access import ConfigOption, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
-from mirror_ray.cli.output import Columns, Row, count, emit, out, say, table
+from mirror_ray.cli.output import Columns, Row, column, count, emit, out, say, table
+from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from mirror_ray.verification.run import MakeFirstPass, VerifyProgress
 
 _TOPICS: Columns = (
-    ("TOPIC", lambda row: row["topic"]),
-    ("REMOTE TOPIC", lambda row: row["target_topic"]),
-    ("PARTITIONS", lambda row: str(row["partitions"])),
-    ("RECORDS", lambda row: count(row["records"])),
-    ("RANGES", lambda row: row["ranges"]),
-    ("EQUAL", lambda row: str(row["equal"])),
-    ("DIFFER", lambda row: str(row["differs"])),
-    ("EXPLAINED", lambda row: str(row["explained"])),
-    ("NOT CHECKED", lambda row: str(row["not_checked"])),
-    ("STOPPED", lambda row: str(row["halted"])),
-    ("NOT COPIED", lambda row: count(row["not_copied"])),
-    ("FIRST DIFFERENCE", lambda row: row["text"]),
+    column("TOPIC", "topic"),
+    column("REMOTE TOPIC", "target_topic"),
+    column("PARTITIONS", "partitions"),
+    column("RECORDS", "records", count),
+    column("RANGES", "ranges"),
+    column("EQUAL", "equal"),
+    column("DIFFER", "differs"),
+    column("EXPLAINED", "explained"),
+    column("NOT CHECKED", "not_checked"),
+    column("STOPPED", "halted"),
+    column("NOT COPIED", "not_copied", count),
+    column("FIRST DIFFERENCE", "text"),
 )
 _TELL_EVERY_S = 5.0
 
 
 def verify(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)],
+    flow: RequiredFlow,
     topics: Annotated[
         list[str] | None,
         typer.Argument(

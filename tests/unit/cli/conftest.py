@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mirror_ray.cli import backfill, control, flow_access, groups, launch, status, translate, up
-from mirror_ray.cli import config as settings_commands
+from mirror_ray.cli import control, launch, system, up
 from mirror_ray.cli.app import app
 from mirror_ray.kafka.audit_writer import AuditWriter
 from mirror_ray.model.audit import AuditEntry
@@ -30,7 +29,7 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     """The system that every command finds or starts."""
     fake = FakeCoordinator()
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    for module in (backfill, control, settings_commands, groups, status, flow_access, translate, up):
+    for module in (control, system):
         monkeypatch.setattr(module, "attach", lambda _name, _address: fake.system())
     monkeypatch.setattr(launch, "start", fake.start)
     return fake

@@ -1,8 +1,8 @@
-"""What a command about one flow works on: a running system, or where none runs a configuration; and a Ray for Spark."""
+"""What a command works on: a running system, or a configuration if none runs; and a Ray for Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray.attach import attach
-from mirror_ray.cli.options import config_file
-from mirror_ray.cli.output import say
+from mirror_ray.cli.options import OutputFormat, config_file
+from mirror_ray.cli.output import Columns, Row, emit, out, say, table, watching
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
 from mirror_ray.model.names import FlowName
@@ -29,10 +29,44 @@ ConfigOption = Annotated[
         show_default=False,
     ),
 ]
+RequiredFlow = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
+
+
+def attached(name: str, address: str | None) -> Mirror:
+    """Attach to the running system; a context manager that leaves Ray.
+
+    Raises:
+        NotRunningError: No system of that name runs.
+    """
+    return attach(name, address)
+
+
+def with_system(name: str, address: str | None, show: Callable[[Mirror], None], *, watch: bool = False) -> None:
+    """Call ``show`` with the running system, with ``watch`` until Ctrl-C. Raises as ``attached`` does."""
+    with attached(name, address) as system:
+        watching(lambda: show(system), watch=watch)
+
+
+def render_from_system(
+    name: str,
+    address: str | None,
+    read: Callable[[Mirror], Sequence[Row]],
+    columns: Columns,
+    output: OutputFormat,
+    *,
+    watch: bool = False,
+) -> None:
+    """Print rows that are read from the running system. Raises as ``attached`` does."""
+
+    def show(system: Mirror) -> None:
+        rows = read(system)
+        emit(rows, output, lambda: out().print(table(rows, columns)))
+
+    with_system(name, address, show, watch=watch)
 
 
 def parse_flow(flow: str) -> FlowName:
-    """The flow that a command line names.
+    """Read the flow that a command line names.
 
     Raises:
         ConfigError: It is not written as ``A->B``.
@@ -47,9 +81,10 @@ def parse_flow(flow: str) -> FlowName:
 def find_system(
     config: Path | None, name: str, address: str | None, flow: FlowName, *, must_answer: bool = False
 ) -> Iterator[tuple[MirrorSettings, Mirror | None]]:
-    """The settings, and the running system where there is one that has the flow.
+    """Find the settings, and the running system if it has the flow.
 
-    ``must_answer``: what runs and does not answer is not gone on without, for what it may do meanwhile.
+    ``must_answer``: a running system that does not answer is an error, because of what it may do meanwhile. Otherwise
+    the command goes on by the configuration, if there is one.
 
     Raises:
         ConfigError: There is neither a configuration nor a system.
@@ -59,7 +94,7 @@ def find_system(
 
     settings = load_settings(config).settings if config is not None else None
     try:
-        mirror = attach(name, address)
+        mirror = attached(name, address)
     except NotRunningError as error:
         if settings is None:
             raise ConfigError(f"{error}; where none runs, name its configuration with --config FILE") from error
@@ -67,7 +102,7 @@ def find_system(
         return
     with mirror:
         try:
-            runs = any(each.flow == str(flow) for each in mirror.flows)
+            runs = any(status.flow == str(flow) for status in mirror.flows)
             settings = settings or mirror.settings()
         except NoAnswerError as error:
             if settings is None or must_answer:
@@ -79,7 +114,7 @@ def find_system(
 
 @contextmanager
 def ray_for_spark(name: str, address: str | None, mirror: Mirror | None) -> Iterator[None]:
-    """Connected to a Ray: that of the running system, the one at ``address``, or else one of its own, which ends here.
+    """Connect to a Ray: that of the running system, the one at ``address``, or else a new one, which ends here.
 
     Raises:
         MirrorError: Ray can't be reached, or does not start.

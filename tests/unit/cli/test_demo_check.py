@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_ray.cli.demo_summary import DemoPartition, claim, of_topics, taken
+from mirror_ray.cli.demo_check import DemoPartition, demo_partitions, summarize, takeover_signs
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.model.names import FlowName, TopicPartition
 
@@ -21,7 +21,7 @@ def _settings(*flows: str, **servers: str) -> MirrorSettings:
 
 def _partitions(position: int | None = 50, remote: int = 50, end: int = 50) -> list[DemoPartition]:
     positions = {_ZERO: 100} | ({} if position is None else {_ONE: position})
-    return of_topics(
+    return demo_partitions(
         _FLOW,
         {_ZERO: 100, _ONE: 50},
         {_ZERO: (0, 100), _ONE: (0, end)},
@@ -32,7 +32,7 @@ def _partitions(position: int | None = 50, remote: int = 50, end: int = 50) -> l
 
 def test_all_is_well_only_where_all_of_it_is_there() -> None:
     """By the ends of its own clusters' logs: the system's word alone is not enough, nor are the ends alone."""
-    said = claim(_partitions(), [])
+    said = summarize(_partitions(), [])
     assert said.holds
     assert said.lines == ["150 records produced, all of them copied: every partition's lag is 0"]
 
@@ -40,7 +40,7 @@ def test_all_is_well_only_where_all_of_it_is_there() -> None:
 def test_what_is_missing_is_said() -> None:
     """Behind, not copied any more, or said to be copied and not there."""
     for position, remote, end in ((40, 40, 50), (None, 40, 50), (50, 40, 50), (50, 50, 60)):
-        said = claim(_partitions(position, remote, end), [])
+        said = summarize(_partitions(position, remote, end), [])
         assert (said.holds, said.final) == (False, False)
         assert said.lines[0] == f"of 150 records produced, {100 + remote} are copied"
         assert "A->B orders-1: 50 produced" in said.lines[1]
@@ -50,12 +50,12 @@ def test_what_is_missing_is_said() -> None:
 def test_a_system_that_was_taken_is_said_even_where_all_is_copied() -> None:
     """Its flows gone, its aliases pointing elsewhere, stopped; settings that a user plays with are his."""
     own = _settings("A->B", "B->A")
-    assert taken(own, own.model_copy(update={"replicators": 7})) == []
-    assert taken(own, None) == ["it was stopped by another command"]
-    assert taken(own, _settings("A->B")) == ["flow B->A was ended"]
-    assert taken(own, _settings("A->B", "B->A", B="other:9092")) == ["B was B:9092 and is other:9092 now"]
+    assert takeover_signs(own, own.model_copy(update={"replicators": 7})) == []
+    assert takeover_signs(own, None) == ["it was stopped by another command"]
+    assert takeover_signs(own, _settings("A->B")) == ["flow B->A was ended"]
+    assert takeover_signs(own, _settings("A->B", "B->A", B="other:9092")) == ["B was B:9092 and is other:9092 now"]
     for position, final in ((50, True), (None, True), (40, False)):
-        assert claim(_partitions(position), ["it was stopped by another command"]).final is final
-    said = claim(_partitions(), ["flow B->A was ended"])
+        assert summarize(_partitions(position), ["it was stopped by another command"]).final is final
+    said = summarize(_partitions(), ["flow B->A was ended"])
     assert not said.holds
     assert "the demo's system is no longer its own: flow B->A was ended" in said.lines

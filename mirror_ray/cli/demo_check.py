@@ -1,0 +1,163 @@
+"""The check at the demo's end: what was produced to its topics, against what its clusters hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from mirror_ray.model.names import FlowName, TopicPartition
+
+if TYPE_CHECKING:
+    # Pydantic takes half a second, and the command line imports this.
+    from mirror_ray.config.settings import FlowSettings, MirrorSettings
+    from mirror_ray.kafka.admin import ClusterAdmin
+
+_PARTITIONS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoPartition:
+    """A partition of one of the demo's topics, read from its clusters once the traffic has stopped."""
+
+    flow: FlowName
+    partition: TopicPartition
+    #: Records that were acknowledged to the traffic.
+    produced: int
+    #: The source's log end offset.
+    source_end: int
+    #: The replication position, as the system reports it; None: it does not copy the partition.
+    position: int | None
+    #: Records in the remote partition.
+    copied: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is on the target."""
+        return self.position is not None and self.position >= self.source_end and self.copied >= self.produced
+
+    def __str__(self) -> str:
+        at = "is not copied any more" if self.position is None else f"copied up to {self.position:,}"
+        return (
+            f"{self.flow} {self.partition}: {self.produced:,} produced, {self.source_end:,} offsets on "
+            f"{self.flow.source}, {at}, {self.copied:,} records on {self.flow.target}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSummary:
+    """The result of the check, in sentences."""
+
+    holds: bool
+    #: Whether waiting can no longer change it.
+    final: bool
+    lines: Sequence[str]
+
+
+def takeover_signs(own: MirrorSettings, running: MirrorSettings | None) -> list[str]:
+    """How others have changed the demo's system, a sentence each; ``running`` None: they have stopped it."""
+    if running is None:
+        return ["it was stopped by another command"]
+    there = {flow.name for flow in running.flows if flow.enabled}
+    gone = [f"flow {flow.name} was ended" for flow in own.flows if flow.enabled and flow.name not in there]
+    moved = [
+        f"{alias} was {', '.join(cluster.bootstrap_servers)} and is {', '.join(now.bootstrap_servers)} now"
+        for alias, cluster in own.clusters.items()
+        if (now := running.clusters.get(alias)) is not None and now.bootstrap_servers != cluster.bootstrap_servers
+    ]
+    return gone + moved
+
+
+def summarize(partitions: Sequence[DemoPartition], changes: Sequence[str]) -> DemoSummary:
+    """Say what was copied. ``changes``: how others have changed the demo's system."""
+    produced = sum(each.produced for each in partitions)
+    missing = [each for each in partitions if not each.whole]
+    if not missing and not changes:
+        line = f"{produced:,} records produced, all of them copied: every partition's lag is 0"
+        return DemoSummary(holds=True, final=True, lines=[line])
+    copied = sum(min(each.copied, each.produced) for each in partitions)
+    lines = [f"of {produced:,} records produced, {copied:,} are copied"]
+    lines += [f"the demo's system is no longer its own: {each}" for each in changes]
+    lines += [f"  {each}" for each in missing[:_PARTITIONS_SHOWN]]
+    if len(missing) > _PARTITIONS_SHOWN:
+        lines.append(f"  and {len(missing) - _PARTITIONS_SHOWN} partitions more")
+    return DemoSummary(holds=False, final=bool(changes) and all(each.position is None for each in missing), lines=lines)
+
+
+def demo_partitions(
+    flow: FlowName,
+    produced: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, tuple[int, int]],
+    remote: Mapping[TopicPartition, tuple[int, int]],
+    positions: Mapping[TopicPartition, int],
+) -> list[DemoPartition]:
+    """Make the partitions of one flow from what was counted and read.
+
+    Args:
+        flow: Its name.
+        produced: Records that were acknowledged to the traffic, by source partition.
+        ends: Log start and end offset, by source partition.
+        remote: The same of each remote partition, by source partition.
+        positions: Replication positions, by source partition.
+    """
+    return [
+        DemoPartition(
+            flow=flow,
+            partition=partition,
+            produced=records,
+            source_end=ends[partition][1] if partition in ends else records,
+            position=positions.get(partition),
+            copied=remote[partition][1] - remote[partition][0] if partition in remote else 0,
+        )
+        for partition, records in sorted(produced.items())
+    ]
+
+
+class DemoClusters:
+    """The demo's clusters, read directly and not through its system. A context manager.
+
+    The log ends of the sources are read once, when it is entered: the traffic has stopped by then.
+    """
+
+    def __init__(self, settings: MirrorSettings, produced: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+        """``produced``: what was acknowledged to the traffic, by cluster and partition."""
+        self._settings = settings
+        self._produced = produced
+        self._stack = ExitStack()
+        self._admins: dict[str, ClusterAdmin] = {}
+        self._ends: dict[str, Mapping[TopicPartition, tuple[int, int]]] = {}
+
+    def __enter__(self) -> Self:
+        from mirror_ray.kafka.admin import ClusterAdmin
+
+        for alias, cluster in self._settings.clusters.items():
+            self._admins[alias] = self._stack.enter_context(closing(ClusterAdmin(cluster, "mirror-ray-demo")))
+        self._ends = {alias: self._admins[alias].log_bounds(produced) for alias, produced in self._produced.items()}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def read(self, positions: Mapping[tuple[str, TopicPartition], int]) -> list[DemoPartition]:
+        """Read every partition of the demo's topics. ``positions`` are the system's own, by flow and partition."""
+        flows = [flow for flow in self._settings.flows if flow.enabled and flow.name.is_live]
+        return [partition for flow in flows for partition in self._of_flow(flow, positions)]
+
+    def _of_flow(self, flow: FlowSettings, positions: Mapping[tuple[str, TopicPartition], int]) -> list[DemoPartition]:
+        from mirror_ray.config.flow_rules import replication_rules
+
+        name, rules = flow.name, replication_rules(flow)
+        produced = self._produced.get(name.source, {})
+        remotes = {source: TopicPartition(rules.remote_topic(source.topic), source.partition) for source in produced}
+        bounds = self._admins[name.target].log_bounds(remotes.values())
+        return demo_partitions(
+            name,
+            produced,
+            self._ends.get(name.source, {}),
+            {source: bounds[remote] for source, remote in remotes.items() if remote in bounds},
+            {source: position for (of, source), position in positions.items() if of == str(name)},
+        )
