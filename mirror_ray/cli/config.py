@@ -52,7 +52,7 @@ def config(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Write what a running system runs by, as a file for `up`; each secret as a reference to a variable."""
-    from mirror_ray.config.native_form import native_form
+    from mirror_ray.config.native import native_form
 
     if output is OutputFormat.table:
         raise ConfigError("config is written as yaml or json: -o yaml, or -o json")

@@ -1,4 +1,4 @@
-"""From text values under Kafka's keys to the fields of settings, with errors that name the user's key."""
+"""From the entries of a properties file to the fields of settings, with errors that name the user's key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind
+from mirror_ray.config.properties import iterate_properties
+from mirror_ray.config.providers import build_providers, declared_providers, resolve
 from mirror_ray.config.secrets import Secret
+from mirror_ray.model.errors import ConfigError
 
 #: ASCII's digits alone, and no more of them than 64 bits hold.
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,19}")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,19}(\.[0-9]{0,19})?")
 _LONGEST_SHOWN: Final = 60
+#: A system of fifty clusters, in which each flow has keys of its own, has fewer.
+_MOST_KEYS: Final = 10_000
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -35,6 +40,45 @@ class RawValue:
         if self.referred is not None:
             return self.referred.of_line(option) if option else self.referred
         return Secret(parse_jaas(self.text)[1][option] if option else self.text.strip())
+
+
+def read_entries(text: str) -> dict[str, str]:
+    """Keys and values as they are written; of a key that is given twice, the last value counts.
+
+    Raises:
+        ConfigError: There is an escape that is none, named by its line; or there are too many keys.
+    """
+    try:
+        entries = {key: value for key, value, _ in iterate_properties(text)}
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if len(entries) > _MOST_KEYS:
+        raise ConfigError(f"{len(entries):,} keys, at most {_MOST_KEYS:,} are read: run several systems")
+    return entries
+
+
+def resolve_references(
+    entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]
+) -> dict[str, RawValue]:
+    """The values of all keys, with what config providers hold in place of references to it."""
+    specs = declared_providers(entries, problems)
+    providers = build_providers(specs, environ)
+    resolved: dict[str, RawValue] = {}
+    for key, value in entries.items():
+        try:
+            found = resolve(value, providers)
+            referred = Secret(value, specs, trimmed=True)
+        except LookupError as error:
+            problems.append(f"{key}: {error.args[0]}")
+            resolved[key] = RawValue("", key)
+        else:
+            resolved[key] = RawValue(found, key, None if referred.is_literal else referred)
+    return resolved
+
+
+def referred_texts(properties: Mapping[str, RawValue]) -> Iterator[str]:
+    """What references have led to."""
+    return (given.text for given in properties.values() if given.referred is not None)
 
 
 def stripped(given: Mapping[str, RawValue], prefix: str) -> dict[str, RawValue]:

@@ -1,7 +1,8 @@
-"""The topics that a flow keeps its offsets and statistics in: ours and MM2's."""
+"""The topics that a flow keeps offsets, statistics, dead letters and changes in: ours and MM2's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -21,10 +22,10 @@ from mirror_ray.records.commit_record import SNAPSHOT_MS
 _SEGMENT_BYTES: Final = 16 << 20
 _HISTORY_SEGMENT_BYTES: Final = 64 << 20
 _SNAPSHOT_LATE_MS: Final = 300_000
-#: Of a topic whose records are deleted, so much more than is asked for stays at most.
+#: A retention is cut into this many segments: at most one of them stays too long.
 _SEGMENTS_OF_RETENTION: Final = 8
 _LEAST_SEGMENT_MS: Final = 60_000
-#: No record is to be too large to be set aside; a request of a broker's default size still holds it.
+#: Large enough for every record; a request of a broker's default size still holds it.
 _DEAD_LETTER_BYTES: Final = 64 << 20
 
 
@@ -33,12 +34,12 @@ class InternalTopic:
     """A topic of one partition: compacted, or with ``retention_ms`` one whose records are deleted after so long."""
 
     name: str
-    side: Literal["source", "target"]
+    side: Literal["source", "target"] = "target"
     #: None: by the number of brokers.
-    replication_factor: int | None
+    replication_factor: int | None = None
     #: None: the broker's.
     segment_bytes: int | None = None
-    #: None: compacted; -1: nothing is deleted.
+    #: None: it is compacted; -1: nothing is deleted.
     retention_ms: int | None = None
     #: None: the broker's.
     max_message_bytes: int | None = None
@@ -47,7 +48,7 @@ class InternalTopic:
 
     @property
     def configs(self) -> dict[str, str]:
-        """What it is created with."""
+        """The configs that it is created with."""
         sizes = {} if self.segment_bytes is None else {"segment.bytes": str(self.segment_bytes)}
         if self.retention_ms is None:
             return {"cleanup.policy": "compact", **sizes}
@@ -67,91 +68,59 @@ class InternalTopic:
 
 def audit_log(source_alias: str, retention_ms: int) -> InternalTopic:
     """The topic of a flow's audit log; the first entry makes it."""
-    return InternalTopic(
-        name=audit_log_topic(source_alias),
-        side="target",
-        replication_factor=None,
-        retention_ms=retention_ms,
-        why="to keep what was changed, and by whom",
-    )
+    name = audit_log_topic(source_alias)
+    return InternalTopic(name=name, retention_ms=retention_ms, why="to keep what was changed, and by whom")
 
 
 def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:
-    """What a flow that is enabled needs, by its settings."""
+    """The topics of a flow's offsets, statistics and dead letters, by its settings; none of a flow that is disabled."""
     if not flow.enabled:
         return ()
+    name = flow.name
+    segments = InternalTopic(
+        name=segments_topic(name.source, name.route),
+        segment_bytes=_SEGMENT_BYTES,
+        why="to keep which offsets belong together",
+    )
+    # The other topics of a route are those of its flow.
+    return (segments,) if flow.route is not None else (segments, *_topics_of_flow(flow))
+
+
+def _topics_of_flow(flow: FlowSettings) -> Iterator[InternalTopic]:
     policy, name, syncs = load_policy(flow.policy, flow.name.source), flow.name, flow.offset_syncs
-    topics = [
-        InternalTopic(
-            name=segments_topic(name.source, name.route),
-            side="target",
-            replication_factor=None,
-            segment_bytes=_SEGMENT_BYTES,
-            why="to keep which offsets belong together",
-        )
-    ]
-    if flow.route is not None:
-        # All others are those of the flow.
-        return tuple(topics)
-    topics += [
-        InternalTopic(
-            name=audit_topic(name.source),
-            side="target",
-            replication_factor=None,
-            why="to keep what failovers and failbacks have done",
-        ),
-    ]
+    yield InternalTopic(name=audit_topic(name.source), why="to keep what failovers and failbacks have done")
     if flow.statistics.emit_enabled:
-        topics.append(
-            InternalTopic(
-                name=statistics_topic(name.source),
-                side="target",
-                replication_factor=None,
-                retention_ms=round(flow.statistics.retention_s * 1000),
-                why="to tell what was copied in each interval",
-            )
+        yield InternalTopic(
+            name=statistics_topic(name.source),
+            retention_ms=round(flow.statistics.retention_s * 1000),
+            why="to tell what was copied in each interval",
         )
     if flow.transforms.errors == "dead_letter":
-        topics.append(
-            InternalTopic(
-                name=flow.transforms.dead_letter_topic or dead_letters_topic(name.source),
-                side="target",
-                replication_factor=None,
-                retention_ms=-1,
-                max_message_bytes=_DEAD_LETTER_BYTES,
-                why="to keep records that a transform failed on",
-            )
+        yield InternalTopic(
+            name=flow.transforms.dead_letter_topic or dead_letters_topic(name.source),
+            retention_ms=-1,
+            max_message_bytes=_DEAD_LETTER_BYTES,
+            why="to keep records that a transform failed on",
         )
     if syncs.enabled:
-        on_source = syncs.location == "source"
-        topics.append(
-            InternalTopic(
-                name=policy.offset_syncs_topic(name.target if on_source else name.source),
-                side=syncs.location,
-                replication_factor=syncs.replication_factor,
-                why="to tell MM2 which offsets belong together",
-            )
+        yield InternalTopic(
+            name=policy.offset_syncs_topic(name.target if syncs.location == "source" else name.source),
+            side=syncs.location,
+            replication_factor=syncs.replication_factor,
+            why="to tell MM2 which offsets belong together",
         )
     if flow.groups.emit_checkpoints_enabled:
-        topics.append(
-            InternalTopic(
-                name=policy.checkpoints_topic(name.source),
-                side="target",
-                replication_factor=flow.groups.checkpoints_replication_factor,
-                why="to emit checkpoints",
-            )
+        yield InternalTopic(
+            name=policy.checkpoints_topic(name.source),
+            replication_factor=flow.groups.checkpoints_replication_factor,
+            why="to emit checkpoints",
         )
     if flow.groups.history_enabled and flow.groups.emit_checkpoints_enabled:
-        # What was committed at a moment is told from the last snapshot before it on.
+        # What was committed at a moment is read from the last snapshot before it on.
         retention_ms = int(flow.groups.history_retention_s * 1000) + SNAPSHOT_MS + _SNAPSHOT_LATE_MS
-        topics.append(
-            InternalTopic(
-                name=commits_topic(name.source),
-                side="target",
-                replication_factor=None,
-                segment_bytes=_HISTORY_SEGMENT_BYTES,
-                retention_ms=retention_ms,
-                why="to keep what groups have committed, and when",
-            )
+        yield InternalTopic(
+            name=commits_topic(name.source),
+            segment_bytes=_HISTORY_SEGMENT_BYTES,
+            retention_ms=retention_ms,
+            why="to keep what groups have committed, and when",
         )
-    return tuple(topics)

@@ -17,8 +17,7 @@ from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_c
 from mirror_ray.config.base import section_of
 from mirror_ray.config.checks import check_flow, check_loops, heed_offset_reset, secret_notes
 from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
-from mirror_ray.config.entries import read_entries, referred_texts, resolve_references
-from mirror_ray.config.fields import FieldValues, RawValue, stripped
+from mirror_ray.config.fields import FieldValues, RawValue, read_entries, referred_texts, resolve_references, stripped
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind, find_key
 from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig, config_error
@@ -264,10 +263,9 @@ def _default_notes(properties: Mapping[str, RawValue], aliases: Sequence[str]) -
             used.add(row.field)
     for rows in (table.FLOW_KEYS, table.CONSUMER_KEYS, table.PRODUCER_KEYS):
         for key in rows:
-            deviates = key.use is KeyUse.USED and key.name in table.DEVIATIONS
-            if deviates and key.field not in used:
+            if key.deviates and key.field not in used:
                 yield ConfigNote(kind="default", key=key.name, text=_deviation(key))
 
 
 def _deviation(row: ConfigKey) -> str:
-    return f"not set: {our_default(row)} instead of MM2's {row.default}: {table.DEVIATIONS[row.name]}"
+    return f"not set: {our_default(row)} instead of MM2's {row.default}: {row.deviates}"

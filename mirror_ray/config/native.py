@@ -1,12 +1,13 @@
-"""The native form: YAML, checked by these models; ``schema.json`` beside them is made from them."""
+"""The native form, read and written: YAML, checked by these models; ``schema.json`` is made from them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.base import UnknownFieldError, field_path
@@ -183,3 +184,41 @@ def _resolve(
         problems.append(f"{path_text(location)}: {error.args[0]}")
         return node
     return node if secret.is_literal else SecretReference.to(secret, found)
+
+
+def native_form(settings: MirrorSettings) -> dict[str, Any]:
+    """The document: only what differs from the defaults; each secret is a reference to a variable of its own.
+
+    Routes and what else is derived is left out: reading it derives it again.
+    """
+    system = {key: each for key, each in _plain(settings, "").items() if key in SystemSettings.model_fields}
+    clusters = {alias: _written_cluster(alias, cluster) for alias, cluster in settings.clusters.items()}
+    flows = {str(flow.name): _written_flow(flow) for flow in settings.flows if flow.name.is_live}
+    return {"version": 1, **system, "clusters": clusters, "flows": flows}
+
+
+def _written_cluster(alias: str, cluster: BaseModel) -> dict[str, Any]:
+    return {key: each for key, each in _plain(cluster, alias).items() if key != "alias"}
+
+
+def _written_flow(flow: FlowSettings) -> dict[str, Any]:
+    return {key: value for key, value in _plain(flow, "").items() if key in NativeFlow.model_fields}
+
+
+def _plain(value: Any, path: str) -> Any:
+    match value:
+        case BaseModel():
+            fields = {name: getattr(value, name) for name in type(value).model_fields}
+            return {
+                name: _plain(each, f"{path}_{name}")
+                for name, each in fields.items()
+                if each != type(value).model_fields[name].get_default(call_default_factory=True)
+            }
+        case Secret():
+            return value.native or "${env:" + re.sub(r"\W", "_", f"MIRROR_{path}").upper() + "}"
+        case Mapping():
+            return {str(key): _plain(each, f"{path}_{key}") for key, each in value.items()}
+        case tuple() | list():
+            return [_plain(each, f"{path}_{number}") for number, each in enumerate(value, 1)]
+        case _:
+            return value

@@ -11,8 +11,7 @@ from typing import Final
 from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import illegal_separator
 from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
-from mirror_ray.config.entries import referred_texts, resolve_references
-from mirror_ray.config.fields import FieldValues, RawValue
+from mirror_ray.config.fields import FieldValues, RawValue, referred_texts, resolve_references
 from mirror_ray.config.flow_rules import topic_names
 from mirror_ray.config.keys import ConfigKey, KeyUse, find_key, nearest
 from mirror_ray.config.loaded import config_error

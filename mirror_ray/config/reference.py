@@ -66,14 +66,14 @@ def keys_table() -> str:
 
 def deviations_table() -> str:
     """Every default that differs from MM2's, as Markdown."""
-    rows = [row for _, scope in SCOPES for row in scope if row.name in table.DEVIATIONS and row.use is KeyUse.USED]
+    rows = [row for _, scope in SCOPES for row in scope if row.deviates]
     unique = {(row.name, row.field): row for row in rows}.values()
     lines = [
         (
             f"`{row.name}`",
             _cell(row.default),
             _cell(our_default(row)),
-            table.DEVIATIONS[row.name],
+            row.deviates,
         )
         for row in unique
     ]

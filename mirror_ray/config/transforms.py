@@ -1,17 +1,45 @@
-"""Checks of a flow's transforms, the routes that they make, and notes on what they cost."""
+"""A flow's transforms by its settings: their chains, checks, routes, and notes on the guarantees that they weaken."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from mirror_ray.config.loaded import ConfigNote
 from mirror_ray.config.settings import FlowSettings, RouteSettings, route_settings
 from mirror_ray.model.internal_topics import dead_letters_topic, segments_topic
 from mirror_ray.model.names import BACKFILL_ID
-from mirror_ray.model.policy import load_policy
+from mirror_ray.model.policy import ReplicationPolicy, load_policy
 from mirror_ray.model.topic_names import illegal_name
 from mirror_ray.transforms.chain import NamedTransform
 from mirror_ray.transforms.loading import TransformChains, load_step
+from mirror_ray.transforms.provenance import Provenance
+
+#: The ids of source and target, once records are there to be copied.
+ClusterIds = Callable[[], tuple[str, str]]
+
+
+def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds) -> TransformChains:
+    """The chains of a flow's topics. Heartbeats stay as they are, though a pattern of all topics matches theirs.
+
+    Raises:
+        ValueError: A transform can't be loaded; the text says what to do.
+    """
+    policy, most = load_policy(flow.policy, flow.name.source), flow.provenance.max_hops
+    if not flow.provenance.enabled:
+        return TransformChains(flow.transforms.steps, exempt=policy.is_heartbeats_topic, destination=flow.name.route)
+    step = NamedTransform("provenance", Provenance(cluster_ids, most, lambda topic: names_of(policy, topic)))
+    return TransformChains(
+        flow.transforms.steps, lambda _: (step, f"hops {most}"), policy.is_heartbeats_topic, flow.name.route
+    )
+
+
+def names_of(policy: ReplicationPolicy, topic: str) -> Collection[str]:
+    """A topic's own name, and those that it may have on the clusters that it came from."""
+    names = {topic}
+    while (upstream := policy.upstream_topic(topic)) is not None and upstream not in names:
+        names.add(upstream)
+        topic = upstream
+    return names
 
 
 def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:

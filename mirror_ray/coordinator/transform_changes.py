@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.transforms import flow_chains
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.ports import Emit, FlowClusters
 from mirror_ray.model.errors import ConfigError

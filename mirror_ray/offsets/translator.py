@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final, NamedTuple
 
-from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader

@@ -7,8 +7,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter
 from mirror_ray.model.assignment import Assignment

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mirror_ray.config.flow_rules import replication_rules
-from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition

@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
+from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info

@@ -6,7 +6,6 @@ translation, its error texts and the tables in ``docs/configuration.md`` all com
 
 from mirror_ray.config.keys.clients import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from mirror_ray.config.keys.cluster import CLUSTER_KEYS, SECURITY_KEYS
-from mirror_ray.config.keys.deviations import DEVIATIONS
 from mirror_ray.config.keys.flow import FLOW_KEYS
 from mirror_ray.config.keys.key import ConfigKey, KeyUse, ValueKind, find_key, nearest
 from mirror_ray.config.keys.system import DRIVER_KEYS, WORKER_KEYS
@@ -15,7 +14,6 @@ __all__ = [
     "ADMIN_KEYS",
     "CLUSTER_KEYS",
     "CONSUMER_KEYS",
-    "DEVIATIONS",
     "DRIVER_KEYS",
     "FLOW_KEYS",
     "PRODUCER_KEYS",

@@ -56,15 +56,24 @@ class ConfigKey:
     default: str = ""
     #: Our default in words, where it is none that can be written in the file.
     silent: str = ""
+    #: Why our default differs from Kafka's, on purpose.
+    deviates: str = ""
     #: Values with which a refused key does no harm.
     accepted: tuple[str, ...] = ()
 
 
 def used(
-    name: str, field: str, kind: ValueKind = ValueKind.TEXT, default: str = "", text: str = "", *, silent: str = ""
+    name: str,
+    field: str,
+    kind: ValueKind = ValueKind.TEXT,
+    default: str = "",
+    text: str = "",
+    *,
+    silent: str = "",
+    deviates: str = "",
 ) -> ConfigKey:
     """The row of a key that sets a field."""
-    return ConfigKey(name, KeyUse.USED, text, field=field, kind=kind, default=default, silent=silent)
+    return ConfigKey(name, KeyUse.USED, text, field, kind, default, silent, deviates)
 
 
 def ignored(text: str, names: str) -> tuple[ConfigKey, ...]:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.config.difference import changed
-from mirror_ray.config.native import load_native
-from mirror_ray.config.native_form import native_form
+from mirror_ray.config.native import load_native, native_form
 from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.model.errors import ConfigError

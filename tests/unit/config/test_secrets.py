@@ -10,7 +10,7 @@ import yaml
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.loaded import LoadedConfig
-from mirror_ray.config.native_form import native_form
+from mirror_ray.config.native import native_form
 from mirror_ray.config.providers import STANDARD_PROVIDERS, ProviderSpec
 from mirror_ray.config.secrets import KEPT, Secret
 from mirror_ray.config.settings import MirrorSettings

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from mirror_ray.config.flow_rules import config_filter, replication_rules
-from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.providers import EnvVarConfigProvider
 from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.config.transforms import flow_chains
 from mirror_ray.coordinator.limit_rules import FlowLimits
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.filters import GroupFilter

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.config.flow_transforms import flow_chains
 from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.transforms import flow_chains
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.records import decode

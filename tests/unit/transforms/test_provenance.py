@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.config.flow_transforms import names_of
+from mirror_ray.config.transforms import names_of
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import DefaultReplicationPolicy
 from mirror_ray.model.replication_paths import doubled
