@@ -1,4 +1,4 @@
-"""The command verify: every record of a flow's topics against its copy."""
+"""The command verify: compares every record of a flow's topics with its copy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TOPICS: Columns = (
     column("NOT COPIED", "not_copied", count),
     column("FIRST DIFFERENCE", "text"),
 )
-_TELL_EVERY_S = 5.0
+_REPORT_INTERVAL_S = 5.0
 
 
 def verify(
@@ -79,25 +79,29 @@ def verify(
     if not 0 < sample <= 1:
         raise ConfigError(f"--sample {sample:g}: a fraction above 0, up to 1")
     since_ms = parse_time(since, round(time.time() * 1000)) if since is not None else None
-    wanted = VerifyRequest(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
-    name_of_flow = parse_flow(flow)
-    with find_system(config, name, address, name_of_flow) as (settings, mirror), foreground.interruptible():
-        settings.flow(name_of_flow)
-        with _looker(settings, name_of_flow, mirror, name, address) if by_spark else nullcontext() as make_first_pass:
-            report = _report(settings, name_of_flow, wanted, mirror, make_first_pass)
+    request = VerifyRequest(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
+    flow_name = parse_flow(flow)
+    with find_system(config, name, address, flow_name) as (settings, mirror), foreground.interruptible():
+        settings.flow(flow_name)
+        with (
+            _spark_first_pass(settings, flow_name, mirror, name, address)
+            if by_spark
+            else nullcontext() as make_first_pass
+        ):
+            report = _report(settings, flow_name, request, mirror, make_first_pass)
     emit(report.plain(), output, lambda: _print(report))
-    for each in report.partitions:
-        if each.checked.gave_up:
-            say(f"{each.topic}-{each.partition}: too much differs, the rest of it was not looked at", "yellow")
+    for partition in report.partitions:
+        if partition.checked.gave_up:
+            say(f"{partition.topic}-{partition.partition}: too much differs, the rest was not compared", "yellow")
     if not report.equal:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _looker(
+def _spark_first_pass(
     settings: MirrorSettings, flow: FlowName, mirror: Mirror | None, name: str, address: str | None
 ) -> Iterator[MakeFirstPass]:
-    """Who takes the first look by Spark, in the system's Ray or in one of its own."""
+    """Make the first pass by Spark, in the system's Ray or in a new one."""
     from mirror_ray.spark.session import spark_session
     from mirror_ray.spark.verification import SparkFirstPass
 
@@ -113,23 +117,23 @@ def _looker(
 def _report(
     settings: MirrorSettings,
     flow: FlowName,
-    wanted: VerifyRequest,
+    request: VerifyRequest,
     mirror: Mirror | None,
     make_first_pass: MakeFirstPass | None,
 ) -> VerifyReport:
     from mirror_ray.verification.run import VerifyProgress, verify_with_routes
 
-    running = asking(mirror, flow)
-    with _telling(VerifyProgress()) as progress:
+    running = partition_query(mirror, flow)
+    with _reporting(VerifyProgress()) as progress:
         return asyncio.run(
             verify_with_routes(
-                settings, flow, wanted, running=running, make_first_pass=make_first_pass, progress=progress
+                settings, flow, request, running=running, make_first_pass=make_first_pass, progress=progress
             )
         )
 
 
-def asking(mirror: Mirror | None, flow: FlowName) -> PartitionQuery:
-    """Asks the running system how far it is; without its answer the state on the target says so, of a second ago."""
+def partition_query(mirror: Mirror | None, flow: FlowName) -> PartitionQuery:
+    """Return a query for the running system's partitions; without an answer the state on the target is used."""
 
     async def ask() -> Sequence[PartitionStatus]:
         try:
@@ -142,30 +146,30 @@ def asking(mirror: Mirror | None, flow: FlowName) -> PartitionQuery:
 
 
 @contextmanager
-def _telling(progress: VerifyProgress) -> Iterator[VerifyProgress]:
-    """Say on stderr how far it has come, while it takes long."""
-    over = threading.Event()
+def _reporting(progress: VerifyProgress) -> Iterator[VerifyProgress]:
+    """Report progress on stderr every few seconds."""
+    finished = threading.Event()
 
-    def tell() -> None:
-        while not over.wait(_TELL_EVERY_S):
+    def report() -> None:
+        while not finished.wait(_REPORT_INTERVAL_S):
             say(str(progress))
 
-    telling = threading.Thread(target=tell, name="progress", daemon=True)
-    telling.start()
+    thread = threading.Thread(target=report, name="progress", daemon=True)
+    thread.start()
     try:
         yield progress
     finally:
-        over.set()
-        telling.join()
+        finished.set()
+        thread.join()
 
 
 def _print(report: VerifyReport) -> None:
     console = out()
     by_topic: dict[tuple[str, str], list[PartitionVerdict]] = {}
-    for each in report.partitions:
-        by_topic.setdefault((each.topic, each.target_topic), []).append(each)
+    for partition in report.partitions:
+        by_topic.setdefault((partition.topic, partition.target_topic), []).append(partition)
     console.print(table([_row(partitions) for partitions in by_topic.values()], _TOPICS))
-    notes = [f"{each.topic}-{each.partition}: {note}" for each in report.partitions for note in each.notes]
+    notes = [f"{verdict.topic}-{verdict.partition}: {note}" for verdict in report.partitions for note in verdict.notes]
     if notes:
         console.print()
         for note in notes:
@@ -176,21 +180,21 @@ def _row(partitions: Sequence[PartitionVerdict]) -> Row:
     from mirror_ray.verification.report import worst
 
     outcomes = [each.outcome for each in partitions]
-    gravest = worst(partitions)
+    overall = worst(partitions)
     return {
         "topic": partitions[0].topic,
         "target_topic": partitions[0].target_topic,
         "partitions": len(partitions),
         "records": sum(each.checked.records for each in partitions),
-        "ranges": _of(
+        "ranges": _share(
             sum(each.checked.ranges_checked for each in partitions), sum(each.checked.ranges for each in partitions)
         ),
         "halted": sum(each.halt is not None for each in partitions),
         "not_copied": sum(each.account.not_copied for each in partitions),
         **{outcome: outcomes.count(outcome) for outcome in ("equal", "differs", "explained", "not_checked")},
-        "text": next(each.text for each in partitions if each.outcome == gravest),
+        "text": next(each.text for each in partitions if each.outcome == overall),
     }
 
 
-def _of(checked: int, ranges: int) -> str:
+def _share(checked: int, ranges: int) -> str:
     return count(ranges) if checked == ranges else f"{count(checked)} of {count(ranges)}"

@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.cli.compare import compare_flow
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.state.records import FlowRecord, Pause
 from mirror_ray.state.schema import FlowStateRecords
-from mirror_ray.topics import cluster_snapshot
 from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer
 from mirror_ray.topics.comparison import ComparedTopic, FlowComparison, PartitionFacts, SideFacts
-from mirror_ray.verification import batch_headers
+from mirror_ray.verification import flow_comparison
 from mirror_ray.verification.cluster_queries import no_system
 from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.flow_comparison import compare_flow
 from mirror_ray.verification.report import BatchHeaders, Halt, UncomparedAccount
 from tests.unit.verification.test_log_ends import line
 
@@ -67,13 +66,13 @@ def compared(
     async def ask() -> Sequence[PartitionStatus]:
         return running
 
-    monkeypatch.setattr(cluster_snapshot, "take_snapshot", seen)
-    monkeypatch.setattr(cluster_snapshot, "read_acls", acls)
-    monkeypatch.setattr(batch_headers, "read_headers", read)
+    monkeypatch.setattr(flow_comparison, "take_snapshot", seen)
+    monkeypatch.setattr(flow_comparison, "read_acls", acls)
+    monkeypatch.setattr(flow_comparison, "read_headers", read)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
     clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("x:1",)) for alias in "AB"}
     settings = MirrorSettings(clusters=clusters, flows=(flow,))
-    return compare_flow(settings, flow, (), {"t": "occupied"}, ask if running else no_system, refused)
+    return compare_flow(settings, flow, (), {"t": "occupied"}, ask if running else no_system, refused=refused)
 
 
 def test_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
