@@ -123,6 +123,6 @@ def test_a_flow_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there, MirrorMaker 2 has copied, say: it is not looked at, which is said; a refused topic is drift."""
     found = compared(monkeypatch, headers_of(reason="nothing was copied of it yet"), state=FlowStateRecords())
     assert (found.drifted, found.headers_known, found.topics[0].state) == (False, True, "equal")
-    assert found.notes == ("A->B has copied nothing yet: whose records its remote topics hold was not looked at",)
+    assert found.notes == ("A->B has copied nothing yet: whose records its remote topics hold was not checked",)
     refused = compared(monkeypatch, headers_of(reason="nothing was copied"), state=FlowStateRecords(), refused=["t"])
     assert refused.drifted
