@@ -27,7 +27,11 @@ def stops(family: Sequence[Positions]) -> list[dict[TopicPartition, int]]:
     """
     furthest = _furthest(family)
     return [
-        {each: furthest[each] for each, offset in positions.items() if each in furthest and offset != furthest[each]}
+        {
+            partition: furthest[partition]
+            for partition, offset in positions.items()
+            if partition in furthest and offset != furthest[partition]
+        }
         for positions in family
     ]
 
@@ -123,7 +127,7 @@ def _positions(live: FlowController, routes: Sequence[FlowController]) -> list[P
     """Positions in partitions that are routed; a route without a record is where the flow's routing began."""
     own: dict[TopicPartition, int | None] = {}
     begun: dict[TopicPartition, int] = {}
-    for partition in (each.source for each in _partitions(live)):
+    for partition in (partition.source for partition in _partitions(live)):
         record, pair = live.state.record(partition), live.state.latest_pair(partition)
         if record is not None and pair is not None and record.routes_from is not None:
             own[partition], begun[partition] = pair.source_offset, record.routes_from

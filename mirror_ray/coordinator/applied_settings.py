@@ -46,7 +46,7 @@ def would_change(
         return found
     wanted = scaling.would_be(after, replicators_for(before, after, scaling, asked))
     found = rescaled(found, scaling.wanted, wanted)
-    number = next((each.before for each in found.system if each.key == "replicators"), "")
+    number = next((change.before for change in found.system if change.key == "replicators"), "")
     return replace(found, onto=f"{fingerprint(before)}/{number}")
 
 

@@ -1,4 +1,4 @@
-"""Who copies what: hands out, moves and takes back partitions so that observed becomes desired."""
+"""Assigns, moves and takes back partitions, so that the observed state becomes the desired one."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The replicator that has a partition, and the epoch that it was given it with."""
+    """The replicator that has a partition, and the epoch of its assignment."""
 
     replicator: str
     epoch: int
 
 
 class PartitionAssigner:
-    """Listens to the pool, keeps the owners, and acts on the difference to what ``assign`` wants.
+    """Keeps the owners by what the replicators report, and works on the difference to what ``assign`` wants.
 
-    Guarantees: a partition is handed out only after its former owner has released it, or is dead for sure, or has had
-    a higher epoch to see for longer than its lease; one flow's stuck state topic holds up the partitions of that flow
-    alone; nothing is handed out or taken back for a flow that another coordinator has taken over.
+    Guarantees: a partition is assigned only after its former owner has released it, or is dead for sure, or has had a
+    higher epoch to see for longer than its lease; one flow's stuck state topic holds up the partitions of that flow
+    alone; nothing is assigned or taken back for a flow that another coordinator has taken over.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PartitionAssigner:
         emit: Emit,
         wake: Callable[[], None],
     ) -> None:
-        """``flows`` is looked at anew in each step; ``wake`` asks for a step soon.
+        """``flows`` is read anew in each step; ``wake`` asks for a step soon.
 
         The pool is given to ``step``, for it needs this as its listener.
         """
@@ -62,140 +62,145 @@ class PartitionAssigner:
         self._timing = timing
         self._emit = emit
         self._wake = wake
-        #: Partitions that an act in progress concerns.
+        #: Partitions that are being assigned or taken back.
         self._busy: set[FlowPartition] = set()
-        #: Full reports of adopted replicators, until their flows know their state.
-        self._unsettled: dict[FlowPartition, tuple[str, PartitionReport]] = {}
-        self._acts: set[asyncio.Task[None]] = set()
+        #: Reports of adopted replicators, by partition, until the flows have read their state.
+        self._adopted: dict[FlowPartition, tuple[str, PartitionReport]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._settled: object = None
-
-    # What replicators say.
 
     def on_report(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
         """Take in a report; a full one also says what the replicator does not hold."""
-        for each in report.partitions:
-            owner = self.owners.get(each.partition)
-            if owner == Owner(replicator, each.epoch):
-                self._progress(each)
-            elif full and owner is None and each.partition not in self._busy:
-                self._unsettled[each.partition] = (replicator, each)
+        for partition_report in report.partitions:
+            owner = self.owners.get(partition_report.partition)
+            if owner == Owner(replicator, partition_report.epoch):
+                self._take_progress(partition_report)
+            elif full and owner is None and partition_report.partition not in self._busy:
+                self._adopted[partition_report.partition] = (replicator, partition_report)
         if full:
-            held = {each.partition for each in report.partitions}
+            held = {partition_report.partition for partition_report in report.partitions}
             for partition, owner in list(self.owners.items()):
                 if owner.replicator == replicator and partition not in held | self._busy:
-                    self._disown(partition, is_unassigned=True)
+                    self._disown(partition, released=True)
             self._wake()
         for partition, epoch in report.given_up:
             if self.owners.get(partition) == Owner(replicator, epoch) and partition not in self._busy:
-                self._disown(partition, is_unassigned=True)
+                self._disown(partition, released=True)
                 self._wake()
         for time_ms, level, text in report.events:
             _log.info("%s at %d: %s", replicator, time_ms, text)
             self._emit(level, replicator, text)
 
     def on_exit(self, replicator: str, *, seen: bool) -> None:
-        """Everything it had is free, at once or when its lease has run out; the next step gives it to others."""
-        for partition in [each for each, owner in self.owners.items() if owner.replicator == replicator]:
-            self._disown(partition, is_unassigned=seen)
-        self._unsettled = {each: item for each, item in self._unsettled.items() if item[0] != replicator}
+        """Release everything it had, at once or when its lease has run out; the next step assigns it to others."""
+        for partition in [partition for partition, owner in self.owners.items() if owner.replicator == replicator]:
+            self._disown(partition, released=seen)
+        self._adopted = {partition: item for partition, item in self._adopted.items() if item[0] != replicator}
         self._wake()
 
     def _replace_silent(self, pool: ReplicatorPool) -> None:
-        """What a replicator has that does not answer goes to others; alone it keeps what it has."""
+        """Take partitions from replicators that don't answer, where there are others to have them."""
         if not pool.candidates():
             return
         for replicator in pool.overdue():
             held = [
-                each for each, owner in self.owners.items() if owner.replicator == replicator and each not in self._busy
+                partition
+                for partition, owner in self.owners.items()
+                if owner.replicator == replicator and partition not in self._busy
             ]
             for partition in held:
-                self._disown(partition, is_unassigned=False)
+                self._disown(partition, released=False)
             if held:
                 self._emit("error", replicator, f"has not answered for too long; others take over {_listed(held)}")
 
-    def _disown(self, partition: FlowPartition, *, is_unassigned: bool) -> None:
-        """``is_unassigned``: the owner does not hold it any more, for sure."""
+    def _disown(self, partition: FlowPartition, *, released: bool) -> None:
+        """``released``: the owner does not hold it any more, for sure."""
         del self.owners[partition]
         self._settled = None
         flow = self._flows.get(partition.flow)
-        if is_unassigned and flow is not None:
+        if released and flow is not None:
             flow.state.release(partition.source)
 
-    def _progress(self, report: PartitionReport, *, adopted: bool = False) -> None:
+    def _take_progress(self, report: PartitionReport, *, adopted: bool = False) -> None:
         before = self._observed.take(report, adopted=adopted)
         flow = self._flows.get(report.partition.flow)
         if flow is not None:
             flow.on_report(report)
-        # That it stopped is told by the replicator, once.
+        # That it stopped is an event of the replicator.
         if before is not None and before.state == "stopped" and report.state == "copying":
             self._emit("info", str(report.partition), "recovered: copying again")
 
     def is_unassigned(self, partition: FlowPartition) -> bool:
         """Whether no replicator has the partition, may still have it, or is about to get it."""
-        if partition in self.owners or partition in self._busy or partition in self._unsettled:
+        if partition in self.owners or partition in self._busy or partition in self._adopted:
             return False
         flow = self._flows.get(partition.flow)
         return flow is None or not flow.state.lease_ms(partition.source)
 
-    # What is done about it.
-
     async def step(self, pool: ReplicatorPool, loads: Mapping[FlowPartition, float]) -> None:
-        """Start whatever brings the owners nearer to what is wanted; does not wait for it."""
+        """Start whatever brings the owners nearer to what is wanted. Does not wait for it.
+
+        ``loads``: bytes/s of each partition, when loads are to be balanced.
+        """
         self._adopt(pool)
         if pool.adopting():
             return
         self._replace_silent(pool)
         candidates, expected, silent = pool.candidates(), pool.expected(), pool.silent()
         flows = tuple((name, flow.version) for name, flow in self._flows.items())
-        look = (tuple(candidates), tuple(expected), tuple(silent), flows)
+        inputs = (tuple(candidates), tuple(expected), tuple(silent), flows)
         # Nothing has changed since everything was in place: thousands of idle partitions cost nothing.
-        if look != self._settled or loads:
+        if inputs != self._settled or loads:
             wanted: dict[FlowPartition, PartitionWeight] = {}
             for flow in self._flows.values():
                 wanted |= flow.wanted()
-            names = {each: owner.replicator for each, owner in self.owners.items()}
+            names = {partition: owner.replicator for partition, owner in self.owners.items()}
             # What a silent replicator has stays with it for the moment.
             placeable = {
-                each: replace(weight, load=loads.get(each, 0.0))
-                for each, weight in wanted.items()
-                if names.get(each) not in silent
+                partition: replace(weight, load=loads.get(partition, 0.0))
+                for partition, weight in wanted.items()
+                if names.get(partition) not in silent
             }
-            goal = {each: to for each, to in assign(placeable, expected, names).items() if to in candidates}
-            acted = self._act(pool, goal, wanted)
-            self._settled = None if acted or self._busy else look
+            goal = {partition: to for partition, to in assign(placeable, expected, names).items() if to in candidates}
+            started = self._start_all(pool, goal, wanted)
+            self._settled = None if started or self._busy else inputs
         for replicator in pool.draining():
             if not self._holds(replicator):
                 pool.retire(replicator)
 
     def _holds(self, replicator: str) -> bool:
         return any(owner.replicator == replicator for owner in self.owners.values()) or any(
-            holder == replicator for holder, _ in self._unsettled.values()
+            holder == replicator for holder, _ in self._adopted.values()
         )
 
     def _adopt(self, pool: ReplicatorPool) -> None:
-        """Settle what living replicators hold, as soon as their flows have read their state."""
-        strays: dict[str, list[FlowPartition]] = {}
-        for partition, (replicator, report) in list(self._unsettled.items()):
+        """Decide about what adopted replicators hold, as soon as the flows have read their state."""
+        unknown: dict[str, list[FlowPartition]] = {}
+        for partition, (replicator, report) in list(self._adopted.items()):
             flow = self._flows.get(partition.flow)
             if flow is not None and not flow.discovered:
                 continue
-            del self._unsettled[partition]
+            del self._adopted[partition]
             known = flow is not None and flow.state.epoch(partition.source) == report.epoch
             if known and partition not in self.owners:
                 self.owners[partition] = Owner(replicator, report.epoch)
-                self._progress(report, adopted=True)
+                self._take_progress(report, adopted=True)
             else:
-                strays.setdefault(replicator, []).append(partition)
-        for replicator, partitions in strays.items():
+                unknown.setdefault(replicator, []).append(partition)
+        for replicator, partitions in unknown.items():
             self._start(partitions, partial(self._take_back, pool, replicator, partitions))
 
-    def _act(
+    def _start_all(
         self, pool: ReplicatorPool, goal: Mapping[FlowPartition, str], wanted: Mapping[FlowPartition, PartitionWeight]
     ) -> bool:
         grants: dict[FlowName, dict[FlowPartition, str]] = {}
         moves: dict[str, list[FlowPartition]] = {}
         waiting = self._wait_out_strays()
-        idle = {each for each in wanted.keys() | self.owners.keys() if each not in self._busy and self._acts_for(each)}
+        idle = {
+            partition
+            for partition in wanted.keys() | self.owners.keys()
+            if partition not in self._busy and self._may_act_for(partition)
+        }
         for partition, replicator in goal.items():
             owner = self.owners.get(partition)
             if partition not in idle or (owner is not None and owner.replicator == replicator):
@@ -215,42 +220,44 @@ class PartitionAssigner:
         return bool(waiting or grants or moves)
 
     def _wait_out_strays(self) -> bool:
-        """Take back what nobody has, as far as we know, and nobody gave back either; whether there is such a thing."""
+        """Take back partitions that somebody may hold, and nobody is known to; whether there are any."""
         found = False
         for name, flow in self._flows.items():
-            strays = [FlowPartition(name, each.topic, each.partition) for each in flow.leased]
-            strays = [each for each in strays if each not in self.owners and each not in self._busy]
-            if strays:
+            unknown = [FlowPartition(name, partition.topic, partition.partition) for partition in flow.leased]
+            unknown = [
+                partition for partition in unknown if partition not in self.owners and partition not in self._busy
+            ]
+            if unknown:
                 found = True
-                self._start(strays, partial(self._wait_out, flow, strays))
+                self._start(unknown, partial(self._wait_out, flow, unknown))
         return found
 
-    def _acts_for(self, partition: FlowPartition) -> bool:
+    def _may_act_for(self, partition: FlowPartition) -> bool:
         flow = self._flows.get(partition.flow)
         return flow is None or not flow.state.fenced
 
-    def _start(self, partitions: Iterable[FlowPartition], act: Callable[[], Awaitable[None]]) -> None:
+    def _start(self, partitions: Iterable[FlowPartition], work: Callable[[], Awaitable[None]]) -> None:
         partitions = frozenset(partitions)
         self._busy |= partitions
 
         async def run() -> None:
             try:
-                await act()
+                await work()
             except (ReplicatorSilentError, ReplicatorGoneError, ReplicatorLostError) as error:
                 _log.info("%s; the next step decides anew", error)
             except MirrorError as error:
-                self._emit("warning", ", ".join(sorted({str(each.flow) for each in partitions})), str(error))
+                self._emit("warning", ", ".join(sorted({str(partition.flow) for partition in partitions})), str(error))
                 await asyncio.sleep(self._timing.retry_first_s)
             except Exception:  # noqa: BLE001
-                _log.exception("placing partitions failed")
+                _log.exception("assigning partitions failed")
                 await asyncio.sleep(self._timing.retry_first_s)
             finally:
                 self._busy -= partitions
                 self._wake()
 
         task = asyncio.create_task(run())
-        self._acts.add(task)
-        task.add_done_callback(self._acts.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _grant(self, pool: ReplicatorPool, name: FlowName, chosen: Mapping[FlowPartition, str]) -> None:
         flow = self._flows.get(name)
@@ -268,7 +275,9 @@ class PartitionAssigner:
             for assignment in assignments:
                 self.owners[assignment.partition] = Owner(replicator, assignment.epoch)
             pool.hand_over(replicator, assignments)
-            self._emit("info", replicator, f"{name}: assigned {_listed(each.partition for each in assignments)}")
+            self._emit(
+                "info", replicator, f"{name}: assigned {_listed(assignment.partition for assignment in assignments)}"
+            )
 
     async def _move(
         self,
@@ -277,14 +286,14 @@ class PartitionAssigner:
         partitions: Sequence[FlowPartition],
         goal: Mapping[FlowPartition, str],
     ) -> None:
-        """Release on the old owner and grant to the new one at once; without a new one it is only taken back."""
+        """Release partitions on the old owner and grant them at once to the new one, where there is one."""
         await self._take_back(pool, replicator, partitions)
         flows: dict[FlowName, dict[FlowPartition, str]] = {}
         for partition in partitions:
             if partition in goal:
                 flows.setdefault(partition.flow, {})[partition] = goal[partition]
         if flows:
-            moved = [each for chosen in flows.values() for each in chosen]
+            moved = [partition for chosen in flows.values() for partition in chosen]
             self._emit("info", replicator, f"moved away to balance or drain: {_listed(moved)}")
         for name, chosen in flows.items():
             await self._grant(pool, name, chosen)
@@ -293,15 +302,15 @@ class PartitionAssigner:
         for report in await pool.release(replicator, partitions):
             owner = self.owners.get(report.partition)
             if owner == Owner(replicator, report.epoch):
-                self._progress(report)
+                self._take_progress(report)
         for partition in partitions:
             owner = self.owners.get(partition)
             if owner is not None and owner.replicator == replicator:
-                self._disown(partition, is_unassigned=True)
+                self._disown(partition, released=True)
 
     async def _wait_out(self, flow: FlowController, partitions: Sequence[FlowPartition]) -> None:
-        """Take partitions from a holder that nobody can see dead: it reads the new epochs, or its leases run out."""
-        sources = [each.source for each in partitions]
+        """Take partitions from an unknown holder: it reads the new epochs, or its leases run out."""
+        sources = [partition.source for partition in partitions]
         lease_ms = await flow.state.fence(sources)
         wait_s = LeaseTerms(lease_ms).takeover_s
         text = f"may be held by a replicator that nobody has seen dead: handed out in {wait_s:.1f} s"
@@ -311,12 +320,12 @@ class PartitionAssigner:
             flow.state.release(source)
 
     async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> bool:
-        """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps them.
+        """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps its own.
 
         Returns:
             Whether every replicator released what it had.
         """
-        while any(partition.flow == flow for partition in self._busy):  # noqa: ASYNC110 - acts end by themselves
+        while any(partition.flow == flow for partition in self._busy):  # noqa: ASYNC110 - the tasks end by themselves
             await asyncio.sleep(0.01)
         held: dict[str, list[FlowPartition]] = {}
         for partition, owner in self.owners.items():
@@ -333,5 +342,5 @@ class PartitionAssigner:
 
 
 def _listed(partitions: Iterable[FlowPartition], most: int = 5) -> str:
-    names = sorted(str(each.source) for each in partitions)
+    names = sorted(str(partition.source) for partition in partitions)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -75,7 +75,7 @@ def _quotas(total: int, held: Mapping[str, Sequence[FlowPartition]]) -> dict[str
 
 def _even_out(held: dict[str, list[FlowPartition]], weights: Mapping[FlowPartition, PartitionWeight]) -> None:
     """Swap partitions between the busiest and the least busy replicator while that brings the two closer."""
-    loads = {name: sum(weights[each].load for each in mine) for name, mine in held.items()}
+    loads = {name: sum(weights[partition].load for partition in mine) for name, mine in held.items()}
     tolerated = LOAD_TOLERANCE * sum(loads.values()) / len(loads)
     for _ in range(MAX_SWAPS):
         busiest = max(loads, key=lambda name: (loads[name], name))

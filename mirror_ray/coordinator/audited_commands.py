@@ -82,7 +82,7 @@ class AuditedCommands:
             return await method(*args)
         before = self._see()
         # A first `up` brings the logs with it.
-        settings = before.settings or next((each for each in args if isinstance(each, MirrorSettings)), None)
+        settings = before.settings or next((arg for arg in args if isinstance(arg, MirrorSettings)), None)
         trails = self._trails(settings, _flow(act, args), operator)
         subject, state = _subject(self._name, act, args), _state(act, args, before)
         told = ClusterChange(kind=_kind(act), cluster="", subject=subject, before=state)
@@ -111,7 +111,7 @@ class AuditedCommands:
             # Where the record is required and can't be written, nothing is lost but the record.
             with contextlib.suppress(MirrorError):
                 begun = await asyncio.to_thread(trail.begin, [told])
-                _end([(trail, each) for each in begun], partial(AuditEntry.said, outcome="refused", error=why))
+                _end([(trail, entry) for entry in begun], partial(AuditEntry.said, outcome="refused", error=why))
 
     def _trails(self, settings: MirrorSettings | None, flow: str | None, operator: str) -> list[AuditLog]:
         if settings is None:
@@ -166,7 +166,7 @@ def _state(act: str, args: Sequence[Any], seen: CommandState) -> str | None:
         return f"{seen.replicators} replicators, by load {bounds.min_replicators} to {bounds.max_replicators}"
     if act in ("apply", "down"):
         flows = seen.settings.flows if seen.settings else ()
-        names = ", ".join(str(each.name) for each in flows if each.enabled and each.name.is_live)
+        names = ", ".join(str(flow.name) for flow in flows if flow.enabled and flow.name.is_live)
         return f"runs {names}, {seen.replicators} replicators" if names else "does not run"
     return None
 

@@ -97,7 +97,7 @@ class BegunFlows:
         ids: Mapping[str, str] = dict(zip(aliases, found, strict=True))
         now = {name: ClusterIds(ids[name.source], ids[name.target]) for name in flows}
         told = [turned_refusal(name, self.known[name], now[name]) for name in flows]
-        problems = [each for each in told if each is not None]
+        problems = [reason for reason in told if reason is not None]
         if problems:
             raise ConfigError(*problems, "nothing has been changed")
 

@@ -98,7 +98,7 @@ def refused_policy(kind: FaultKind, policy: FaultPolicy, *, shared: bool) -> str
 def policies_for(kind: FaultKind, *, shared: bool) -> tuple[FaultPolicy, ...]:
     """The policies that an operator may choose from."""
     offered: tuple[FaultPolicy, ...] = ("skip", "resync")
-    return tuple(each for each in offered if refused_policy(kind, each, shared=shared) is None)
+    return tuple(policy for policy in offered if refused_policy(kind, policy, shared=shared) is None)
 
 
 def still_holds(resolution: FaultResolution, decided: OffsetPair, latest: OffsetPair) -> bool:
@@ -290,5 +290,5 @@ def _with_skips(record: PartitionRecord, ranges: Iterable[tuple[int, int]]) -> P
             merged.append((first, end))
     if len(merged) <= _SKIPS_KEPT:
         return replace(record, skip=tuple(merged))
-    ahead = tuple(each for each in merged if each[1] > record.source_offset)
+    ahead = tuple(skipped for skipped in merged if skipped[1] > record.source_offset)
     return replace(record, skip=ahead).with_origin(record.pair)

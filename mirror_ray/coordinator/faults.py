@@ -34,23 +34,25 @@ async def fault_contexts(
         MirrorError: A cluster can't be reached.
     """
     remote = {
-        each: TopicPartition(selected[each.topic], each.partition)
-        for each in partitions
-        if each.topic in selected and each.topic in source.topics and selected[each.topic] in target.topics
+        partition: TopicPartition(selected[partition.topic], partition.partition)
+        for partition in partitions
+        if partition.topic in selected
+        and partition.topic in source.topics
+        and selected[partition.topic] in target.topics
     }
     starts = await port.source_offsets(list(remote), latest=False)
     bounds = await port.target_bounds(list(remote.values()))
     return {
-        each: FaultContext(
-            source_topic_id=source.topics[each.topic].topic_id,
-            source_start=starts[each],
+        partition: FaultContext(
+            source_topic_id=source.topics[partition.topic].topic_id,
+            source_start=starts[partition],
             target_topic_id=target.topics[there.topic].topic_id,
             target_start=bounds[there].start,
             target_end=bounds[there].committed,
             target_settled=bounds[there].committed == bounds[there].end,
         )
-        for each, there in remote.items()
-        if each in starts and there in bounds
+        for partition, there in remote.items()
+        if partition in starts and there in bounds
     }
 
 
@@ -98,7 +100,7 @@ class FaultResolver:
     @property
     def ready(self) -> bool:
         """Whether a decision could be carried out now."""
-        return any(self._is_unassigned(self._name(each)) for each in self._state.records.resolutions)
+        return any(self._is_unassigned(self._name(partition)) for partition in self._state.records.resolutions)
 
     def fault_of(self, partition: TopicPartition) -> PartitionFault | None:
         """The partition's fault, where there is one."""
@@ -173,7 +175,7 @@ class FaultResolver:
         self._topics = {}
         for topic, records in self._state.by_topic().items():
             if topic in selected and topic in source.topics:
-                settled = {n: each for n, each in records.items() if not self.holds_back(TopicPartition(topic, n))}
+                settled = {n: record for n, record in records.items() if not self.holds_back(TopicPartition(topic, n))}
                 remote = target.topics.get(selected[topic])
                 for number, fault in identity_troubles(source.topics[topic], remote, settled).items():
                     self._topics[TopicPartition(topic, number)] = fault
@@ -204,11 +206,11 @@ class FaultResolver:
     ) -> dict[TopicPartition, PartitionFault]:
         """The faults of a topic or of one partition that an operator may resolve."""
         return {
-            each: fault
-            for each in {*self._topics, *self._reported}
-            if each.topic == topic and number in (None, each.partition)
-            if (fault := self.fault_of(each)) is not None and fault.kind in kinds
-            if not self.holds_back(each) and self._is_current(each)
+            partition: fault
+            for partition in {*self._topics, *self._reported}
+            if partition.topic == topic and number in (None, partition.partition)
+            if (fault := self.fault_of(partition)) is not None and fault.kind in kinds
+            if not self.holds_back(partition) and self._is_current(partition)
         }
 
     async def resolve(
@@ -230,16 +232,16 @@ class FaultResolver:
         what = topic if number is None else f"{topic}:{number}"
         if not chosen:
             raise ConfigError(f"{self._settings.name} {what} is in no trouble: `mirror-ray topics` shows what is")
-        for each, fault in chosen.items():
-            record = self._state.record(each)
+        for partition, fault in chosen.items():
+            record = self._state.record(partition)
             reason = fault_rules.refused_policy(fault.kind, policy, shared=record is not None and record.shared)
             if reason is not None:
-                raise ConfigError(f"{each}: {fault.kind} can't be resolved by {policy}: {reason}")
-            if fault.kind in TOPIC_KINDS and (number is not None or each not in self._topics):
+                raise ConfigError(f"{partition}: {fault.kind} can't be resolved by {policy}: {reason}")
+            if fault.kind in TOPIC_KINDS and (number is not None or partition not in self._topics):
                 raise ConfigError(
-                    f"{each}: {fault.kind} concerns the whole topic: resolve {topic}, without a partition"
+                    f"{partition}: {fault.kind} concerns the whole topic: resolve {topic}, without a partition"
                 )
-            self._declined.pop(each, None)
+            self._declined.pop(partition, None)
         await self._persist(dict.fromkeys(chosen, policy), f"as told{_by(operator)}", operator)
         return sorted(chosen)
 
@@ -269,7 +271,9 @@ class FaultResolver:
         Raises:
             MirrorError: A cluster can't be reached, or the state could not be written.
         """
-        ready = [each for each in self._state.records.resolutions if self._is_unassigned(self._name(each))]
+        ready = [
+            partition for partition in self._state.records.resolutions if self._is_unassigned(self._name(partition))
+        ]
         if not ready:
             return False
         contexts = await fault_contexts(self._port, ready, source, target, selected)
@@ -289,7 +293,7 @@ class FaultResolver:
                 self._fail(partition, str(error))
         if void:
             await self._state.delete(RESOLUTION, *void)
-        return any(each in self._failing for each in self._state.records.resolutions)
+        return any(partition in self._failing for partition in self._state.records.resolutions)
 
     def _fail(self, partition: TopicPartition, text: str) -> None:
         if self._failing.get(partition) != text:

@@ -187,17 +187,19 @@ class FlowController:
         Raises:
             MirrorError: The target can't be asked.
         """
-        records = {each: record for each in partitions if (record := self.state.record(each)) is not None}
+        records = {
+            partition: record for partition in partitions if (record := self.state.record(partition)) is not None
+        }
         remotes = {
-            each: TopicPartition(record.target_topic, each.partition)
-            for each, record in records.items()
+            partition: TopicPartition(record.target_topic, partition.partition)
+            for partition, record in records.items()
             if not record.shared
         }
         bounds = await self.port.target_bounds(list(remotes.values()))
         at_end = {
-            each
-            for each, remote in remotes.items()
-            if (pair := self.state.latest_pair(each)) is not None
+            partition
+            for partition, remote in remotes.items()
+            if (pair := self.state.latest_pair(partition)) is not None
             and remote in bounds
             and bounds[remote].end == pair.target_offset
         }

@@ -175,11 +175,13 @@ class KafkaFlowClusters:
             self._target.log_ends(partitions),
         )
         return {
-            each: TargetLogBounds(
-                start=starts[each].offset, end=ends[each].end_offset, high_watermark=ends[each].high_watermark
+            partition: TargetLogBounds(
+                start=starts[partition].offset,
+                end=ends[partition].end_offset,
+                high_watermark=ends[partition].high_watermark,
             )
-            for each in partitions
-            if starts[each].error_code == 0 and ends[each].error_code == 0
+            for partition in partitions
+            if starts[partition].error_code == 0 and ends[partition].error_code == 0
         }
 
     async def source_offsets(
@@ -188,15 +190,15 @@ class KafkaFlowClusters:
         """See ``FlowPort``."""
         asked = dict.fromkeys(partitions, LATEST if latest else EARLIEST)
         answers = await self._source.list_offsets(asked, self._flow.fetch.isolation_level)
-        return {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
+        return {partition: answer.offset for partition, answer in answers.items() if answer.error_code == 0}
 
     async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """See ``FlowPort``."""
         answers = await self._source.list_offsets(times_ms, self._flow.fetch.isolation_level)
-        found = {each: answer.offset for each, answer in answers.items() if answer.error_code == 0}
-        late = [each for each, offset in found.items() if offset < 0]
+        found = {partition: answer.offset for partition, answer in answers.items() if answer.error_code == 0}
+        late = [partition for partition, offset in found.items() if offset < 0]
         ends = await self.source_offsets(late, latest=True) if late else {}
-        return {each: offset for each, offset in found.items() if offset >= 0} | dict(ends)
+        return {partition: offset for partition, offset in found.items() if offset >= 0} | dict(ends)
 
     async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
         """See ``FlowPort``."""
@@ -249,7 +251,7 @@ def _cluster(metadata: ClusterMetadata) -> ClusterTopics:
 
 
 def _limits(configs: Mapping[str, ConfigValue] | MirrorError) -> TargetLimits:
-    values = {} if isinstance(configs, MirrorError) else {key: each.value for key, each in configs.items()}
+    values = {} if isinstance(configs, MirrorError) else {key: config.value for key, config in configs.items()}
     codec = values.get("compression.type")
     return TargetLimits(
         max_message_bytes=int(values.get("max.message.bytes") or DEFAULT_MAX_MESSAGE_BYTES),

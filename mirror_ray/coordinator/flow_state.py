@@ -98,7 +98,7 @@ class FlowState(StateCache):
 
     def with_ends(self) -> list[TopicPartition]:
         """Partitions whose copies have an end."""
-        return [each for each, record in self.records.partitions.items() if record.end_offset is not None]
+        return [partition for partition, record in self.records.partitions.items() if record.end_offset is not None]
 
     def is_aligned(self, partition: TopicPartition) -> bool:
         """Whether the partition was ended together with its routes, and nobody has copied on since."""
@@ -139,7 +139,9 @@ class FlowState(StateCache):
     ) -> None:
         """Persist decisions, each with the pair that its partition had reached."""
         known = self.records.partitions
-        records = {each: known[each].at(known[each].up_to_end(pair)) for each, pair in pairs.items()}
+        records = {
+            partition: known[partition].at(known[partition].up_to_end(pair)) for partition, pair in pairs.items()
+        }
         await self.write([*additions(PARTITION, records), *additions(RESOLUTION, resolutions)])
 
     async def finish_resolution(
@@ -159,9 +161,9 @@ class FlowState(StateCache):
         """Persist where the copies of partitions end that nobody has; those of others go on without an end."""
         await self.rewrite(
             {
-                each: replace(self._latest(each, record), end_offset=ends.get(each))
-                for each, record in self.records.partitions.items()
-                if each in ends or record.end_offset is not None
+                partition: replace(self._latest(partition, record), end_offset=ends.get(partition))
+                for partition, record in self.records.partitions.items()
+                if partition in ends or record.end_offset is not None
             }
         )
 
@@ -169,9 +171,9 @@ class FlowState(StateCache):
         """Persist the source offsets that partitions and all their routes have reached. Nobody has them."""
         await self.rewrite(
             {
-                each: replace(self._latest(each, record), end_offset=None, aligned_at=reached[each])
-                for each, record in self.records.partitions.items()
-                if each in reached
+                partition: replace(self._latest(partition, record), end_offset=None, aligned_at=reached[partition])
+                for partition, record in self.records.partitions.items()
+                if partition in reached
             }
         )
 
@@ -209,7 +211,7 @@ class FlowState(StateCache):
             return []
         changes = additions(PARTITION, {partition.source: record for partition, record in granted.items()})
         self.apply(changes)
-        epochs = {each: self.epoch(each.source) + 1 for each in granted}
+        epochs = {partition: self.epoch(partition.source) + 1 for partition in granted}
         leases_ms = {partition.source: self._lease_ms for partition in granted}
         offset = await self._raise_epochs(leases_ms, changes)
         return [
@@ -244,18 +246,18 @@ class FlowState(StateCache):
         Raises:
             MirrorError: The state could not be written; the leases have not begun to run out.
         """
-        leases_ms = {each: self.records.grants[each].lease_ms for each in partitions}
+        leases_ms = {partition: self.records.grants[partition].lease_ms for partition in partitions}
         await self._raise_epochs(leases_ms, ())
         return max(leases_ms.values())
 
     async def _raise_epochs(self, leases_ms: Mapping[TopicPartition, int], changes: Collection[Change]) -> int:
         # In memory first: it must not be granted again while this is written, whatever comes of it.
-        before = {each: self.lease_ms(each) for each in leases_ms}
+        before = {partition: self.lease_ms(partition) for partition in leases_ms}
         grants = additions(
             GRANT,
             {
-                each: GrantRecord(epoch=self.epoch(each) + 1, lease_ms=lease_ms, owner=self._owner)
-                for each, lease_ms in leases_ms.items()
+                partition: GrantRecord(epoch=self.epoch(partition) + 1, lease_ms=lease_ms, owner=self._owner)
+                for partition, lease_ms in leases_ms.items()
             },
         )
         self.apply(grants)
@@ -296,15 +298,18 @@ class FlowState(StateCache):
         if not pairs and not released:
             return
         known = self.records.partitions
-        records = {each: replace(known[each].at(pair), settled=each in self._at_rest) for each, pair in pairs.items()}
+        records = {
+            partition: replace(known[partition].at(pair), settled=partition in self._at_rest)
+            for partition, pair in pairs.items()
+        }
         changes = additions(PARTITION, records)
         self.apply(changes)
-        changes += additions(GRANT, {each: self.records.grants[each] for each in released})
+        changes += additions(GRANT, {partition: self.records.grants[partition] for partition in released})
         try:
             await self.publish(changes)
         except (MirrorError, asyncio.CancelledError):
             self._pairs = pairs | self._pairs
-            self._released |= {each for each in released if not self.lease_ms(each)}
+            self._released |= {partition for partition in released if not self.lease_ms(partition)}
             raise
 
 

@@ -78,7 +78,9 @@ class TargetTopicLimits:
     def ready(self) -> bool:
         """Whether something that was taken back may be handed out again; it is, from the next question on."""
         is_unassigned = {
-            each for each in self._renewed if self._is_unassigned(FlowPartition(self._flow, each.topic, each.partition))
+            partition
+            for partition in self._renewed
+            if self._is_unassigned(FlowPartition(self._flow, partition.topic, partition.partition))
         }
         self._renewed -= is_unassigned
         return bool(is_unassigned)
@@ -93,15 +95,16 @@ class TargetTopicLimits:
             target: What there is.
             refused: Partitions that wait because of a record that the target does not take.
         """
-        doubted = {remotes[each.topic] for each in refused if each.topic in remotes}
+        doubted = {remotes[partition.topic] for partition in refused if partition.topic in remotes}
         asked = [
             name for name in remotes.values() if name in target.topics and (name in doubted or name not in self._known)
         ]
         if asked:
             before, self._known = self._known, self._known | dict(await self._port.limits(asked))
             self._renewed |= {
-                each
-                for each in refused
-                if each.topic in remotes and before.get(remotes[each.topic]) != self._known.get(remotes[each.topic])
+                partition
+                for partition in refused
+                if partition.topic in remotes
+                and before.get(remotes[partition.topic]) != self._known.get(remotes[partition.topic])
             }
         return self._known

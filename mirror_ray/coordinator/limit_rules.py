@@ -58,7 +58,7 @@ class FlowLimits:
 
 
 def _rules(items: Sequence[str]) -> _Rules:
-    pairs = (split_rule(each) for each in items)
+    pairs = (split_rule(item) for item in items)
     return tuple((pattern, number) for text, number in pairs if (pattern := compile_patterns((text,))) is not None)
 
 
@@ -107,20 +107,20 @@ def shares(
     Guarantees: the parts of the flow's limit, and those of each topic's, sum up to it and never to more. What nobody
     asks for is dealt out evenly, so that one that is suddenly asked for more can begin.
     """
-    demands = {each: each.bytes_per_s for each in readers}
+    demands = {reader: reader.bytes_per_s for reader in readers}
     topics = _topic_shares(limits, demands)
     total = limits.rate(now)
     whole = {} if total is None else _flow_shares(limits, demands | topics, float(total))
     parts: dict[tuple[str, FlowName], list[TopicReader]] = defaultdict(list)
-    for each in readers:
-        parts[each.replicator, each.flow].append(each)
+    for reader in readers:
+        parts[reader.replicator, reader.flow].append(reader)
     found: dict[tuple[str, FlowName], QuotaShare] = {}
     for key, own in parts.items():
         ranks, usual = _ranks(limits, own)
         found[key] = QuotaShare(
             flow=key[1],
             bytes_per_s=whole.get(key),
-            topics=tuple((each.topic, topics[each]) for each in own if each in topics),
+            topics=tuple((reader.topic, topics[reader]) for reader in own if reader in topics),
             ranks=ranks if total is not None else (),
             usual_rank=usual if total is not None else 0,
         )
@@ -142,7 +142,7 @@ def _topic_shares(limits: FlowLimits, demands: Mapping[TopicReader, float]) -> d
 def _flow_shares(
     limits: FlowLimits, demands: Mapping[TopicReader, float], total: float
 ) -> Mapping[tuple[str, FlowName], float]:
-    priorities = {each: limits.priority(each.topic) for each in demands}
+    priorities = {reader: limits.priority(reader.topic) for reader in demands}
     parts: dict[tuple[str, FlowName], float] = defaultdict(float)
     for reader, part in by_priority(demands, priorities, total).items():
         parts[reader.replicator, reader.flow] += part
@@ -155,9 +155,9 @@ def _dealt_out(parts: Mapping[_Key, float], total: float) -> dict[_Key, float]:
 
 
 def _ranks(limits: FlowLimits, readers: Sequence[TopicReader]) -> tuple[tuple[tuple[str, int], ...], int]:
-    priorities = {each.topic: limits.priority(each.topic) for each in readers}
+    priorities = {reader.topic: limits.priority(reader.topic) for reader in readers}
     order = sorted({*priorities.values(), 0}, reverse=True)
-    ranks = tuple((topic, order.index(each)) for topic, each in sorted(priorities.items()) if each != 0)
+    ranks = tuple((topic, order.index(priority)) for topic, priority in sorted(priorities.items()) if priority != 0)
     return (ranks, order.index(0)) if ranks else ((), 0)
 
 

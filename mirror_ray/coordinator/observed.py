@@ -144,7 +144,7 @@ class LagTrend:
     @property
     def growing(self) -> bool:
         """Whether it has grown through the whole window. The slice that has just begun counts too."""
-        least = [each.least for each in self._slices]
+        least = [lag_slice.least for lag_slice in self._slices]
         full = len(least) == _SLICES + 1
         return full and all(before < after for before, after in pairwise(least))
 
@@ -263,7 +263,7 @@ class ObservedState:
 
     def forget(self, gone: Callable[[FlowPartition], bool]) -> None:
         """Drop what is known of partitions that no flow has any more."""
-        for partition in [each for each in self._totals if gone(each)]:
+        for partition in [partition for partition in self._totals if gone(partition)]:
             self.reports.pop(partition, None)
             self._totals.pop(partition, None)
             self._looked.pop(partition, None)

@@ -79,7 +79,7 @@ class ProblemWatch:
             now_ms=now_ms,
             started_ms=started_ms,
             flows=flows,
-            partitions={str(name): each for name, each in partitions.items()},
+            partitions={str(name): rows for name, rows in partitions.items()},
             gaps=gaps,
             deaths=tuple(self._pool.context.exits),
             missing=self._pool.missing(),

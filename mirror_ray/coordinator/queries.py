@@ -128,7 +128,7 @@ class CoordinatorQueries:
         )
 
     def _by_flow(self, flow: str | None) -> Mapping[FlowName, tuple[PartitionStatus, ...]]:
-        return {each.name: self._partition_rows([each]) for each in self.parts.with_routes(flow)}
+        return {controller.name: self._partition_rows([controller]) for controller in self.parts.with_routes(flow)}
 
     def _take_snapshot(self) -> SystemSnapshot:
         parts, partitions = self.parts, self._by_flow(None)
@@ -160,7 +160,9 @@ class CoordinatorQueries:
             desired_replicators=parts.pool.desired,
             coordinator_pid=os.getpid(),
             coordinator_node=parts.dependencies.node,
-            backfills=tuple(each for each in parts.backfills.all() if each.state not in ("done", "cancelled")),
+            backfills=tuple(
+                backfill for backfill in parts.backfills.all() if backfill.state not in ("done", "cancelled")
+            ),
             elastic=parts.scaling.status(),
             price_per_gb=cost.price_per_gb,
             currency=cost.currency,
@@ -234,21 +236,21 @@ class CoordinatorQueries:
     ) -> FlowStatus:
         parts, flow = self.parts, self.parts.flows.get(settings.name)
         problems = flow.problems() + parts.pool.problems() if flow else ()
-        copying = sum(each.state == "copying" for each in partitions)
+        copying = sum(row.state == "copying" for row in partitions)
         state = snapshot.flow_state(
             enabled=settings.enabled,
             discovered=flow is not None and flow.discovered,
             reachable=flow is None or flow.reachable,
             paused=flow is not None and flow.paused,
             settled=flow is not None and flow.settled,
-            troubled=bool(problems) or any(each.state in ("refused", "stopped") for each in partitions),
+            troubled=bool(problems) or any(row.state in ("refused", "stopped") for row in partitions),
             copying=copying,
-            expected=copying + sum(each.state in _COMING for each in partitions),
+            expected=copying + sum(row.state in _COMING for row in partitions),
         )
         rate = parts.limits.rate(settings.name)
         slowed = snapshot.slowed_by(settings.name, parts.throttled.of(settings.name), rate)
-        stopped = [each for each in partitions if each.state == "stopped"]
-        problems += tuple(f"{each.topic}-{each.partition}: stopped: {each.reason}" for each in stopped)
+        stopped = [row for row in partitions if row.state == "stopped"]
+        problems += tuple(f"{row.topic}-{row.partition}: stopped: {row.reason}" for row in stopped)
         if groups is not None and groups.problem:
             problems += (f"consumer groups wait: {groups.problem}",)
         status = snapshot.flow_status(

@@ -65,7 +65,7 @@ class RemoteTopicWriters:
     def withdraw(self, flow: FlowName, left: Callable[[str], bool]) -> None:
         """Topics of the flow that it has left are not written any more, for sure: nobody waits for them."""
         for writers in self._writers.values():
-            for writer in [each for each in writers if each[0] == flow and left(each[1])]:
+            for writer in [writer for writer in writers if writer[0] == flow and left(writer[1])]:
                 del writers[writer]
 
     def leave(self, flow: FlowName) -> None:

@@ -59,8 +59,8 @@ class ReplicatorPool:
         """Bring up what is missing, drain what is too many: those that are not up first, then the highest numbers."""
         missing = desired - self.desired
         by_number = sorted(self.processes.values(), key=lambda process: process.number)
-        alive = [each for each in by_number if not each.wanted and each.state not in ("draining", "dead")]
-        coming_back = [each for each in by_number if each.state == "draining" and not each.leaving]
+        alive = [process for process in by_number if not process.wanted and process.state not in ("draining", "dead")]
+        coming_back = [process for process in by_number if process.state == "draining" and not process.leaving]
         for process in [*alive, *coming_back][: max(0, missing)]:
             process.wanted = True
             if process.state == "draining":
@@ -134,7 +134,7 @@ class ReplicatorPool:
 
     def draining(self) -> list[str]:
         """Ids of those that drain, and whose reports name all that they hold."""
-        return [each.id for each in self.processes.values() if each.state == "draining" and each.known]
+        return [process.id for process in self.processes.values() if process.state == "draining" and process.known]
 
     def _find(self, replicator: str) -> ReplicatorProcess | None:
         return next((process for process in self.processes.values() if process.id == replicator), None)
@@ -156,7 +156,7 @@ class ReplicatorPool:
         if process is None or process.port is None:
             raise ReplicatorGoneError(f"{replicator} is not running")
         released = set(partitions)
-        process.outbox = [each for each in process.outbox if each.partition not in released]
+        process.outbox = [assignment for assignment in process.outbox if assignment.partition not in released]
         return await process.port.release(partitions, self._timing.drain_s)
 
     def retire(self, replicator: str) -> None:

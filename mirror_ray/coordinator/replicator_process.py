@@ -226,7 +226,9 @@ class ReplicatorProcess:
         self._events_taken = report.events_end
         # Assignments stay in the outbox until they have arrived; a second arrival changes nothing.
         delivered = {(assignment.partition, assignment.epoch) for assignment in sent}
-        self.outbox = [each for each in self.outbox if (each.partition, each.epoch) not in delivered]
+        self.outbox = [
+            assignment for assignment in self.outbox if (assignment.partition, assignment.epoch) not in delivered
+        ]
         self._take(report)
         if self.known and self.outbox:
             # What was handed over meanwhile is not in the report, and is not missing either.

@@ -154,7 +154,7 @@ class RunningFlows:
             begun=self._begun.known.get(flow.name.live),
         )
         topics, syncing = self._begin_topics(settings, flow, controller)
-        tasks = [asyncio.create_task(each) for each in (controller.run(), controller.keep_flushing())]
+        tasks = [asyncio.create_task(loop) for loop in (controller.run(), controller.keep_flushing())]
         path = data_path(settings, flow.name)
         self._running[flow.name] = _Running(controller, topics, syncing, flow, path, tasks)
         self._controllers[flow.name] = controller
@@ -189,7 +189,7 @@ class RunningFlows:
             except MirrorError as error:
                 self._emit("warning", str(live.name), f"its routes could not be brought to one place with it: {error}")
 
-        await asyncio.gather(*(act(each) for name, each in self._controllers.items() if name.is_live and name in names))
+        await asyncio.gather(*(act(flow) for name, flow in self._controllers.items() if name.is_live and name in names))
 
     async def end(self, name: FlowName) -> bool:
         """Take back what the flow's replicators have, persist the last pairs, and close; whether all of it worked."""
@@ -229,10 +229,10 @@ async def resolve_all(
     """
     own, *routes = family
     # What is wrong with the source, or a record of it, concerns them all alike.
-    alike = [each for each in routes if each.faults.open_faults(topic, partition, SOURCE_KINDS)]
+    alike = [route for route in routes if route.faults.open_faults(topic, partition, SOURCE_KINDS)]
     resolved: list[TopicPartition] = []
     if own.faults.open_faults(topic, partition) or not alike:
         resolved += await own.resolve(topic, partition, by, operator=operator)
-    for each in alike:
-        resolved += await each.resolve(topic, partition, by, SOURCE_KINDS, operator=operator)
-    return tuple(dict.fromkeys(str(each) for each in resolved))
+    for route in alike:
+        resolved += await route.resolve(topic, partition, by, SOURCE_KINDS, operator=operator)
+    return tuple(dict.fromkeys(str(partition) for partition in resolved))

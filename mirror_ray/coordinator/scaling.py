@@ -193,29 +193,33 @@ class ScalingController:
         self._emit("warning", self._system, text)
 
     def _load(self, now_s: float) -> SystemLoad:
-        partitions = [each for each in self._partitions() if each.state in ("copying", "establishing", "waiting")]
-        live = [each for each in partitions if not FlowName.parse(each.flow).backfill]
+        partitions = [row for row in self._partitions() if row.state in ("copying", "establishing", "waiting")]
+        live = [partition for partition in partitions if not FlowName.parse(partition.flow).backfill]
         buffers = self._settings.replicator_buffer_bytes if self._settings is not None else 1
         working = [report for _, report in self._pool.working()]
         return SystemLoad(
             wanted=self._pool.desired,
             cpus=self._cpus(),
             rates=self._rates(now_s, partitions),
-            flows=tuple(_lag(flow, live) for flow in sorted({each.flow for each in live})),
-            buffered=sum(each.buffered_bytes for each in working) / (buffers * max(1, len(working))),
+            flows=tuple(_lag(flow, live) for flow in sorted({row.flow for row in live})),
+            buffered=sum(report.buffered_bytes for report in working) / (buffers * max(1, len(working))),
         )
 
     def _cpus(self) -> tuple[float, ...]:
         """What each replicator used of a core since the last look; only of those that were there then."""
-        now = {(each.replicator, each.pid): (at_s, each.cpu_seconds) for at_s, each in self._pool.working()}
+        now = {(report.replicator, report.pid): (at_s, report.cpu_seconds) for at_s, report in self._pool.working()}
         before, self._cpu_seconds = self._cpu_seconds, now
         both = [(*before[process], *now[process]) for process in now if process in before]
         return tuple((used - was) / (at_s - was_s) for was_s, was, at_s, used in both if at_s > was_s)
 
     def _rates(self, now_s: float, partitions: Sequence[PartitionStatus]) -> tuple[float, ...]:
-        now = {(each.flow, each.topic, each.partition): each.bytes for each in partitions}
+        now = {(partition.flow, partition.topic, partition.partition): partition.bytes for partition in partitions}
         elapsed_s = now_s - self._bytes_s
-        rates = [(bytes_ - self._bytes.get(each, bytes_)) / elapsed_s for each, bytes_ in now.items() if elapsed_s > 0]
+        rates = [
+            (bytes_ - self._bytes.get(partition, bytes_)) / elapsed_s
+            for partition, bytes_ in now.items()
+            if elapsed_s > 0
+        ]
         self._bytes, self._bytes_s = now, now_s
         return tuple(rates)
 
@@ -245,8 +249,10 @@ def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | No
     try:
         elastic = ElasticSettings.model_validate({**settings.elastic.model_dump(), **given})
     except ValidationError as error:
-        told = (f"{'.'.join(map(str, each['loc'])) or 'bounds'}: {message(each['msg'])}" for each in error.errors())
-        raise ConfigError(*(f"scale: {each}" for each in told)) from None
+        told = (
+            f"{'.'.join(map(str, detail['loc'])) or 'bounds'}: {message(detail['msg'])}" for detail in error.errors()
+        )
+        raise ConfigError(*(f"scale: {reason}" for reason in told)) from None
     if not elastic.on:
         raise ConfigError("there are no bounds to stay within: scale --min N --max M, or elastic.max_replicators")
     return settings.model_copy(update={"elastic": elastic})
@@ -254,8 +260,8 @@ def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | No
 
 def _lag(flow: str, partitions: Sequence[PartitionStatus]) -> FlowLag:
     """How far what copies of the flow is behind."""
-    mine = [each for each in partitions if each.flow == flow and each.lag_records is not None]
-    seconds = [each.lag_seconds for each in mine if each.lag_seconds is not None]
-    records = sum(each.lag_records or 0 for each in mine) if mine else None
-    copied = sum(each.records for each in partitions if each.flow == flow)
+    mine = [partition for partition in partitions if partition.flow == flow and partition.lag_records is not None]
+    seconds = [partition.lag_seconds for partition in mine if partition.lag_seconds is not None]
+    records = sum(partition.lag_records or 0 for partition in mine) if mine else None
+    copied = sum(partition.records for partition in partitions if partition.flow == flow)
     return FlowLag(flow=flow, records=records, seconds=max(seconds, default=None), copied=copied)

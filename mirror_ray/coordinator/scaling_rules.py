@@ -206,21 +206,21 @@ class ElasticScaler:
         The age of records alone does not tell: those of last year are a year behind when they come. So what lies there
         must take too long to copy, too.
         """
-        self._seen = {each.flow: self._seen.get(each.flow, deque()) for each in flows if each.records is not None}
+        self._seen = {flow.flow: self._seen.get(flow.flow, deque()) for flow in flows if flow.records is not None}
         found = []
-        for each in flows:
-            if each.records is None:
+        for flow in flows:
+            if flow.records is None:
                 continue
-            seen = self._seen[each.flow]
-            seen.append((now_s, each.records, each.copied))
+            seen = self._seen[flow.flow]
+            seen.append((now_s, flow.records, flow.copied))
             while seen[0][0] < now_s - self.terms.scale_out_after_s:
                 seen.popleft()
             then_s, before, copied = seen[0]
             elapsed_s = now_s - then_s
-            left_s = _time(each.records, before - each.records, elapsed_s)
-            least_s = min(each.seconds or 0.0, left_s, _time(each.records, each.copied - copied, elapsed_s))
-            if elapsed_s > 0 and least_s > self.terms.lag_seconds and each.seconds is not None:
-                found.append(LateFlow(flow=each.flow, seconds=each.seconds, caught_up_in_s=left_s))
+            left_s = _time(flow.records, before - flow.records, elapsed_s)
+            least_s = min(flow.seconds or 0.0, left_s, _time(flow.records, flow.copied - copied, elapsed_s))
+            if elapsed_s > 0 and least_s > self.terms.lag_seconds and flow.seconds is not None:
+                found.append(LateFlow(flow=flow.flow, seconds=flow.seconds, caught_up_in_s=left_s))
         return found
 
 

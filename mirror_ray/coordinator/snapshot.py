@@ -76,26 +76,26 @@ def topic_status(
     price_per_gb: float,
 ) -> TopicStatus:
     """One topic's line, from its partitions' lines."""
-    states = {each.state for each in partitions}
+    states = {row.state for row in partitions}
     gravest: PartitionState = "waiting"
     if refused is not None:
         gravest = "refused"
     elif states:
         gravest = next(state for state in _GRAVITY if state in states)
-    reason = refused or next((each.reason for each in partitions if each.state == gravest and each.reason), None)
+    reason = refused or next((row.reason for row in partitions if row.state == gravest and row.reason), None)
     return TopicStatus(
         flow=flow,
         topic=topic,
         remote_topic=remote_topic,
         partitions=len(partitions),
-        copying=sum(each.state == "copying" for each in partitions),
+        copying=sum(row.state == "copying" for row in partitions),
         state=gravest,
         reason=reason,
         lag_records=total_lag(partitions),
         lag_bytes=total_lag_bytes(partitions),
         lag_seconds=most_seconds(partitions),
-        records=sum(each.records for each in partitions),
-        bytes=sum(each.bytes for each in partitions),
+        records=sum(row.records for row in partitions),
+        bytes=sum(row.bytes for row in partitions),
         records_per_s=rates[0],
         bytes_per_s=rates[1],
         compression=compression(partitions),
@@ -106,10 +106,10 @@ def topic_status(
 def total_lag(partitions: Iterable[PartitionStatus]) -> int | None:
     """Sum of the lags; None while one of a partition that should be copying is not known."""
     total = 0
-    for each in partitions:
-        if each.lag_records is not None:
-            total += each.lag_records
-        elif each.state not in _SET_ASIDE:
+    for row in partitions:
+        if row.lag_records is not None:
+            total += row.lag_records
+        elif row.state not in _SET_ASIDE:
             return None
     return total
 
@@ -117,19 +117,19 @@ def total_lag(partitions: Iterable[PartitionStatus]) -> int | None:
 def total_lag_bytes(partitions: Iterable[PartitionStatus]) -> int | None:
     """The same in bytes."""
     known = list(partitions)
-    return None if total_lag(known) is None else sum(each.lag_bytes or 0 for each in known)
+    return None if total_lag(known) is None else sum(row.lag_bytes or 0 for row in known)
 
 
 def most_seconds(partitions: Iterable[PartitionStatus]) -> float | None:
     """How far the partition that is furthest behind is; 0 where none is, None while that is not known."""
     known = list(partitions)
-    late = [each.lag_seconds for each in known if each.lag_seconds is not None]
+    late = [row.lag_seconds for row in known if row.lag_seconds is not None]
     return 0.0 if total_lag(known) == 0 else max(late, default=None)
 
 
 def compression(partitions: Iterable[PartitionStatus]) -> float | None:
     """Bytes before compression for each byte on the wire, of those whose ratio is known; None: of none."""
-    known = [(each.bytes, each.compression) for each in partitions if each.compression is not None and each.bytes]
+    known = [(row.bytes, row.compression) for row in partitions if row.compression is not None and row.bytes]
     wire = sum(size for size, _ in known)
     return sum(size * ratio for size, ratio in known) / wire if wire else None
 
@@ -205,7 +205,7 @@ def flow_status(
         state=state,
         topics=topics,
         partitions=len(partitions),
-        copying=sum(each.state == "copying" for each in partitions),
+        copying=sum(row.state == "copying" for row in partitions),
         lag_records=lag,
         lag_bytes=total_lag_bytes(partitions) if discovered else None,
         lag_seconds=most_seconds(partitions) if discovered else None,

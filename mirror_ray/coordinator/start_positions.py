@@ -41,25 +41,29 @@ async def find_starts(
         for number in numbers
     }
     named = {
-        each: dict(start.offsets)[each.partition]
-        for each, start in asked.items()
-        if each.partition in dict(start.offsets)
+        partition: dict(start.offsets)[partition.partition]
+        for partition, start in asked.items()
+        if partition.partition in dict(start.offsets)
     }
-    firsts = [each for each, start in asked.items() if start.kind in ("earliest", "offsets")]
-    ends = [each for each, start in asked.items() if start.kind == "latest" or each in named]
-    times = {each: start.time_ms for each, start in asked.items() if start.kind == "timestamp"}
+    firsts = [partition for partition, start in asked.items() if start.kind in ("earliest", "offsets")]
+    ends = [partition for partition, start in asked.items() if start.kind == "latest" or partition in named]
+    times = {partition: start.time_ms for partition, start in asked.items() if start.kind == "timestamp"}
     first, end, since = await asyncio.gather(
         port.source_offsets(firsts, latest=False), port.source_offsets(ends, latest=True), port.offsets_since(times)
     )
-    found = {each: first[each] for each in firsts if each in first and each not in named}
-    found |= {each: end[each] for each in ends if each in end and each not in named} | dict(since)
-    bounds = {each: (first[each], end[each]) for each in named if each in first and each in end}
+    found = {partition: first[partition] for partition in firsts if partition in first and partition not in named}
+    found |= {partition: end[partition] for partition in ends if partition in end and partition not in named} | dict(
+        since
+    )
+    bounds = {
+        partition: (first[partition], end[partition]) for partition in named if partition in first and partition in end
+    }
     misplaced: dict[str, str] = {}
     for topic in fresh.keys() & starts.keys():
-        within = {each.partition: pair for each, pair in bounds.items() if each.topic == topic}
+        within = {partition.partition: pair for partition, pair in bounds.items() if partition.topic == topic}
         if reason := out_of_bounds(topic, starts[topic], fresh[topic], within):
             misplaced[topic] = reason
-    found |= {each: named[each] for each in bounds}
+    found |= {partition: named[partition] for partition in bounds}
     return found, misplaced
 
 
@@ -193,7 +197,7 @@ class StartPositions:
         refused: dict[str, str] = {}
         found: dict[TopicPartition, PartitionRecord] = {}
         for topic, partitions in fresh.items():
-            seen = {number: each.bounds for number, each in partitions.items() if each.bounds is not None}
+            seen = {number: new.bounds for number, new in partitions.items() if new.bounds is not None}
             shared = topic in self._shared
             reason = None if shared else discovery_rules.occupied_refusal(remotes[topic], seen)
             reason = reason or self._misplaced.get(topic)
@@ -201,13 +205,13 @@ class StartPositions:
                 refused[topic] = reason
                 self._missing.pop(topic, None)
                 continue
-            if any(each.bounds is None or each.start is None for each in partitions.values()):
+            if any(new.bounds is None or new.start is None for new in partitions.values()):
                 continue
             producers = await self._producers(len(partitions)) if shared else []
-            for number, each in partitions.items():
-                if each.bounds is not None and each.start is not None:
+            for number, new in partitions.items():
+                if new.bounds is not None and new.start is not None:
                     # What others have written, and is not committed, may yet be lost.
-                    pair = OffsetPair(each.start, each.bounds.committed, 0 if shared else None)
+                    pair = OffsetPair(new.start, new.bounds.committed, 0 if shared else None)
                     record = discovery_rules.first_record(
                         source.topics[topic],
                         target.topics[remotes[topic]],
@@ -242,7 +246,7 @@ class StartPositions:
                     numbers[topic] = open_ones
         doubtful = {topic: self._missing[topic][:_SAMPLE] for topic in numbers if topic in self._missing}
         waiting = _unanswered(await self._ask(doubtful, remotes))
-        seen = await self._ask({topic: each for topic, each in numbers.items() if topic not in waiting}, remotes)
+        seen = await self._ask({topic: chosen for topic, chosen in numbers.items() if topic not in waiting}, remotes)
         self._missing = {topic: self._missing[topic] for topic in waiting} | _unanswered(seen)
         return seen
 
@@ -253,7 +257,9 @@ class StartPositions:
             return {}
         there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
         bounds, (starts, misplaced) = await asyncio.gather(self._port.target_bounds(there), self._starts(numbers))
-        self._misplaced = {topic: each for topic, each in self._misplaced.items() if topic not in numbers} | misplaced
+        self._misplaced = {
+            topic: reason for topic, reason in self._misplaced.items() if topic not in numbers
+        } | misplaced
         return {
             topic: {
                 number: _NewPartition(
@@ -284,7 +290,7 @@ class StartPositions:
 def _unanswered(seen: Mapping[str, Mapping[int, _NewPartition]]) -> dict[str, list[int]]:
     """By topic, the partitions that could not be asked on one side or the other."""
     found = {
-        topic: [number for number, each in partitions.items() if each.bounds is None or each.start is None]
+        topic: [number for number, new in partitions.items() if new.bounds is None or new.start is None]
         for topic, partitions in seen.items()
     }
     return {topic: numbers for topic, numbers in found.items() if numbers}

@@ -118,7 +118,7 @@ class TopicSync:
             problems |= {remote: str(error) for remote, error in outcomes.items() if error is not None}
             done = {remote: changes for remote, changes in planned.items() if outcomes.get(remote) is None}
             self._say(
-                f"{remote}: altered {'; '.join(str(each) for each in changes)}" for remote, changes in done.items()
+                f"{remote}: altered {'; '.join(str(change) for change in changes)}" for remote, changes in done.items()
             )
         self._settle_problems("configs of ", problems)
 
@@ -141,10 +141,10 @@ class TopicSync:
             return
         await self._flow.state.note_acls(changes.create, ())
         outcomes = await self._port.change_acls(changes)
-        created = [each for each in changes.create if outcomes.get(each) is None]
-        deleted = [each for each in changes.delete if outcomes.get(each) is None]
+        created = [acl for acl in changes.create if outcomes.get(acl) is None]
+        deleted = [acl for acl in changes.delete if outcomes.get(acl) is None]
         await self._flow.state.note_acls((), deleted)
-        self._say([*(f"created ACL {each}" for each in created), *(f"deleted ACL {each}" for each in deleted)])
+        self._say([*(f"created ACL {acl}" for acl in created), *(f"deleted ACL {acl}" for acl in deleted)])
         self._settle_problems("ACL ", {str(acl): str(error) for acl, error in outcomes.items() if error is not None})
 
     def _say(self, texts: Iterable[str]) -> None:
@@ -156,7 +156,7 @@ class TopicSync:
 
     def _settle_problems(self, prefix: str, problems: Mapping[str, str]) -> None:
         """Tell what is new of what could not be done; forget what is over."""
-        for subject in [each for each in self._told if each.startswith(prefix)]:
+        for subject in [subject for subject in self._told if subject.startswith(prefix)]:
             if subject.removeprefix(prefix) not in problems:
                 del self._told[subject]
         for subject, text in list(problems.items())[:_MOST_EVENTS]:

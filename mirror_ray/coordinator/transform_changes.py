@@ -103,7 +103,7 @@ class TransformChanges:
     def route_starts(self, numbers: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
         """Where a route's partitions without a record begin; those without a record of the flow are left out."""
         asked = (TopicPartition(topic, number) for topic, every in numbers.items() for number in every)
-        return {each: begin for each in asked if (begin := self._route_start(each, None)) is not None}
+        return {partition: begin for partition in asked if (begin := self._route_start(partition, None)) is not None}
 
     def routes(self, topic: str) -> bool:
         """Whether records of a topic may go to other remote topics than its own."""
@@ -143,15 +143,17 @@ class TransformChanges:
             for number, record in records.items()
             if self._changes(TopicPartition(topic, number), record)
         }
-        self._stuck = {each: text for each, text in self._stuck.items() if each in held}
+        self._stuck = {partition: text for partition, text in self._stuck.items() if partition in held}
         ready = {
-            each: record
-            for each, record in held.items()
-            if each not in self._stuck and self._is_unassigned(self._of(each))
+            partition: record
+            for partition, record in held.items()
+            if partition not in self._stuck and self._is_unassigned(self._of(partition))
         }
         if not ready:
             return len(held) > len(self._stuck)
-        there = {each: TopicPartition(record.target_topic, each.partition) for each, record in ready.items()}
+        there = {
+            partition: TopicPartition(record.target_topic, partition.partition) for partition, record in ready.items()
+        }
         ends = await self._port.target_bounds(list(there.values()))
         changed: dict[TopicPartition, PartitionRecord] = {}
         for partition, record in ready.items():
@@ -208,15 +210,17 @@ class TransformChanges:
         flow = self._state.records.flow
         if not changed or flow is None:
             return
-        with_producer = {each: record for each, record in changed.items() if not self._at_least_once(each)}
+        with_producer = {
+            partition: record for partition, record in changed.items() if not self._at_least_once(partition)
+        }
         if flow.producer_id < 0:
             producers = dict.fromkeys(with_producer, _THE_FLOWS)
         else:
             producers = await self._new_producers(with_producer)
         await self._state.rewrite(
             {
-                each: _with_producer(record, producers[each]) if each in producers else record
-                for each, record in changed.items()
+                partition: _with_producer(record, producers[partition]) if partition in producers else record
+                for partition, record in changed.items()
             }
         )
         for partition, record in changed.items():
@@ -228,13 +232,13 @@ class TransformChanges:
     ) -> dict[TopicPartition, tuple[int | None, int]]:
         one: tuple[int | None, int] | None = None
         found: dict[TopicPartition, tuple[int | None, int]] = {}
-        for each, record in records.items():
+        for partition, record in records.items():
             if record.shared or one is None:
                 new = await self._port.new_producer()
                 one = one if record.shared else new
-                found[each] = new
+                found[partition] = new
             else:
-                found[each] = one
+                found[partition] = one
         return found
 
     def _stop(self, partition: TopicPartition, record: PartitionRecord, why: str) -> None:

@@ -222,7 +222,11 @@ def _read_grant(document: Document) -> GrantRecord:
 
 def _fields(kind: type[Any], document: Document) -> Document:
     """The fields of a record. One with a default may be missing: an older version wrote the document."""
-    return {each.name: document[each.name] for each in fields(kind) if each.name in document or each.default is MISSING}
+    return {
+        declared.name: document[declared.name]
+        for declared in fields(kind)
+        if declared.name in document or declared.default is MISSING
+    }
 
 
 FLOW: Final[RecordKind[str, FlowRecord]] = RecordKind(

@@ -128,7 +128,7 @@ MUTANTS = (
     ),
     _rules(
         "too many ranges lose those ahead",
-        "for each in merged if each[1] > record.source_offset)",
+        "for skipped in merged if skipped[1] > record.source_offset)",
         "for each in merged if each[0] > record.source_offset)",
     ),
     _rules(
