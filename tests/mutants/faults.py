@@ -129,7 +129,7 @@ MUTANTS = (
     _rules(
         "too many ranges lose those ahead",
         "for skipped in merged if skipped[1] > record.source_offset)",
-        "for each in merged if each[0] > record.source_offset)",
+        "for skipped in merged if skipped[0] > record.source_offset)",
     ),
     _rules(
         "too many ranges leave the origin before them",
