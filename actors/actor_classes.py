@@ -88,7 +88,7 @@ class Coordinator(_Actor):
             heartbeat=lambda settings: RayHeartbeat(name, settings),
             checkpoint=lambda settings: RayCheckpoint(name, settings),
             gateway=lambda settings: RayGateway(name, settings),
-            memory=RayMemory(name),
+            settings_store=RayMemory(name),
             audit_logs=audit_logs,
             node=_node(),
             nodes=RayNodes(),

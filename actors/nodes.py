@@ -26,12 +26,12 @@ _GRAIN = 1e-4
 class RayNodes:
     """The Ray that this process is connected to."""
 
-    async def look(self, cpus: float) -> Nodes:
-        """See ``NodesPort``. What Ray says of free CPUs may be a second old."""
+    async def probe(self, cpus: float) -> Nodes:
+        """The nodes. The free CPUs that Ray reports may be a second old."""
         return await _ask(lambda: _look(cpus))
 
-    async def ask_for(self, replicators: int, cpus: float) -> None:
-        """See ``NodesPort``.
+    async def request_room(self, replicators: int, cpus: float) -> None:
+        """Have the autoscaler make room for so many replicators more; 0 withdraws the request.
 
         Ray fits a request into whole nodes, as if nothing ran there: so what is in use is asked for along with it. The
         request is the only one of the cluster and stays until it is withdrawn. Without an autoscaler nobody reads it.

@@ -98,7 +98,7 @@ class AppliedSettings:
 
     async def resume(self) -> None:
         """Go on with the work of an earlier coordinator of this name, where there was one. The lock is held."""
-        blob = await self._parts.dependencies.memory.load()
+        blob = await self._parts.dependencies.settings_store.load()
         if blob is None:
             return
         parts, kept = self._parts, read_kept(blob)
@@ -173,7 +173,7 @@ class AppliedSettings:
             blob = kept_of(
                 parts.settings, parts.scaling, parts.begun, started_ms=parts.started_ms, starter=parts.starter
             )
-            await parts.dependencies.memory.save(blob)
+            await parts.dependencies.settings_store.save(blob)
 
     def begin_backfill(self, flow: FlowSettings) -> None:
         """Begin the flow of a backfill, unless its live flow is being ended."""

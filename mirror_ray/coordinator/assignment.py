@@ -11,14 +11,9 @@ from functools import partial
 from mirror_ray.coordinator.assignment_rules import PartitionWeight, assign
 from mirror_ray.coordinator.flow import FlowController
 from mirror_ray.coordinator.observed import ObservedState
-from mirror_ray.coordinator.ports import (
-    CoordinatorTiming,
-    Emit,
-    ReplicatorGoneError,
-    ReplicatorLostError,
-    ReplicatorSilentError,
-)
+from mirror_ray.coordinator.ports import Emit, ReplicatorGoneError, ReplicatorLostError, ReplicatorSilentError
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease_terms import LeaseTerms

@@ -58,13 +58,10 @@ def _ways(flow: FlowName, begun: ClusterIds, found: ClusterIds) -> str:
     )
 
 
-AskId = Callable[[ClusterSettings], Awaitable[str]]
-
-
 class BegunFlows:
     """Remembers flows that have begun, those that were ended since too. ``down`` forgets them all."""
 
-    def __init__(self, ask: AskId) -> None:
+    def __init__(self, ask: Callable[[ClusterSettings], Awaitable[str]]) -> None:
         """``ask``: the id of the cluster that answers by these settings."""
         self._ask = ask
         self.known: dict[FlowName, ClusterIds] = {}

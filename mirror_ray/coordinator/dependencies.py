@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordinator.begun_flows import AskId
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator.ports import (
     AnyNode,
     CheckpointPort,
-    CoordinatorTiming,
-    FlowClustersFactory,
+    FlowClusters,
     GatewayPort,
     HeartbeatPort,
     NodesPort,
     SettingsStore,
     SpawnPort,
 )
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.kafka.identity import cluster_id
 from mirror_ray.topics.port import TopicPort
@@ -29,16 +28,18 @@ class Dependencies:
     """Ports, clocks and timing."""
 
     spawner: SpawnPort
-    flow_port: FlowClustersFactory
+    #: Neither has sent anything yet.
+    flow_port: Callable[[MirrorSettings, FlowSettings], FlowClusters]
     topic_port: Callable[[MirrorSettings, FlowSettings], TopicPort]
     heartbeat: Callable[[MirrorSettings], HeartbeatPort]
     checkpoint: Callable[[MirrorSettings], CheckpointPort]
     gateway: Callable[[MirrorSettings], GatewayPort]
-    memory: SettingsStore
+    settings_store: SettingsStore
     audit_logs: AuditLogs
     node: str
     nodes: NodesPort = field(default_factory=AnyNode)
-    cluster_id: AskId = cluster_id
+    #: The id of the cluster that answers by some settings.
+    cluster_id: Callable[[ClusterSettings], Awaitable[str]] = cluster_id
     timing: CoordinatorTiming = field(default_factory=CoordinatorTiming)
     #: Monotonic seconds.
     clock: Callable[[], float] = time.monotonic

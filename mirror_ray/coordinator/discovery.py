@@ -13,9 +13,10 @@ from mirror_ray.coordinator.begun_flows import ClusterIds, stay_between
 from mirror_ray.coordinator.faults import FaultResolver
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.flow_topics import TargetTopicLimits, TopicView, changes, refusals
-from mirror_ray.coordinator.ports import ClusterTopics, CoordinatorTiming, Emit, FlowClusters
+from mirror_ray.coordinator.ports import ClusterTopics, Emit, FlowClusters
 from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters, TopicNameConflicts
 from mirror_ray.coordinator.start_positions import StartPositions
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.coordinator.transform_changes import TransformChanges
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition, TopicPartition

@@ -11,8 +11,9 @@ from mirror_ray.coordinator.begun_flows import ClusterIds
 from mirror_ray.coordinator.discovery import FlowDiscovery
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.flow_topics import TopicView
-from mirror_ray.coordinator.ports import CoordinatorTiming, Emit, FlowClusters, TargetLimits
+from mirror_ray.coordinator.ports import Emit, FlowClusters, TargetLimits
 from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError
 from mirror_ray.model.fault import TROUBLE_KINDS, FaultKind, FaultPolicy

@@ -1,7 +1,7 @@
-"""What the coordinator needs from the outside, so that it runs in a unit test without Ray and Kafka.
+"""What the coordinator calls: Kafka, Ray and the other actors, as protocols that a unit test can fake.
 
 ``FlowClusters`` is Kafka as one flow sees it, ``ReplicatorPort`` one replicator process, ``SpawnPort`` Ray.
-The real ones are in ``mirror_ray.coordinator.flow_clusters`` and ``actors.actor_clients``.
+The real ones are in ``mirror_ray.coordinator.flow_clusters`` and the room ``actors``.
 """
 
 from __future__ import annotations
@@ -26,49 +26,6 @@ from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
 Codec = Literal["gzip", "snappy", "lz4", "zstd"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorTiming:
-    """How often and how long. Tests shorten it."""
-
-    step_s: float = 0.5
-    #: Replicators are asked this often: anchors, lag and rates are at most this old.
-    poll_s: float = 0.5
-    #: Asked for everything that they hold this often: a coordinator that did not know that it had been replaced
-    #: may have taken something from them, or have heard what was meant for this one.
-    recount_s: float = 30.0
-    flush_s: float = 1.0
-    #: Below ``unresponsive_s``; a replicator answers from memory, in milliseconds unless its process is starved.
-    exchange_timeout_s: float = 3.0
-    #: What a replicator has that has not answered for this long goes to others, as soon as its lease has run out.
-    silent_s: float = 5.0
-    #: A replicator that has not answered for this long is killed. Longer than any pause that a busy machine causes.
-    unresponsive_s: float = 15.0
-    #: A first start unpacks the runtime environment and imports everything on a cold disk.
-    start_timeout_s: float = 60.0
-    #: Replicators that are about to come up for the first time get their share kept for so long.
-    start_grace_s: float = 8.0
-    #: Ray has no room for a replicator, or it can't start: asked again after this.
-    respawn_s: float = 2.0
-    #: A release waits this long for acknowledgements; what is late is copied again by no one, for the end is read.
-    drain_s: float = 15.0
-    #: A process that was killed is looked for this long before its lease is waited out instead.
-    confirm_s: float = 2.0
-    retry_first_s: float = 0.5
-    retry_most_s: float = 10.0
-    #: A topic that was created just now has no leader yet: looked at again after this, then each time after a
-    #: quarter longer, so that what it waits for is seen when a fifth more time has passed than it took.
-    settle_first_s: float = 0.05
-    #: Heartbeats and consumer groups wait until everything is copying, but not longer: their actors' start would take
-    #: the processor from what copies.
-    helpers_most_s: float = 5.0
-    #: How often it is looked whether the number of replicators is right, at most; and which nodes are going away.
-    scaling_s: float = 5.0
-    #: Loads change faster than moves pay off.
-    rebalance_load_s: float = 30.0
-    #: Partitions of one replicator that move at a time; the others of it never stop.
-    moves_at_once: int = 64
-
-
 class Emit(Protocol):
     """Writes an event."""
 
@@ -78,11 +35,11 @@ class Emit(Protocol):
 
 
 class ReplicatorGoneError(MirrorError):
-    """The replicator's process is dead for sure: what it had may be given to another at once."""
+    """The replicator's process is dead for sure: its partitions may be assigned to another one at once."""
 
 
 class ReplicatorLostError(MirrorError):
-    """The replicator will not be heard of again, but nobody has seen it dead: its node is gone, or out of reach."""
+    """The replicator will not answer again, but nobody has seen it dead: its node is lost, or out of reach."""
 
 
 class ReplicatorSilentError(MirrorError):
@@ -129,7 +86,7 @@ class FlowClusters(Protocol):
     async def ensure_remote(
         self, wanted: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
     ) -> tuple[Mapping[str, str], ClusterTopics]:
-        """Create or extend what is missing: why it failed, by source topic; and the target, seen afterwards."""
+        """Create or extend what is missing; returns why that failed, by source topic, and the target afterwards."""
         ...
 
     async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
@@ -147,13 +104,16 @@ class FlowClusters(Protocol):
         ...
 
     async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Offsets of the first records that are as late as that; the next offset where none is. Else as above."""
+        """Offsets of the first records that are as late as that; the next offset where there is none.
+
+        Partitions that can't be asked now are left out.
+        """
         ...
 
     async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
-        """Delete the records of target partitions below these offsets. Once more changes nothing.
+        """Delete the records of target partitions below these offsets; idempotent.
 
-        ``operator``: in whose name the audit log is to have it.
+        ``operator``: who has decided it, for the audit log.
         """
         ...
 
@@ -164,7 +124,7 @@ class FlowClusters(Protocol):
     async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         """Write in one transaction; None deletes. Raises StateFencedError when another coordinator took over.
 
-        Returns an offset from which on all of it can be read in the state topic; -1 when that is its start.
+        Returns an offset from which on all of it can be read in the state topic; -1 for its start.
         """
         ...
 
@@ -174,14 +134,6 @@ class FlowClusters(Protocol):
 
     async def close(self) -> None:
         """Close every connection."""
-        ...
-
-
-class FlowClustersFactory(Protocol):
-    """Makes the port of a flow."""
-
-    def __call__(self, settings: MirrorSettings, flow: FlowSettings) -> FlowClusters:
-        """A port that is not open yet."""
         ...
 
 
@@ -201,16 +153,16 @@ class ReplicatorPort(Protocol):
     ) -> ReplicatorReport:
         """Hand over assignments (repeated ones are ignored) and the limits that hold, and take the report.
 
-        ``events_heard``: how many of the process's events are known here; those are not told again.
+        ``events_heard``: how many of the process's events are known here; the report leaves them out.
         """
         ...
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
-        """Drain and let go of partitions; what it does not hold is left out of the answer."""
+        """Drain and release partitions; those that it does not hold are left out of the answer."""
         ...
 
     async def stop(self, deadline_s: float) -> None:
-        """Drain everything and let go of every connection; waits for as long as that takes."""
+        """Drain everything and close every connection; waits for as long as that takes."""
         ...
 
     async def kill(self) -> None:
@@ -218,12 +170,12 @@ class ReplicatorPort(Protocol):
         ...
 
     async def seen_dead(self) -> bool:
-        """Kill the process itself where it still lives, and say whether it was seen dead; may take half a minute."""
+        """Kill the process where it still lives; whether it was seen dead. May take half a minute."""
         ...
 
 
 class SpawnPort(Protocol):
-    """Ray, as the pool needs it."""
+    """Starts and finds replicators in Ray."""
 
     async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
         """Create (or find) replicator ``number``; it may not be up yet."""
@@ -247,24 +199,24 @@ class Nodes:
 class NodesPort(Protocol):
     """The cluster that replicators are placed on. Raises MirrorError where it does not answer."""
 
-    async def look(self, cpus: float) -> Nodes:
+    async def probe(self, cpus: float) -> Nodes:
         """The nodes; room is counted in replicators that take so many CPUs."""
         ...
 
-    async def ask_for(self, replicators: int, cpus: float) -> None:
-        """Ask for room for so many more, where nodes can be had; 0 withdraws what was asked for."""
+    async def request_room(self, replicators: int, cpus: float) -> None:
+        """Have the autoscaler make room for so many more; 0 withdraws the request."""
         ...
 
 
 class AnyNode:
     """Nodes that never go away and have room for everything, for a system in one process."""
 
-    async def look(self, cpus: float) -> Nodes:  # noqa: ARG002 - of the port
-        """See ``NodesPort``."""
+    async def probe(self, cpus: float) -> Nodes:  # noqa: ARG002 - of the port
+        """Room without end."""
         return Nodes(room=sys.maxsize)
 
-    async def ask_for(self, replicators: int, cpus: float) -> None:
-        """See ``NodesPort``."""
+    async def request_room(self, replicators: int, cpus: float) -> None:
+        """Nothing has to be requested."""
 
 
 class HeartbeatPort(Protocol):
@@ -283,11 +235,11 @@ class GatewayPort(Protocol):
     """The gateway actor."""
 
     async def address(self) -> str:
-        """Where it serves; brings it up where it is not. Raises a MirrorError: it has ended, or can't listen there."""
+        """Where it serves; starts it where it is not up. Raises a MirrorError: it has ended, or can't listen there."""
         ...
 
     def notices(self) -> Sequence[Notice]:
-        """What it had to tell when its address was asked for, each once."""
+        """Its notices since the last call of ``address``, each once."""
         ...
 
     async def stop(self) -> None:
@@ -307,11 +259,11 @@ class CheckpointPort(Protocol):
         ...
 
     async def settle(self, deadline_s: float) -> bool:
-        """Carry over at once what can be; whether that was done by the deadline."""
+        """Sync at once what can be; whether that was done by the deadline."""
         ...
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
-        """Where a position is on the other side."""
+        """The target offset that belongs to a source offset; ``back``: the other way round."""
         ...
 
     async def stop(self) -> None:

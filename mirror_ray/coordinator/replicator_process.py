@@ -12,7 +12,6 @@ from typing import Protocol
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.observed import FlowTotals, RateMeter
 from mirror_ray.coordinator.ports import (
-    CoordinatorTiming,
     Emit,
     ReplicatorGoneError,
     ReplicatorLostError,
@@ -20,6 +19,7 @@ from mirror_ray.coordinator.ports import (
     ReplicatorSilentError,
     SpawnPort,
 )
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.model.assignment import Assignment, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.latency import LatencyHistogram

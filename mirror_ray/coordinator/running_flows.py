@@ -16,7 +16,7 @@ from mirror_ray.coordinator.begun_flows import BegunFlows
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.fault_rules import SOURCE_KINDS
 from mirror_ray.coordinator.flow import FlowController
-from mirror_ray.coordinator.ports import Emit, FlowClusters, FlowClustersFactory
+from mirror_ray.coordinator.ports import Emit, FlowClusters
 from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.topic_sync import TopicSync
@@ -26,7 +26,10 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 
 
 async def open_ports(
-    settings: MirrorSettings, flows: Collection[FlowSettings], coming: Collection[FlowName], make: FlowClustersFactory
+    settings: MirrorSettings,
+    flows: Collection[FlowSettings],
+    coming: Collection[FlowName],
+    make: Callable[[MirrorSettings, FlowSettings], FlowClusters],
 ) -> dict[FlowName, FlowClusters]:
     """The ports of the flows that are to be begun; nothing has been sent by them.
 

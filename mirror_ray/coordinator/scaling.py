@@ -11,9 +11,10 @@ from pydantic import ValidationError
 from mirror_ray.config.fields import message
 from mirror_ray.config.numbers import REPLICATORS
 from mirror_ray.config.settings import ElasticSettings, MirrorSettings
-from mirror_ray.coordinator.ports import CoordinatorTiming, Emit, Nodes, NodesPort
+from mirror_ray.coordinator.ports import Emit, Nodes, NodesPort
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.scaling_rules import ElasticScaler, FlowLag, SystemLoad
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.observe.status import ElasticStatus, PartitionStatus
@@ -129,7 +130,7 @@ class ScalingController:
         settings = self._settings
         if settings is None:
             return
-        nodes = await self._nodes.look(settings.replicator_cpus)
+        nodes = await self._nodes.probe(settings.replicator_cpus)
         before = self._pool.desired, self.wanted
         gone = self._pool.leave(nodes.leaving)
         for replicator in gone:
@@ -141,7 +142,7 @@ class ScalingController:
             self._place(nodes, settings)
         missing = max(0, self.wanted - self._pool.desired)
         if missing != self._asked:
-            await self._nodes.ask_for(missing, settings.replicator_cpus)
+            await self._nodes.request_room(missing, settings.replicator_cpus)
             self._asked = missing
         if gone or before != (self._pool.desired, self.wanted):
             await self._changed()
@@ -150,7 +151,7 @@ class ScalingController:
         """Withdraw what was asked for."""
         if self._asked:
             self._asked = 0
-            await self._nodes.ask_for(0, 0.0)
+            await self._nodes.request_room(0, 0.0)
 
     def _decide(self, now_s: float) -> None:
         """Take in the load; ``wanted`` becomes what it asks for."""

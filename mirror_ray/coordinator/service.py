@@ -189,7 +189,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
         for task in self._tasks:
             task.cancel()
         self._tasks = []
-        await within(_END_S, self._dependencies.memory.save(None))
+        await within(_END_S, self._dependencies.settings_store.save(None))
         drained = bool(await within(deadline_s, self._drain_all()))
         if not drained:
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)

@@ -10,8 +10,9 @@ from typing import Self, TypeVar
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.flow_clusters import KafkaFlowClusters
-from mirror_ray.coordinator.ports import CoordinatorTiming, ReplicatorPort
+from mirror_ray.coordinator.ports import ReplicatorPort
 from mirror_ray.coordinator.service import CoordinatorService
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.groups.service import GroupSyncService
 from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.model.notice import Notice
@@ -134,7 +135,7 @@ class LocalSystem:
                 heartbeat=lambda _settings: Silence(),
                 checkpoint=partial(LocalCheckpoint, logs) if groups else lambda _settings: NoCheckpoint(),
                 gateway=lambda _settings: Silence(),
-                memory=Silence(),
+                settings_store=Silence(),
                 audit_logs=logs,
                 node="here",
                 timing=CoordinatorTiming(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),

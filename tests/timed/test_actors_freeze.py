@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from mirror_ray.attach import attach
-from mirror_ray.coordinator.ports import CoordinatorTiming
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.status import ReplicatorStatus

@@ -199,10 +199,10 @@ class FakeNodes:
     leaving: frozenset[str] = frozenset()
     asked: list[int] = field(default_factory=list)
 
-    async def look(self, cpus: float) -> Nodes:
+    async def probe(self, cpus: float) -> Nodes:
         return Nodes(room=self.room, leaving=self.leaving)
 
-    async def ask_for(self, replicators: int, cpus: float) -> None:
+    async def request_room(self, replicators: int, cpus: float) -> None:
         self.asked.append(replicators)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator.dependencies import Dependencies
-from mirror_ray.coordinator.ports import CoordinatorTiming
 from mirror_ray.coordinator.service import CoordinatorService
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of
@@ -102,7 +102,7 @@ class World:
                 heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
                 checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
                 gateway=lambda settings: FakeGateway(self.kafka.log, self.notices),
-                memory=self.memory,
+                settings_store=self.memory,
                 node="here",
                 nodes=self.nodes,
                 timing=self.timing,
