@@ -78,10 +78,10 @@ def _write(
 ) -> dict[str, Any]:
     """Read what is new, and write the report of all that was asked for; the figures."""
     from mirror_ray.model.internal_topics import statistics_topic
-    from mirror_ray.report.cluster import find_statistics, read_ends, read_gaps
     from mirror_ray.report.directory import open_directory
+    from mirror_ray.report.html_report import make_html
     from mirror_ray.report.json_document import ReportResult, make_document
-    from mirror_ray.report.page import make_page
+    from mirror_ray.report.target_cluster import find_statistics, read_ends, read_skipped_ranges
 
     name, address = place
     cluster = settings.clusters[flow.name.target]
@@ -100,12 +100,12 @@ def _write(
             partitions=selection.partitions,
             steps=selection.steps,
             step_ms=selection.step_ms,
-            gaps=read_gaps(cluster, flow),
+            gaps=read_skipped_ranges(cluster, flow),
             target_ends=read_ends(cluster, selection.partitions),
         )
         document = make_document(asked, found)
         directory.write("report.json", json.dumps(document, indent=1, ensure_ascii=False))
-        directory.write("report.html", make_page(document))
+        directory.write("report.html", make_html(document))
     return document
 
 

@@ -1,4 +1,4 @@
-"""The charts of a report's page, each in a card with its title and a sentence."""
+"""The charts of a report, each in a card with its title and a sentence."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ _TALKERS = 10
 def over_time(steps: Sequence[Mapping[str, Any]], step_ms: int) -> str:
     """Rates, bytes, compression, latency and lag of a document's steps."""
     if not steps:
-        return '<p class="muted">Nothing was told of this time.</p>'
+        return '<p class="muted">There are no statistics of this time.</p>'
     by_time = {step["step_ms"]: step for step in steps}
     times = list(range(steps[0]["step_ms"], steps[-1]["step_ms"] + step_ms, step_ms))
 
     def rate(name: str) -> list[float | None]:
-        # Idle partitions tell nothing, so a step of which nothing was told copied nothing.
+        # Idle partitions publish no statistics, so nothing was copied in a step without any.
         return [by_time[at][name] if at in by_time else 0.0 for at in times]
 
-    def known(name: str) -> list[float | None]:
+    def value(name: str) -> list[float | None]:
         return [by_time[at][name] if at in by_time else None for at in times]
 
     def spread(name: str, *which: str) -> list[Series]:
         found = [by_time[at][name] if at in by_time else {} for at in times]
-        return [Series(name=one, values=[each.get(one) for each in found]) for one in which]
+        return [Series(name=one, values=[values.get(one) for values in found]) for one in which]
 
     lines = partial(_lines, times, step_ms)
-    each = f"each point is {lasting(step_ms)}"
+    points = f"each point is {lasting(step_ms)}"
     wire = Series(name="on the wire", values=rate("wire_bytes_per_s"), filled=True)
     unpacked = Series(name="uncompressed, estimated", values=rate("uncompressed_bytes_per_s_estimated"))
     return _cards(
         lines(
             "Records per second",
-            f"Mean rate; {each}.",
+            f"Mean rate; {points}.",
             [Series(name="records/s", values=rate("records_per_s"), filled=True)],
             words=short,
         ),
         lines(
-            "Bytes per second", f"On the wire, and what that unpacks to; {each}.", [wire, unpacked], words=per_second
+            "Bytes per second", f"On the wire, and what that unpacks to; {points}.", [wire, unpacked], words=per_second
         ),
         lines(
             "Latency",
-            f"From a batch's newest timestamp to the target's acknowledgement; logarithmic; {each}.",
+            f"From a batch's newest timestamp to the target's acknowledgement; logarithmic; {points}.",
             spread("latency_ms", "p50", "p95", "p99"),
             words=lasting,
             logarithmic=True,
         ),
         lines(
             "Compression",
-            f"Uncompressed bytes for one on the wire, estimated; {each}.",
-            [Series(name="ratio", values=known("compression_ratio_estimated"))],
+            f"Uncompressed bytes for one on the wire, estimated; {points}.",
+            [Series(name="ratio", values=value("compression_ratio_estimated"))],
             words=ratio,
         ),
         lines(
             "Largest lag",
-            f"Records that the furthest partition was behind; {each}.",
+            f"Records that the furthest partition was behind; {points}.",
             spread("lag_records", "max"),
             words=short,
         ),
         lines(
             "Lag in time",
-            f"Of the partitions that had something to copy; logarithmic; {each}.",
+            f"Of the partitions that had something to copy; logarithmic; {points}.",
             spread("lag_ms", "p50", "p95", "max"),
             words=lasting,
             logarithmic=True,

@@ -1,9 +1,9 @@
-"""A report's directory: its progress, its Parquet files, its page. Whatever is written appears whole or not at all.
+"""A report's directory: its progress, its Parquet files, its HTML. Whatever is written appears whole or not at all.
 
 ::
 
     _state.json                        how far the topic was read, and which files are whole
-    intervals/date=YYYY-MM-DD/*.parquet    one row per (partition, interval), as told
+    intervals/date=YYYY-MM-DD/*.parquet    one row per (partition, interval), as published
     hours/date=YYYY-MM-DD/hours.parquet    one row per (topic, partition, hour)
     report.json, report.html           the same figures for programs and for people
 """
@@ -26,14 +26,14 @@ from mirror_ray.writing import writing
 _STATE = "_state.json"
 _STAGING = "_staging"
 _LOCK = "_lock"
-#: Of a path, what Spark takes for a pattern when it reads.
+#: Characters of a path that Spark takes for a pattern when it reads.
 _PATTERNS = frozenset("[]{}*?\\")
-#: How Spark names the day of rows that have none.
+#: Spark's name for the day of rows that have none.
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
 class ReportDirectory:
-    """One flow's report. Use ``open_directory``: one run at a time."""
+    """One flow's report, for one run at a time: use ``open_directory``."""
 
     def __init__(self, path: Path, progress: ReadProgress) -> None:
         self.path = path
@@ -41,16 +41,16 @@ class ReportDirectory:
 
     @property
     def staging(self) -> Path:
-        """Where a run writes what is not whole yet."""
+        """Where a run writes files that are not complete yet."""
         return self.path / _STAGING
 
     def save(self, progress: ReadProgress) -> None:
-        """From here on a run begins with this."""
+        """Write the progress: the next run continues from it."""
         self.write(_STATE, json.dumps(progress.plain(), indent=1, ensure_ascii=False))
         self.progress = progress
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file in the place of what was there."""
+        """Write a file; it replaces an older one."""
         path, unfinished = self.path / name, self.path / _unfinished(name)
         with writing(path):
             try:
@@ -64,7 +64,7 @@ class ReportDirectory:
         return path
 
     def files(self) -> list[str]:
-        """Paths of the intervals that are whole."""
+        """Paths of the complete interval files."""
         return [str(self.path / name) for name in self.progress.files]
 
     def clean(self) -> None:
@@ -77,16 +77,16 @@ class ReportDirectory:
         present = {str(path.relative_to(self.path)) for path in self.path.glob("intervals/date=*/*.parquet")}
         for name in left_over(self.progress, present):
             (self.path / name).unlink()
-        if gone := missing(self.progress, present):
+        if absent := missing(self.progress, present):
             raise MirrorError(
-                f"{self.path} lacks {min(gone)} ({len(gone)} files): bring it back, delete its whole day, or write the"
-                " report to a new directory"
+                f"{self.path} lacks {min(absent)} ({len(absent)} files): bring it back, delete its whole day, or write"
+                " the report to a new directory"
             )
         if deleted := set(self.progress.files) - present:
             self.save(without(self.progress, deleted))
 
     def adopt_intervals(self, staged: Path, logs: Iterable[LogRead]) -> tuple[list[str], list[str]]:
-        """Move a run's staged intervals to where they belong; answers their names and their days."""
+        """Move a run's staged intervals into place; returns their names and their days."""
         read = tuple(logs)
         names, days = [], []
         for day, files in _by_day(staged):
@@ -98,7 +98,7 @@ class ReportDirectory:
         return names, days
 
     def adopt_hours(self, staged: Path) -> None:
-        """Put a day's hours in the place of what was there, for each day that is staged."""
+        """Replace the hours of each day that is staged."""
         for day, files in _by_day(staged):
             (file,) = files
             self._move(file, f"hours/date={day}/hours.parquet")
@@ -137,12 +137,12 @@ def open_directory(path: Path, flow: str, topic: str) -> Iterator[ReportDirector
 
 
 def _lock(path: Path) -> IO[str]:
-    """The file that a run locks, in a directory that may be used."""
+    """Open the file that a run locks; the directory must be new, empty, or a report's."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        # A first run may be at work on its state just now, or was killed there.
+        # A first run may be writing its state just now, or was killed at it.
         begun = {_LOCK, _unfinished(_STATE), _STATE}
-        if not (path / _STATE).exists() and any(each.name not in begun for each in path.iterdir()):
+        if not (path / _STATE).exists() and any(entry.name not in begun for entry in path.iterdir()):
             raise ConfigError(f"--to {path} is neither empty nor a report: name another directory")
         return (path / _LOCK).open("w")
     except OSError as error:
@@ -150,7 +150,7 @@ def _lock(path: Path) -> IO[str]:
 
 
 def _unfinished(name: str) -> str:
-    """What a file is called until it is whole."""
+    """The name of a file until it is complete."""
     return f".{name}.tmp"
 
 

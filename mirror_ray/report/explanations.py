@@ -1,4 +1,4 @@
-"""A report in words: what it says in short, and how each of its figures is made."""
+"""A report in words: its headline, and how each of its figures is made."""
 
 from __future__ import annotations
 
@@ -20,15 +20,20 @@ from mirror_ray.report.number_format import (
 
 Document = Mapping[str, Any]
 
+_SKIPPED = (
+    "Skipped ranges are source offsets that were given up by a fault policy or an operator's resolution, from the"
+    " flow's state on the target. A restart is a copy that recovered its position after an error or a lost connection."
+)
+
 
 def headline(document: Document) -> list[str]:
     """The report in a few sentences."""
     total, cost, peak = document["total"], document["cost"], document["peak"]
     if not total["statistics_records"]:
-        return ["Nothing was copied in this time, or nothing was told of it."]
+        return ["Nothing was copied in this time, or there are no statistics of it."]
     length_ms = document["to_ms"] - document["from_ms"]
     currency = cost["currency"]
-    said = [
+    sentences = [
         (
             f"In {lasting(length_ms)} {document['flow']} copied {short(total['records'])} records of"
             f" {plural(len(document['topics']), 'topic')}, {size(total['wire_bytes'])} on the wire:"
@@ -37,7 +42,7 @@ def headline(document: Document) -> list[str]:
         ),
     ]
     if total["compression_ratio_estimated"] is not None:
-        said.append(
+        sentences.append(
             f"Uncompressed it would have been {ratio(total['compression_ratio_estimated'])} as much: at"
             f" {cost['price_per_gb']:g} {currency} for a GB, a terabyte of records costs about"
             f" {money(cost['terabyte_compressed_estimated'], currency)} instead of"
@@ -45,29 +50,29 @@ def headline(document: Document) -> list[str]:
             f" {money(cost['month_at_this_rate'], currency)}."
         )
     if total["latency_ms"]["p99"] is not None:
-        said.append(
+        sentences.append(
             f"Half of the records were on the target within {lasting(total['latency_ms']['p50'])},"
             f" 99 of 100 within {lasting(total['latency_ms']['p99'])}."
         )
     lag = document["worst_lag"]
     if lag and lag["records"]:
-        said.append(f"The furthest that a partition was behind is {plural(lag['records'], 'record')}: {lag['place']}.")
+        sentences.append(f"The largest lag of a partition is {plural(lag['records'], 'record')}: {lag['place']}.")
     elif lag:
-        said.append("No partition was seen behind.")
-    return said
+        sentences.append("No partition had a lag.")
+    return sentences
 
 
 def explained(document: Document) -> list[tuple[str, str]]:
-    """What each figure is, whether it is exact, and what is missing."""
+    """The meaning of each figure, whether it is exact, and what is missing."""
     total, cost = document["total"], document["cost"]
     measured = share(total["uncompressed_measured_share"])
     return [
         (
             "Where they come from",
             (
-                "Replicators tell, for each partition and interval in which it did something, what the target"
-                " acknowledged. An interval belongs to the time in which it began. All times are UTC. A partition"
-                " without anything to do tells nothing."
+                "Replicators publish, for each partition and interval in which it did something, what the target"
+                " acknowledged. An interval belongs to the time in which it began. All times are UTC. An idle"
+                " partition publishes nothing."
             ),
         ),
         (
@@ -83,7 +88,7 @@ def explained(document: Document) -> list[tuple[str, str]]:
             "Uncompressed bytes, ratio",
             (
                 f"Estimated: each interval measures some of its batches ({measured} of all bytes), and the others are"
-                " taken to unpack alike."
+                " assumed to have the same ratio."
             ),
         ),
         (
@@ -110,48 +115,41 @@ def explained(document: Document) -> list[tuple[str, str]]:
                 " time."
             ),
         ),
-        ("Gaps, restarts", _gaps()),
-        ("Tallied against the target", _tally(document)),
+        ("Skipped ranges, restarts", _SKIPPED),
+        ("Compared with the target", _compared(document)),
         ("Missing", _missing(document)),
     ]
 
 
 def _untold(document: Document) -> str:
     total, deleted = document["total"], document["sources"]["deleted_days"]
-    said = (
-        f"{plural(total['untold_records'], 'record')} that replicators copied and did not tell of, being killed. They"
-        " show as holes between the target offsets of one interval and the next, and are counted exactly, where"
-        " nobody else writes to the topic; they count at the interval behind the hole. Their"
+    text = (
+        f"{plural(total['untold_records'], 'record')} of replicators that were killed before they published statistics."
+        " They show as gaps between the target offsets of one interval and the next, and are counted exactly, where"
+        " nobody else writes to the topic; they count at the interval after the gap. Their"
         f" {size(total['untold_bytes_estimated'])} are estimated by the partition's mean. Both are in the sums, not"
-        " in latency and lag. Statistics that retention deleted before a report came by show in the same way."
+        " in latency and lag. Statistics that retention deleted before a report read them show in the same way."
     )
     if not deleted:
-        return said
-    return f"{said} So do the days whose files were deleted here while older ones were kept: {', '.join(deleted)}."
+        return text
+    return f"{text} So do the days whose files were deleted here while older ones were kept: {', '.join(deleted)}."
 
 
-def _gaps() -> str:
-    return (
-        "Gaps are what partitions went on without by a trouble policy or an operator's answer, from the flow's state on"
-        " the target. A restart is a copy that was established anew after an error or a lost connection."
-    )
-
-
-def _tally(document: Document) -> str:
+def _compared(document: Document) -> str:
     check, total = document["check"], document["total"]
-    said = (
-        "In topics that nobody else writes to, an interval's records have to be what the target's offsets advanced by: "
+    text = (
+        "In topics that nobody else writes to, an interval has as many records as the target's offsets advanced by: "
         + ("so it is in every interval." if not total["offset_mismatches"] else "it is not so in ")
         + (f"{plural(total['offset_mismatches'], 'interval')}." if total["offset_mismatches"] else "")
     )
     if check is None:
-        return f"{said} The ends of the target's logs are looked at only where the report shows all of the time."
+        return f"{text} The ends of the target's logs are compared only where the report shows all of the time."
     found = check["before_first"] + check["told"] + check["untold"] + check["not_told_yet"]
     return (
-        f"{said} The ends of {plural(check['partitions'], 'log')} of the target add up to"
+        f"{text} The ends of {plural(check['partitions'], 'log')} of the target add up to"
         f" {number(check['target_ends'])}:"
-        f" {number(check['before_first'])} from before the first that was told, {number(check['told'])} told,"
-        f" {number(check['untold'])} untold, {number(check['not_told_yet'])} not told yet;"
+        f" {number(check['before_first'])} before the first statistics, {number(check['told'])} told,"
+        f" {number(check['untold'])} untold, {number(check['not_told_yet'])} without statistics yet;"
         f" together {number(found)}{', as it has to be' if found == check['target_ends'] else ': THEY DIFFER'}."
     )
 
@@ -160,7 +158,7 @@ def _missing(document: Document) -> str:
     sources, total = document["sources"], document["total"]
     missed = sum(log["missed"] for log in sources["logs"])
     unusable = sum(sources["unusable"].values())
-    said = [
+    sentences = [
         f"{plural(missed, 'statistics record')} deleted by retention before a report read them."
         if missed
         else "No statistics were deleted before a report read them.",
@@ -169,11 +167,11 @@ def _missing(document: Document) -> str:
         else "Every record of the topic could be used.",
     ]
     if again := sum(log["went_back"] > 0 for log in sources["logs"]):
-        said.append(
+        sentences.append(
             f"{plural(again, 'time')} the topic's log ended before what had been read of it, and was read again from"
-            " its start: it had been cut, or the topic was created anew on a target without topic ids. What was in it"
-            " and was not read is missing."
+            " its start: it was truncated, or the topic was created again on a target without topic ids. What was in"
+            " it and was not read is missing."
         )
     if total["statistics_told_twice"]:
-        said.append(f"{plural(total['statistics_told_twice'], 'interval')} stood there twice, counted once.")
-    return " ".join(said)
+        sentences.append(f"{plural(total['statistics_told_twice'], 'interval')} occurred twice, counted once.")
+    return " ".join(sentences)

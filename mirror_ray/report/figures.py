@@ -1,21 +1,28 @@
-"""What a report says of a partition, a topic, a flow, or a stretch of time: sums that may be added up further."""
+"""Figures of a partition, a topic, a flow, or a range of time, which can be added up; histograms; steps of charts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from mirror_ray.report.histogram import merged, percentile
+#: Counts by the upper bound of their bucket.
+Histogram = Mapping[int, int]
 
 PERCENTS = (50, 95, 99)
+#: Lengths of a chart's steps. Each divides the next: an interval within one step is within one of every longer length.
+STEPS_MS: Final = tuple(
+    seconds * 1000 for seconds in (10, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)
+)
+_MOST_STEPS: Final = 180
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThroughputFigures:
     """Sums over some statistics. Exact unless a field says otherwise."""
 
-    #: Statistics records that this was made of.
+    #: Statistics records that were summed up.
     told: int = 0
     records: int = 0
     batches: int = 0
@@ -33,11 +40,11 @@ class ThroughputFigures:
     lag_ms_max: int | None = None
     lag_records_max: int | None = None
     restarts: int = 0
-    #: Copied by replicators that were killed before they told of it: exact, seen as holes in the target's offsets.
+    #: Copied by replicators that were killed before they published statistics: exact, from gaps in target offsets.
     untold_records: int = 0
     #: Estimated by the partition's mean.
     untold_bytes: int = 0
-    #: Statistics records that stand in the topic more than once; counted once.
+    #: Statistics records that are in the topic more than once; counted once.
     told_twice: int = 0
     #: Intervals of topics that are not shared in which the target's offsets and the records do not tally.
     mismatches: int = 0
@@ -46,12 +53,12 @@ class ThroughputFigures:
 
     @property
     def all_records(self) -> int:
-        """Told and untold."""
+        """With the untold."""
         return self.records + self.untold_records
 
     @property
     def all_wire_bytes(self) -> int:
-        """Told, and estimated for the untold."""
+        """With an estimate for the untold."""
         return self.wire_bytes + self.untold_bytes
 
     @property
@@ -69,7 +76,7 @@ class ThroughputFigures:
         return percentile(self.latency_ms, percent)
 
     def plain(self) -> dict[str, Any]:
-        """For programs: sums, and what follows from them."""
+        """As JSON: sums, and what is computed from them."""
         return {
             "records": self.all_records,
             "told_records": self.records,
@@ -95,29 +102,64 @@ class ThroughputFigures:
 
 def total(parts: Iterable[ThroughputFigures]) -> ThroughputFigures:
     """The figures of several parts together."""
-    all_of = list(parts)
-    sums: dict[str, Any] = {name: sum(getattr(each, name) for each in all_of) for name in _SUMS}
-    histograms: dict[str, Any] = {name: merged(getattr(each, name) for each in all_of) for name in _HISTOGRAMS}
+    every = list(parts)
+    sums: dict[str, Any] = {name: sum(getattr(part, name) for part in every) for name in _SUMS}
+    histograms: dict[str, Any] = {name: merged(getattr(part, name) for part in every) for name in _HISTOGRAMS}
     return ThroughputFigures(
         **sums,
         **histograms,
-        lag_ms_max=_known(max, (each.lag_ms_max for each in all_of)),
-        lag_records_max=_known(max, (each.lag_records_max for each in all_of)),
-        from_ms=_known(min, (each.from_ms for each in all_of)),
-        to_ms=_known(max, (each.to_ms for each in all_of)),
+        lag_ms_max=_known(max, (part.lag_ms_max for part in every)),
+        lag_records_max=_known(max, (part.lag_records_max for part in every)),
+        from_ms=_known(min, (part.from_ms for part in every)),
+        to_ms=_known(max, (part.to_ms for part in every)),
     )
 
 
 def figures_of(row: Mapping[str, Any]) -> ThroughputFigures:
-    """From a row of the aggregates, which has the bytes of the untold not yet.
-
-    They are estimated here, by the row's mean.
-    """
+    """The figures of a row of ``spark.report_figures.aggregated``; bytes of the untold are estimated by its mean."""
     mean_bytes = row["wire_bytes"] / row["records"] if row["records"] else 0.0
-    told: dict[str, Any] = {name: int(row[name]) for name in _SUMS if name != "untold_bytes"}
-    told |= {name: dict(row[name] or {}) for name in _HISTOGRAMS}
-    told |= {name: row[name] for name in ("lag_ms_max", "lag_records_max", "from_ms", "to_ms")}
-    return ThroughputFigures(**told, untold_bytes=round(row["untold_records"] * mean_bytes))
+    values: dict[str, Any] = {name: int(row[name]) for name in _SUMS if name != "untold_bytes"}
+    values |= {name: dict(row[name] or {}) for name in _HISTOGRAMS}
+    values |= {name: row[name] for name in ("lag_ms_max", "lag_records_max", "from_ms", "to_ms")}
+    return ThroughputFigures(**values, untold_bytes=round(row["untold_records"] * mean_bytes))
+
+
+def merged(histograms: Iterable[Histogram]) -> dict[int, int]:
+    """One histogram of all of them together."""
+    summed: Counter[int] = Counter()
+    for histogram in histograms:
+        summed.update(histogram)
+    return dict(sorted(summed.items()))
+
+
+def percentile(histogram: Histogram, percent: int) -> int | None:
+    """The upper bound of so many percent of the values; None without values.
+
+    It is the bucket of the exact percentile (nearest rank), so the exact one is at most this, and above the bound
+    before it.
+    """
+    number = sum(histogram.values())
+    if not number:
+        return None
+    rank = max(1, -(-number * percent // 100))
+    count = 0
+    for bound in sorted(histogram):
+        count += histogram[bound]
+        if count >= rank:
+            return bound
+    raise AssertionError("the ranks end with the last bucket")
+
+
+def step_of(length_ms: int, whole_ms: int) -> int:
+    """The length of a chart's steps: the shortest of ``STEPS_MS`` that needs no more than ``_MOST_STEPS`` points.
+
+    Args:
+        length_ms: The length of the time that is shown.
+        whole_ms: The shortest of ``STEPS_MS`` that contains every interval. An interval counts where it begins: some
+            shorter steps would have the figures of several, and others none.
+    """
+    fitting = (step_ms for step_ms in STEPS_MS if step_ms >= whole_ms and length_ms <= step_ms * _MOST_STEPS)
+    return next(fitting, STEPS_MS[-1])
 
 
 _HISTOGRAMS = ("latency_ms", "lag_ms", "lag_records")
@@ -141,5 +183,5 @@ def _spread(histogram: Mapping[int, int], largest: int | None) -> dict[str, int 
 
 
 def _known(choose: Any, values: Iterable[int | None]) -> int | None:
-    chosen: int | None = choose((each for each in values if each is not None), default=None)
+    chosen: int | None = choose((value for value in values if value is not None), default=None)
     return chosen

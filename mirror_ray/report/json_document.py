@@ -1,4 +1,4 @@
-"""All that a report says, as one plain document: ``report.json`` is it, and the page shows nothing else."""
+"""A report as one JSON document: it is ``report.json``, and the HTML shows nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MONTH_S = 30 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """What the report is to show, and at what price."""
+    """What the report is to show, and the price of a GB."""
 
     since_ms: int | None
     until_ms: int | None
@@ -30,23 +30,23 @@ class ReportRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportResult:
-    """What was read for it."""
+    """What was read for a report."""
 
     progress: ReadProgress
     partitions: Sequence[Mapping[str, Any]]
     steps: Sequence[Mapping[str, Any]]
     step_ms: int
-    #: What partitions went on without; None: the flow's state can't be read.
+    #: Skipped ranges; None: the flow's state can't be read.
     gaps: Sequence[Mapping[str, Any]] | None
     #: (topic id, end of the log) of remote partitions, as they are now.
     target_ends: Mapping[tuple[str, int], tuple[str, int]]
 
 
 def make_document(asked: ReportRequest, found: ReportResult) -> dict[str, Any]:
-    """The report of what was found."""
+    """The report as JSON."""
     partitions = [(row, figures_of(row)) for row in found.partitions]
     whole = total(figures for _, figures in partitions)
-    begin_ms, end_ms = _stretch(asked, whole)
+    begin_ms, end_ms = _shown_time(asked, whole)
     length_s = (end_ms - begin_ms) / 1000
     steps = [_step(row, found.step_ms, begin_ms, end_ms) for row in found.steps]
     all_shown = asked.since_ms is None and asked.until_ms is None
@@ -74,13 +74,13 @@ def make_document(asked: ReportRequest, found: ReportResult) -> dict[str, Any]:
             "files": len(found.progress.files),
             "deleted_days": list(found.progress.deleted),
             "unusable": dict(found.progress.bad),
-            "unusable_examples": [asdict(each) for each in found.progress.bad_examples],
+            "unusable_examples": [asdict(record) for record in found.progress.bad_examples],
         },
     }
 
 
-def _stretch(asked: ReportRequest, whole: ThroughputFigures) -> tuple[int, int]:
-    """The time that is shown: what was asked for, as far as something was told of it."""
+def _shown_time(asked: ReportRequest, whole: ThroughputFigures) -> tuple[int, int]:
+    """The time that is shown: the requested one, as far as there are statistics."""
     begin_ms, end_ms = whole.from_ms or 0, whole.to_ms or 0
     if asked.since_ms is not None:
         begin_ms = max(begin_ms, asked.since_ms)
@@ -88,7 +88,7 @@ def _stretch(asked: ReportRequest, whole: ThroughputFigures) -> tuple[int, int]:
 
 
 def _is_asked(time_ms: int, asked: ReportRequest) -> bool:
-    """Whether a gap is to be shown, also where nothing was told of its time: a partition may have stood still."""
+    """Whether a skipped range is to be shown; also where there are no statistics, for a partition may have stopped."""
     since = asked.since_ms is None or asked.since_ms <= time_ms
     return since and (asked.until_ms is None or time_ms < asked.until_ms)
 
@@ -103,7 +103,7 @@ def _rated(figures: ThroughputFigures, length_s: float) -> dict[str, Any]:
 
 
 def _step(row: Mapping[str, Any], step_ms: int, begin_ms: int, end_ms: int) -> dict[str, Any]:
-    """Rates are over the part of the step that is shown: else the peak of a short time is below its average."""
+    """One step. Rates are over its shown part: otherwise the peak of a short time could be below the average."""
     first_ms = row["step"]
     shown_ms = min(first_ms + step_ms, end_ms) - max(first_ms, begin_ms)
     return {"step_ms": first_ms, **_rated(figures_of(row), max(shown_ms, 1) / 1000)}
@@ -155,7 +155,7 @@ def _cost(whole: ThroughputFigures, length_s: float, asked: ReportRequest) -> di
         "currency": asked.currency,
         "wire": wire,
         "uncompressed_estimated": whole.all_uncompressed_bytes / _GB * price,
-        #: Of a terabyte of records, as they are before they are compressed.
+        #: Of a terabyte of records before compression.
         "terabyte_compressed_estimated": _TB / _GB * price / compression,
         "terabyte_uncompressed": _TB / _GB * price,
         "month_at_this_rate": wire / length_s * _MONTH_S,
@@ -177,10 +177,10 @@ def _worst_lag(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _check(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is known of the target's logs, against what was told.
+    """The target's logs against the statistics.
 
-    In topics that are not shared: offsets before the first that was told, told and untold records, and what was not
-    told yet make up the end of the log.
+    In topics that are not shared, the offsets before the first statistics, the told and untold records, and the records
+    without statistics yet add up to the log end offset.
     """
     known = [row for row in rows if row["target_end"] is not None]
     return {

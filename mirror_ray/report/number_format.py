@@ -1,4 +1,4 @@
-"""Figures as a report's readers see them: short, with units, never with more digits than are known."""
+"""Figures as texts: short, with units, with three significant digits."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNTS = ("", " k", " M", " bn")
 _THOUSAND = 1000
-UNKNOWN = "–"  # noqa: RUF001 - as tables have it
+UNKNOWN = "–"  # noqa: RUF001 - usual in tables
 
 
 def number(value: float | None) -> str:
-    """Whole, thousands apart."""
+    """A whole number with thousands separators."""
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
 def short(value: float | None) -> str:
-    """Three digits: ``1.23 M``."""
+    """A number of three digits: ``1.23 M``."""
     return _scaled(value, _COUNTS)
 
 
@@ -42,17 +42,17 @@ def lasting(value_ms: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """How often one thing goes into another: ``4.2 x``."""
+    """A ratio: ``4.20 x``."""
     return UNKNOWN if value is None else f"{value:.2f} ×"  # noqa: RUF001 - the sign for it
 
 
 def share(value: float | None) -> str:
-    """In percent."""
+    """A share in percent."""
     return UNKNOWN if value is None else f"{value:.1%}"
 
 
 def money(value: float | None, currency: str) -> str:
-    """With two digits; with more where that would say nothing."""
+    """An amount with two digits, with four below 0.1."""
     if value is None:
         return UNKNOWN
     digits = 2 if value >= 0.1 or value == 0 else 4
@@ -92,7 +92,7 @@ def _scaled(value: float | None, units: Sequence[str]) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three of them."""
+    """Three significant digits."""
     if value == round(value) and abs(value) < _THOUSAND:
         return f"{value:.0f}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

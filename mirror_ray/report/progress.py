@@ -1,7 +1,7 @@
-"""How far a report has read the statistics topic, and which files hold what it read.
+"""How far a report has read the statistics topic, and which files have the records.
 
 A run stages files, moves them into place, and only then writes the next ``ReadProgress``: files that no progress names
-are left over from a run that was killed. What such a run had read is read again.
+are left over from a run that was killed. The next run reads those records again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ BAD_KINDS = ("not_json", "other_version", "other_flow", "malformed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
-    """What was read of one partition of one statistics topic: of one topic id, for a topic may be created anew.
+    """The offsets that were read of one partition of a statistics topic, of one topic id.
 
-    And of one log: it ends before what was read of it once it was cut, or was created anew on a target that has no
-    topic ids. Then it is read again from its start; intervals that stand there twice are counted once.
+    A log that ends before the offsets that were read was truncated, or was created again on a target without topic ids.
+    Then it is read again from its start; intervals that occur twice are counted once.
     """
 
     topic_id: str
@@ -31,9 +31,9 @@ class LogRead:
     #: Offsets [first, next).
     first: int
     next: int
-    #: Offsets that retention deleted before a run came by.
+    #: Offsets that retention deleted before a run read them.
     missed: int = 0
-    #: How often the log had been found to end before what was read of it.
+    #: How often the log was found to end before the offsets that were read.
     went_back: int = 0
 
 
@@ -50,23 +50,23 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadProgress:
-    """All that a run needs of the runs before."""
+    """What a run needs to know of earlier runs."""
 
     flow: str
     topic: str
     version: int = VERSION
     logs: tuple[LogRead, ...] = ()
-    #: Below the report's directory; each is whole, and holds what none of the others does.
+    #: Paths in the report's directory; every file is complete, and no record is in two of them.
     files: tuple[str, ...] = ()
     #: Days (``YYYY-MM-DD``) that somebody deleted while older ones were kept.
     deleted: tuple[str, ...] = ()
-    #: From this day on (``YYYY-MM-DD``) the hours have to be computed again; None: all are as the files say.
+    #: From this day on (``YYYY-MM-DD``) the hours have to be computed again; None: all are up to date.
     stale_from: str | None = None
     bad: Mapping[str, int] = field(default_factory=dict)
     bad_examples: tuple[BadRecord, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """As JSON."""
         return asdict(self)
 
     @classmethod
@@ -74,25 +74,25 @@ class ReadProgress:
         """From JSON.
 
         Raises:
-            ValueError: Of another version, or none of ours.
+            ValueError: It is of another version, or malformed.
         """
         try:
             if document["version"] != VERSION:
                 raise ValueError(f"its version is {document['version']}, known is {VERSION}")
-            told = dict(document) | {
-                "logs": tuple(LogRead(**each) for each in document["logs"]),
+            fields = dict(document) | {
+                "logs": tuple(LogRead(**log) for log in document["logs"]),
                 "files": tuple(document["files"]),
                 "deleted": tuple(document.get("deleted", ())),
-                "bad_examples": tuple(BadRecord(**each) for each in document["bad_examples"]),
+                "bad_examples": tuple(BadRecord(**record) for record in document["bad_examples"]),
             }
-            return cls(**told)
+            return cls(**fields)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"it lacks something: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBatch:
-    """What a run has read and put into place."""
+    """What a run has read and moved into place."""
 
     logs: tuple[LogRead, ...]
     files: tuple[str, ...]
@@ -103,14 +103,14 @@ class ReadBatch:
 
 
 def to_read(progress: ReadProgress, topic_id: str, bounds: Mapping[int, tuple[int, int]]) -> tuple[LogRead, ...]:
-    """The offsets that are new, by partition of the topic; those of a partition without anything new are left out.
+    """The new offsets of each partition of the topic; partitions without any are left out.
 
-    A log that went back and has grown again, beyond what was read of it, can't be told from one that only grew.
+    A log that was truncated and has grown again, beyond the offsets that were read, looks like one that only grew.
 
     Args:
-        progress: Of the runs before.
+        progress: Of earlier runs.
         topic_id: Of the topic as it is now.
-        bounds: Each partition's first offset and end.
+        bounds: Each partition's log start offset and log end offset.
     """
     # Sorted, so the newest log of each partition.
     known = {log.partition: log for log in progress.logs if log.topic_id == topic_id}
@@ -121,7 +121,7 @@ def to_read(progress: ReadProgress, topic_id: str, bounds: Mapping[int, tuple[in
             went_back = before.went_back + 1
             found.append(LogRead(topic_id=topic_id, partition=partition, first=start, next=end, went_back=went_back))
             continue
-        # Of a topic that is new to us nothing was missed that we could know of.
+        # Of a topic that is read for the first time nothing counts as missed.
         position = start if before is None else before.next
         first = max(start, position)
         if first < end or first > position:
@@ -131,7 +131,7 @@ def to_read(progress: ReadProgress, topic_id: str, bounds: Mapping[int, tuple[in
 
 
 def advanced(progress: ReadProgress, batch: ReadBatch) -> ReadProgress:
-    """After a run whose files are in place."""
+    """The progress after a run whose files are in place."""
     logs = {(log.topic_id, log.partition, log.went_back): log for log in progress.logs}
     for new in batch.logs:
         key = (new.topic_id, new.partition, new.went_back)
@@ -150,38 +150,38 @@ def advanced(progress: ReadProgress, batch: ReadBatch) -> ReadProgress:
 
 
 def recomputed(progress: ReadProgress) -> ReadProgress:
-    """Once the hours are as the files say."""
+    """The progress once the hours are up to date."""
     return replace(progress, stale_from=None)
 
 
 def left_over(progress: ReadProgress, present: Iterable[str]) -> set[str]:
-    """Files that a run put into place, and was killed before it wrote so."""
+    """Files of a run that was killed before it wrote its progress."""
     return set(present) - set(progress.files)
 
 
 def missing(progress: ReadProgress, present: Iterable[str]) -> set[str]:
-    """Files that should be there. Days that somebody deleted on purpose are gone whole, and are not missed."""
-    there = set(present)
-    days = {_day(name) for name in there}
-    return {name for name in progress.files if name not in there and _day(name) in days}
+    """Files that should be there. Whole days that are absent were deleted on purpose, and are not missing."""
+    found = set(present)
+    days = set(map(_day, found))
+    return {name for name in progress.files if name not in found and _day(name) in days}
 
 
-def without(progress: ReadProgress, gone: Iterable[str]) -> ReadProgress:
-    """Once files were deleted.
+def without(progress: ReadProgress, files: Iterable[str]) -> ReadProgress:
+    """The progress once these files were deleted.
 
-    Days that are older than all that is left are forgotten. The others are not: their offsets look like untold records.
+    Deleted days that are older than all others are forgotten; of the others the offsets look like untold records.
     """
-    lost = set(gone)
-    files = tuple(name for name in progress.files if name not in lost)
-    oldest = min(map(_day, files), default="")
+    lost = set(files)
+    left = tuple(name for name in progress.files if name not in lost)
+    oldest = min(map(_day, left), default="")
     days = {*progress.deleted, *map(_day, lost)}
-    return replace(progress, files=files, deleted=tuple(sorted(day for day in days if files and day > oldest)))
+    return replace(progress, files=left, deleted=tuple(sorted(day for day in days if left and day > oldest)))
 
 
 def file_name(day: str, logs: Iterable[LogRead], number: int) -> str:
-    """Where a run keeps one day's intervals: by the offsets that it read.
+    """The file of a run's intervals of one day, named after the offsets that it read.
 
-    Spark passes over names that begin with an underscore, as topic ids may.
+    Spark ignores names that begin with an underscore, as topic ids may.
     """
     spans = "_".join(
         f"{log.partition}.{log.first}-{log.next}{f'.{log.went_back}' * (log.went_back > 0)}" for log in logs

@@ -1,7 +1,7 @@
-"""Charts as inline SVG: lines over time, and bars. Pure; every text that comes in is escaped.
+"""Charts as inline SVG: lines over time, and bars. Every text is escaped.
 
-Colours are CSS variables of the page (``--series-1`` and so on, ``--grid``, ``--muted``), so that a chart follows it
-into the dark. Each point in time has a title, which browsers show under the pointer and screen readers read.
+Colours are CSS variables of the document (``--series-1`` and so on, ``--grid``, ``--muted``), which has them for light
+and dark. Each point in time has a title, which browsers show under the pointer and screen readers read.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 8, 12, 26
 _Y_TICKS = 4
 _X_TICKS = 6
 _BAR, _BAR_GAP, _LABEL, _VALUE = 18, 8, 190, 140
-#: As wide as a character beside a bar may be.
+#: The width of a character beside a bar.
 _CHARACTER = 7
 _LABEL_LENGTH = 22
-#: That the longest bar has, whatever stands beside it.
+#: Of the longest bar, whatever is written beside it.
 _LEAST_ROOM = 60
 #: Lengths of time between the marks of an axis.
 _TICKS_MS = tuple(
@@ -36,13 +36,13 @@ class Series:
 
     name: str
     values: Sequence[float | None]
-    #: Fill what is below it.
+    #: Whether the area below it is filled.
     filled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One bar, with what is written beside it."""
+    """One bar, and the text beside it."""
 
     label: str
     value: float
@@ -62,7 +62,7 @@ def line_chart(
     """Lines over time.
 
     Args:
-        title: What is shown, for those who do not see it.
+        title: What is shown, for screen readers.
         description: The same in a sentence.
         times_ms: Where each step begins.
         step_ms: How long a step is.
@@ -70,7 +70,7 @@ def line_chart(
         words: How a value is written.
         logarithmic: Each mark of the axis ten times the one before; what is below 1 is drawn at 1.
     """
-    known = [value for each in series for value in each.values if value is not None]
+    known = [value for line in series for value in line.values if value is not None]
     if not known:
         return f'<p class="empty">{escape(title)}: nothing is known of this time.</p>'
     marks = _log_marks(max(known)) if logarithmic else _marks(max(known))
@@ -87,10 +87,10 @@ def line_chart(
     def place(time_ms: float) -> float:
         return _LEFT + (time_ms - first) / (last - first) * width
 
-    middles = [place(each + step_ms / 2) for each in times_ms]
+    middles = [place(time_ms + step_ms / 2) for time_ms in times_ms]
     parts = [_grid(marks, height, words), _time_axis(first, last, place)]
-    for index, each in enumerate(series, 1):
-        parts.append(_line(index, each, middles, height))
+    for index, line in enumerate(series, 1):
+        parts.append(_line(index, line, middles, height))
     parts.append(_hover(times_ms, step_ms, series, words, place))
     return _svg(title, description, _HEIGHT, "".join(parts)) + _legend(series)
 
@@ -99,21 +99,21 @@ def bar_chart(title: str, description: str, bars: Sequence[Bar], label_length: i
     """Bars from left to right, each with its label, cut to ``label_length``, and its value in words."""
     if not bars:
         return f'<p class="empty">{escape(title)}: there is nothing to show.</p>'
-    largest = max(each.value for each in bars) or 1.0
-    labels = [each.label if len(each.label) <= label_length else f"{each.label[: label_length - 1]}…" for each in bars]
+    largest = max(bar.value for bar in bars) or 1.0
+    labels = [bar.label if len(bar.label) <= label_length else f"{bar.label[: label_length - 1]}…" for bar in bars]
     left = max(_LABEL, 8 + _CHARACTER * max(map(len, labels)))
-    beside = max(_VALUE, 16 + _CHARACTER * max(len(each.text) for each in bars))
+    beside = max(_VALUE, 16 + _CHARACTER * max(len(bar.text) for bar in bars))
     room = max(_LEAST_ROOM, _WIDTH - left - beside)
     parts = []
-    for index, (each, label) in enumerate(zip(bars, labels, strict=True)):
+    for index, (bar, label) in enumerate(zip(bars, labels, strict=True)):
         top = index * (_BAR + _BAR_GAP)
         middle = top + _BAR / 2 + 4
-        length = max(1.0, each.value / largest * room)
+        length = max(1.0, bar.value / largest * room)
         parts.append(
-            f"<g><title>{escape(f'{each.label}: {each.text}')}</title>"
+            f"<g><title>{escape(f'{bar.label}: {bar.text}')}</title>"
             f'<text x="{left - 8}" y="{middle}" text-anchor="end">{escape(label)}</text>'
             f'<rect class="bar" x="{left}" y="{top}" width="{length:.1f}" height="{_BAR}" rx="2"/>'
-            f'<text class="muted" x="{left + length + 8:.1f}" y="{middle}">{escape(each.text)}</text></g>'
+            f'<text class="muted" x="{left + length + 8:.1f}" y="{middle}">{escape(bar.text)}</text></g>'
         )
     return _svg(title, description, len(bars) * (_BAR + _BAR_GAP), "".join(parts))
 
@@ -134,7 +134,7 @@ def _grid(marks: Sequence[float], height: Callable[[float], float], words: Calla
 
 
 def _time_axis(first: int, last: int, place: Callable[[float], float]) -> str:
-    step = next((each for each in _TICKS_MS if (last - first) / each <= _X_TICKS), _TICKS_MS[-1])
+    step = next((length for length in _TICKS_MS if (last - first) / length <= _X_TICKS), _TICKS_MS[-1])
     begin = -(-first // step) * step
     return "".join(
         f'<line class="grid" x1="{place(at):.1f}" x2="{place(at):.1f}" y1="{_HEIGHT - _BOTTOM}"'
@@ -164,7 +164,7 @@ def _line(index: int, series: Series, places: Sequence[float], height: Callable[
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    """Values without a break, each with its place."""
+    """Runs of values without a break, each value with its index."""
     runs: list[list[tuple[int, float]]] = [[]]
     for at, value in enumerate(values):
         if value is None:
@@ -183,11 +183,11 @@ def _hover(
 ) -> str:
     parts = []
     for at, time_ms in enumerate(times_ms):
-        said = ", ".join(f"{each.name} {words(each.values[at])}" for each in series)
+        values = ", ".join(f"{line.name} {words(line.values[at])}" for line in series)
         start, end = place(time_ms), place(time_ms + step_ms)
         parts.append(
             f'<rect class="hover" x="{start:.1f}" y="{_TOP}" width="{end - start:.1f}"'
-            f' height="{_HEIGHT - _TOP - _BOTTOM}"><title>{escape(f"{moment(time_ms)} UTC: {said}")}</title></rect>'
+            f' height="{_HEIGHT - _TOP - _BOTTOM}"><title>{escape(f"{moment(time_ms)} UTC: {values}")}</title></rect>'
         )
     return "".join(parts)
 
@@ -195,7 +195,7 @@ def _hover(
 def _legend(series: Sequence[Series]) -> str:
     if len(series) < 2:
         return ""
-    items = "".join(f'<li><i class="s{index}"></i>{escape(each.name)}</li>' for index, each in enumerate(series, 1))
+    items = "".join(f'<li><i class="s{index}"></i>{escape(line.name)}</li>' for index, line in enumerate(series, 1))
     return f'<ul class="legend">{items}</ul>'
 
 

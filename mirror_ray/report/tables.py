@@ -1,4 +1,4 @@
-"""The tables of a report's page."""
+"""The tables of a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 #: Heading, what it means, and the cell made from a row.
 Column = tuple[str, str, Callable[[Row], str]]
 
-#: More rows than that make a page slow; all are in report.json.
+#: More rows make the HTML slow; report.json has all of them.
 MOST_ROWS = 500
 
 
@@ -21,7 +21,7 @@ def _spread(name: str, which: str, words: Callable[[float | None], str]) -> Call
 
 
 _FIGURES: tuple[Column, ...] = (
-    ("Records", "copied, with those that were not told of", lambda row: number(row["records"])),
+    ("Records", "copied, with the untold", lambda row: number(row["records"])),
     ("Records/s", "mean over the time shown", lambda row: number(row["records_per_s"])),
     ("On the wire", "bytes of record batches as the target holds them", lambda row: size(row["wire_bytes"])),
     ("Rate", "bytes on the wire per second, mean over the time shown", lambda row: per_second(row["wire_bytes_per_s"])),
@@ -37,12 +37,16 @@ _FIGURES: tuple[Column, ...] = (
     ("Slowest", "no record took longer than this", _spread("latency_ms", "max", lasting)),
     ("Lag p95", "records behind, in 95 of 100 intervals at most", _spread("lag_records", "p95", number)),
     ("Largest lag", "records behind, at most", _spread("lag_records", "max", number)),
-    ("Restarts", "how often the copy was established anew", lambda row: number(row["restarts"])),
-    ("Untold", "records copied by replicators that died before they told", lambda row: number(row["untold_records"])),
+    ("Restarts", "how often a copy recovered its position", lambda row: number(row["restarts"])),
+    (
+        "Untold",
+        "records of replicators that were killed before they published statistics",
+        lambda row: number(row["untold_records"]),
+    ),
 )
 TOPICS: tuple[Column, ...] = (
     ("Topic", "on the source", lambda row: row["topic"]),
-    ("Partitions", "of which something was told", lambda row: number(row["partitions"])),
+    ("Partitions", "with statistics", lambda row: number(row["partitions"])),
     *_FIGURES,
 )
 PARTITIONS: tuple[Column, ...] = (
@@ -50,12 +54,12 @@ PARTITIONS: tuple[Column, ...] = (
     *_FIGURES,
     (
         "Target offsets",
-        "told of, from and to",
+        "with statistics, from and to",
         lambda row: f"{row['first_target_offset']:,} to {row['last_target_offset']:,}",
     ),
     (
         "Target's end",
-        "now; unknown where others write too, or the topic is another",
+        "now; unknown where others write too, or the topic was created again",
         lambda row: number(row["target_end"]),
     ),
 )
@@ -64,7 +68,7 @@ LOGS: tuple[Column, ...] = (
     ("Partition", "", lambda row: number(row["partition"])),
     ("First offset", "that was read", lambda row: number(row["first"])),
     ("Read up to", "not included", lambda row: number(row["next"])),
-    ("Deleted unread", "by retention, before a report came by", lambda row: number(row["missed"])),
+    ("Deleted unread", "by retention, before a report read it", lambda row: number(row["missed"])),
 )
 UNUSABLE: tuple[Column, ...] = (
     ("Record", "topic id, partition, offset", lambda row: f"{row['topic_id']} {row['partition']}-{row['offset']}"),
@@ -74,17 +78,17 @@ UNUSABLE: tuple[Column, ...] = (
 GAPS: tuple[Column, ...] = (
     ("Partition", "", lambda row: f"{row['topic']}-{row['partition']}"),
     ("When (UTC)", "", lambda row: moment(row["time_ms"])),
-    ("What", "", lambda row: row["kind"].replace("_", " ")),
-    ("Answer", "", lambda row: row["policy"]),
+    ("Fault", "", lambda row: row["kind"].replace("_", " ")),
+    ("Policy", "", lambda row: row["policy"]),
     ("Source offsets", "", lambda row: _offsets(row["source_from"], row["source_to"])),
-    ("Said", "", lambda row: row["text"]),
+    ("Message", "", lambda row: row["text"]),
 )
-_TEXTS = frozenset({"Topic", "Partition", "Record", "Why", "How it begins", "Said", "What", "Answer", "Codec"})
-_LONG = frozenset({"Said", "How it begins"})
+_TEXTS = frozenset({"Topic", "Partition", "Record", "Why", "How it begins", "Message", "Fault", "Policy", "Codec"})
+_LONG = frozenset({"Message", "How it begins"})
 
 
 def table(rows: Sequence[Row], columns: Sequence[Column], caption: str) -> str:
-    """An HTML table; every cell is escaped. Beyond ``MOST_ROWS`` rows it says where the others are."""
+    """An HTML table of the first ``MOST_ROWS`` rows, with a note where the others are; every cell is escaped."""
     heads = "".join(
         f'<th scope="col" title="{escape(why)}"{_left(name)}>{escape(name)}</th>' for name, why, _ in columns
     )

@@ -14,8 +14,8 @@ from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.report.directory import ReportDirectory
+from mirror_ray.report.figures import STEPS_MS, step_of
 from mirror_ray.report.progress import EXAMPLES, BadRecord, LogRead, ReadBatch, advanced, recomputed, to_read
-from mirror_ray.report.time_steps import STEPS_MS, step_of
 from mirror_ray.spark.kafka import read_ranges
 from mirror_ray.spark.report_figures import aggregated, with_percentiles
 from mirror_ray.spark.report_records import INTERVALS, completed, parsed

@@ -19,10 +19,10 @@ from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import MirrorSettings, StatisticsSettings, TopicSettings
 from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.records.statistics import LATENCY_BOUNDS_MS
-from mirror_ray.report.cluster import StatisticsLog, find_statistics, read_ends, read_gaps
 from mirror_ray.report.directory import ReportDirectory, open_directory
-from mirror_ray.report.histogram import percentile
+from mirror_ray.report.figures import percentile
 from mirror_ray.report.json_document import ReportRequest, ReportResult, make_document
+from mirror_ray.report.target_cluster import StatisticsLog, find_statistics, read_ends, read_skipped_ranges
 from mirror_ray.spark.report import read_new, select
 from tests.support.clusters import Clusters
 from tests.support.engine import logged_batches
@@ -174,7 +174,7 @@ def document(
         partitions=selection.partitions,
         steps=selection.steps,
         step_ms=selection.step_ms,
-        gaps=read_gaps(cluster, told.settings.flows[0]),
+        gaps=read_skipped_ranges(cluster, told.settings.flows[0]),
         target_ends=read_ends(cluster, selection.partitions),
     )
     return make_document(asked, found)

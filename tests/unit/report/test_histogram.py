@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.records.statistics import LATENCY_BOUNDS_MS, latency_bucket
-from mirror_ray.report.histogram import merged, percentile
+from mirror_ray.report.figures import merged, percentile
 
 VALUES = st.lists(st.integers(min_value=0, max_value=LATENCY_BOUNDS_MS[-1]), min_size=1, max_size=200)
 

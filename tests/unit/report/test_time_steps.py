@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from mirror_ray.report.figures import STEPS_MS, step_of
 from mirror_ray.report.json_document import make_document
-from mirror_ray.report.time_steps import STEPS_MS, step_of
 from tests.support.report import BEGIN_MS, aggregates, asked, found, partition
 
 _S, _MIN, _H = 1000, 60_000, 3_600_000

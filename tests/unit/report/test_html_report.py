@@ -1,4 +1,4 @@
-"""The report's document and its page: well-formed, nothing from elsewhere, every name escaped."""
+"""The report as JSON and as HTML: well-formed, nothing from elsewhere, every name escaped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.report.explanations import explained, headline
+from mirror_ray.report.html_report import make_html
 from mirror_ray.report.json_document import make_document
 from mirror_ray.report.number_format import number
-from mirror_ray.report.page import make_page
 from mirror_ray.report.progress import LogRead
 from mirror_ray.report.svg import Bar, Series, bar_chart, line_chart
 from tests.support.report import BEGIN_MS, HOUR_MS, asked, found, partition, with_bad_records
@@ -63,15 +63,15 @@ def test_names_are_text_wherever_they_stand(name: str) -> None:
     offsets = dict.fromkeys(("source_from", "source_to", "target_from", "target_to"), -1)
     rows = [partition(name), partition("orders", codecs=[name], target_topic=name)]
     document = make_document(asked(currency=name), found(*rows, gaps=[gap | offsets], progress=with_bad_records(name)))
-    page = Reader(make_page(document))
+    page = Reader(make_html(document))
     assert not page.tags & {"script", "img", "iframe", "object", "embed"}
     assert not any(attribute.startswith("on") for attribute in page.attributes)
     assert name in page.text
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
-    """No address, no script, and the browser is told so."""
-    page = make_page(make_document(asked(), found()))
+    """No address, no script, and the browser is to allow none."""
+    page = make_html(make_document(asked(), found()))
     assert "http://" not in page
     assert "https://" not in page
     assert not Reader(page).attributes & {"src", "href"}
@@ -79,7 +79,7 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 
 def test_the_sums_are_those_of_the_partitions() -> None:
-    """By topic and for the flow; records that were not told of are in them, and shown apart."""
+    """By topic and for the flow; untold records are in them, and shown apart."""
     rows = [partition("orders", 0, 10), partition("orders", 1, 20, untold_records=500), partition("clicks", 0, 3)]
     document = make_document(asked(), found(*rows))
     total = document["total"]
@@ -110,7 +110,7 @@ def test_cost() -> None:
 
 
 def test_the_targets_logs_are_tallied() -> None:
-    """What was there before, told, untold, and not told yet make up their ends."""
+    """Offsets before the first statistics, told, untold, and records without statistics yet add up to their ends."""
     check = make_document(asked(), found(partition(untold_records=40), partition("clicks")))["check"]
     assert check == {
         "partitions": 2,
@@ -120,7 +120,7 @@ def test_the_targets_logs_are_tallied() -> None:
         "untold": 40,
         "not_told_yet": 14,
     }
-    assert "as it has to be" in dict(explained(make_document(asked(), found())))["Tallied against the target"]
+    assert "as it has to be" in dict(explained(make_document(asked(), found())))["Compared with the target"]
 
 
 def test_logs_that_say_nothing_are_left_out_of_the_tally() -> None:
@@ -136,11 +136,11 @@ def test_a_part_of_the_time_is_not_tallied() -> None:
     document = make_document(asked(since_ms=BEGIN_MS + 10), found())
     assert document["check"] is None
     assert document["from_ms"] == BEGIN_MS + 10
-    assert "only where the report shows all" in dict(explained(document))["Tallied against the target"]
+    assert "only where the report shows all" in dict(explained(document))["Compared with the target"]
 
 
 def test_gaps_are_those_of_the_time_asked_for() -> None:
-    """Also before the first interval that was told, and behind the last one: a partition may have stood still."""
+    """Also before the first interval and after the last one: a partition may have stopped."""
     before, within, behind = gaps = [{"time_ms": BEGIN_MS + at} for at in (-1, 5, HOUR_MS)]
     cases = [
         (asked(), gaps),
@@ -154,30 +154,30 @@ def test_gaps_are_those_of_the_time_asked_for() -> None:
     assert make_document(asked(), found(partitions=[], steps=[], gaps=gaps))["gaps"] == gaps
 
 
-def test_without_gaps_the_page_says_of_which_time() -> None:
+def test_without_skipped_ranges_the_time_is_named() -> None:
     """And when the state can't be read, it says so instead of none."""
-    assert "None: no partition" in make_page(make_document(asked(), found()))
-    assert "None in the time that was asked for: " in make_page(make_document(asked(since_ms=BEGIN_MS), found()))
-    assert "gaps are not known" in make_page(make_document(asked(), found(gaps=None)))
+    assert "None: no partition" in make_html(make_document(asked(), found()))
+    assert "None in the selected time: " in make_html(make_document(asked(since_ms=BEGIN_MS), found()))
+    assert "Skipped ranges are not known" in make_html(make_document(asked(), found(gaps=None)))
 
 
-def test_of_nothing_there_is_a_page() -> None:
+def test_without_statistics_there_is_html() -> None:
     """It says so."""
     document = make_document(asked(), found(partitions=[], steps=[], target_ends={}))
-    assert headline(document) == ["Nothing was copied in this time, or nothing was told of it."]
-    Reader(make_page(document))
+    assert headline(document) == ["Nothing was copied in this time, or there are no statistics of it."]
+    Reader(make_html(document))
 
 
-def test_what_is_missing_is_said() -> None:
-    """Deleted before it was read, of no use, told twice, not tallying."""
+def test_missing_statistics_are_named() -> None:
+    """Deleted before it was read, of no use, published twice, not matching offsets."""
     again = LogRead(topic_id="", partition=0, first=0, next=200, went_back=1)
     progress = replace(with_bad_records("x"), logs=(replace(again, next=1000, went_back=0), again))
     document = make_document(asked(), found(partition(told_twice=2, mismatches=3), progress=progress))
-    said = dict(explained(document))
-    assert "3 records of the topic could not be used" in said["Missing"]
-    assert "2 intervals stood there twice" in said["Missing"]
-    assert "1 time the topic's log ended before what had been read of it" in said["Missing"]
-    assert "it is not so in 3 intervals" in said["Tallied against the target"]
+    texts = dict(explained(document))
+    assert "3 records of the topic could not be used" in texts["Missing"]
+    assert "2 intervals occurred twice" in texts["Missing"]
+    assert "1 time the topic's log ended before what had been read of it" in texts["Missing"]
+    assert "it is not so in 3 intervals" in texts["Compared with the target"]
 
 
 @given(

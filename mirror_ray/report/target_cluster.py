@@ -1,4 +1,4 @@
-"""What a report asks the flow's target for, beside the statistics themselves: small, and before Spark is started."""
+"""What a report reads from the flow's target cluster without Spark: topics, log ends, skipped ranges."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _CLIENT_ID = "mirror-ray-report"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsLog:
-    """A flow's statistics topic as it is now."""
+    """A flow's statistics topic."""
 
     topic_id: TopicId
-    #: First offset and end of each partition.
+    #: Log start offset and log end offset of each partition.
     bounds: Mapping[int, tuple[int, int]]
 
 
 def find_statistics(cluster: ClusterSettings, flow: FlowSettings) -> StatisticsLog:
-    """Look at the statistics topic of a flow on its target.
+    """Describe the statistics topic of a flow on its target.
 
     Raises:
         ConfigError: The flow keeps no statistics.
-        TopicMissingError: It has not told anything yet.
+        TopicMissingError: Nothing was published yet.
         ClusterUnreachableError: The target does not answer.
-        MirrorError: The topic can't be looked at.
+        MirrorError: The topic can't be described.
     """
     topic = statistics_topic(flow.name.source)
     admin = ClusterAdmin(cluster, _CLIENT_ID)
@@ -51,42 +51,45 @@ def find_statistics(cluster: ClusterSettings, flow: FlowSettings) -> StatisticsL
             f"cluster {cluster.alias} has no topic {topic} yet: start the flow with `mirror-ray up`, and ask again when"
             f" it has copied for {flow.statistics.emit_interval_s:g} s; if it runs, see that DESCRIBE is granted"
         )
-    places = [TopicPartition(topic, number) for number in range(summary.partitions)]
-    bounds = admin.log_bounds(places)
-    if late := [str(place) for place in places if place not in bounds]:
-        raise MirrorError(f"cluster {cluster.alias} can't say where {', '.join(late)} ends: see its brokers, try again")
-    return StatisticsLog(topic_id=summary.topic_id, bounds={each.partition: span for each, span in bounds.items()})
+    partitions = [TopicPartition(topic, number) for number in range(summary.partitions)]
+    bounds = admin.log_bounds(partitions)
+    if unknown := [str(partition) for partition in partitions if partition not in bounds]:
+        names = ", ".join(unknown)
+        raise MirrorError(f"cluster {cluster.alias} does not give the end of {names}: see its brokers, try again")
+    return StatisticsLog(topic_id=summary.topic_id, bounds={at.partition: span for at, span in bounds.items()})
 
 
-def read_gaps(cluster: ClusterSettings, flow: FlowSettings) -> list[dict[str, Any]] | None:
-    """What partitions of a flow went on without, oldest first, by its state; None where that can't be read."""
+def read_skipped_ranges(cluster: ClusterSettings, flow: FlowSettings) -> list[dict[str, Any]] | None:
+    """The skipped ranges of a flow by its state, oldest first; None where the state can't be read."""
     try:
         memory = decode(read_state(cluster, state_topic(flow.name.source, route=flow.name.route)))
     except (MirrorError, KeyError):
         return None
-    gaps = [
-        {"topic": place.topic, "partition": place.partition, **asdict(gap)}
-        for (place, _), gap in memory.skipped_ranges.items()
+    found = [
+        {"topic": partition.topic, "partition": partition.partition, **asdict(skipped)}
+        for (partition, _), skipped in memory.skipped_ranges.items()
     ]
-    return sorted(gaps, key=lambda gap: (gap["time_ms"], gap["topic"], gap["partition"]))
+    return sorted(found, key=lambda row: (row["time_ms"], row["topic"], row["partition"]))
 
 
 def read_ends(cluster: ClusterSettings, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[str, int]]:
-    """Topic id and end of remote partitions, as far as they can be had. ``rows``: of the partitions that were told."""
+    """Topic id and log end offset of remote partitions, as far as they are known.
+
+    ``rows``: of the partitions, as ``spark.report.select`` gives them.
+    """
     admin = ClusterAdmin(cluster, _CLIENT_ID)
     try:
         topics = admin.describe_topics(sorted({row["target_topic"] for row in rows}))
-        places = _places(rows, topics)
-        bounds = admin.log_bounds(places)
+        bounds = admin.log_bounds(_existing(rows, topics))
     except MirrorError:
         return {}
     return {
-        (place.topic, place.partition): (topics[place.topic].topic_id, end)  # type: ignore[union-attr]
-        for place, (_, end) in bounds.items()
+        (partition.topic, partition.partition): (topics[partition.topic].topic_id, end)  # type: ignore[union-attr]
+        for partition, (_, end) in bounds.items()
     }
 
 
-def _places(rows: Iterable[Mapping[str, Any]], topics: Mapping[str, Any]) -> set[TopicPartition]:
+def _existing(rows: Iterable[Mapping[str, Any]], topics: Mapping[str, Any]) -> set[TopicPartition]:
     found = {TopicPartition(row["target_topic"], row["target_partition"]) for row in rows}
     known = {name: topic for name, topic in topics.items() if not isinstance(topic, MirrorError)}
-    return {place for place in found if place.topic in known and place.partition < known[place.topic].partitions}
+    return {at for at in found if at.topic in known and at.partition < known[at.topic].partitions}
