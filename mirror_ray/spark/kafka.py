@@ -1,4 +1,4 @@
-"""Reads Kafka with Spark: how its connector gets into a cluster, and exact ranges of partitions."""
+"""Reads Kafka with Spark: options of its connector for a cluster, and exact ranges of partitions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _HEADERS: Final = ", headers array<struct<key: string, value: binary>>"
 _FETCH_MAX_WAIT_MS: Final = "50"
 
 _LOGIN: Final = "org.apache.kafka.common.security"
-#: What Java takes for the name of a class that gets tokens from ``sasl.oauthbearer.token.endpoint.url``.
+#: The Java class that gets tokens from ``sasl.oauthbearer.token.endpoint.url``.
 _OIDC_HANDLER: Final = f"{_LOGIN}.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
 
 
 def kafka_options(cluster: ClusterSettings) -> dict[str, str]:
     """Options of Spark's Kafka connector for a cluster: addresses, security, timeouts. They hold secrets.
 
-    TLS material goes along as PEM text, so that no executor needs a file of ours.
+    TLS material is in them as PEM text, so that executors need no files.
 
     Raises:
         ConfigError: A store can't be read, or something is missing; names the key.
@@ -40,7 +40,7 @@ def kafka_options(cluster: ClusterSettings) -> dict[str, str]:
         "bootstrap.servers": ",".join(cluster.bootstrap_servers),
         "security.protocol": settings.protocol,
         "request.timeout.ms": str(cluster.request_timeout_ms),
-        # The connector asks behind what it was to read: at a log's end each task would wait for new records there.
+        # The connector fetches past the offsets that it is to read: at a log's end each task would wait for records.
         "fetch.max.wait.ms": _FETCH_MAX_WAIT_MS,
         "client.rack": cluster.client_rack or "",
     }
@@ -76,21 +76,21 @@ def read_ranges(
         cluster: Where to read.
         ranges: Start and end by partition; empty ones are left out.
         read_committed: Leave out the records of aborted transactions.
-        headers: With a column ``headers``; an unset value and an empty one are told apart.
-        splits: Read in about so many tasks; None: one for each partition.
+        headers: Whether to have a column ``headers``; its null and empty values differ.
+        splits: About how many tasks read; None: one for each partition.
 
-    Reading fails, with Spark's error, where records were deleted before they were read: nothing is left out in silence.
+    Reading fails, with Spark's error, where records were deleted before they were read: nothing is skipped silently.
     """
-    wanted = {place: span for place, span in ranges.items() if span[0] < span[1]}
+    wanted = {partition: span for partition, span in ranges.items() if span[0] < span[1]}
     if not wanted:
         return spark.createDataFrame([], SCHEMA + (_HEADERS if headers else ""))
     partitions: dict[str, list[int]] = defaultdict(list)
     starts: dict[str, dict[str, int]] = defaultdict(dict)
     ends: dict[str, dict[str, int]] = defaultdict(dict)
-    for place, (start, end) in wanted.items():
-        partitions[place.topic].append(place.partition)
-        starts[place.topic][str(place.partition)] = start
-        ends[place.topic][str(place.partition)] = end
+    for (topic, partition), (start, end) in wanted.items():
+        partitions[topic].append(partition)
+        starts[topic][str(partition)] = start
+        ends[topic][str(partition)] = end
     reader = (
         spark.read.format("kafka")
         .options(**kafka_options(cluster))
@@ -125,7 +125,7 @@ def _sasl_options(alias: str, sasl: SaslSettings) -> dict[str, str]:
 
 
 def _jaas(module: str, **options: str) -> str:
-    """A line of JAAS: in its quotes, quotes and backslashes are escaped."""
+    """A JAAS line; quotes and backslashes in values are escaped."""
     quoted = (f'{key}="{value}"' for key, value in _escaped(options).items())
     return f"{_LOGIN}.{module} required {' '.join(quoted)};"
 

@@ -1,7 +1,7 @@
-"""One Spark at a time in a Ray: whoever finds another at work waits for its turn, and says for whom.
+"""One Spark at a time in a Ray: a lock, which is the name of the placement group in which the executors run.
 
-The turn is the name of the placement group in which the executors run. Ray keeps names apart itself, and removes the
-group with the process that made it, however that ends: nothing is left behind that somebody would have to clear.
+Ray refuses a name that is taken, and removes the group with the process that created it, however that ends: no lock is
+left behind that somebody would have to clear.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.state.actor_names import NAMESPACE
 from mirror_ray.whoami import whoami
 
-#: Of the placement group, in our namespace; also the key of who has it.
+#: The placement group's name in our namespace, and the key of the holder's description.
 _NAME: Final = "spark"
-#: A verification of everything may take an hour: then the other command is to be given again.
+#: A verification may take an hour; the waiting command then ends, and is to be given again.
 _MOST_WAIT_S: Final = 600.0
-_AGAIN_S: Final = 0.5
+_RETRY_S: Final = 0.5
 
 
 def reserve(
@@ -32,42 +32,42 @@ def reserve(
     tell: Callable[[str], None],
     *,
     most_wait_s: float = _MOST_WAIT_S,
-    again_s: float = _AGAIN_S,
+    retry_s: float = _RETRY_S,
 ) -> PlacementGroup:
-    """A placement group of these bundles, asked for once no other command of this Ray has Spark; not placed yet.
+    """Create a placement group of these bundles once no other command of this Ray has Spark; it is not placed yet.
 
     Args:
-        bundles: What each executor takes.
-        work: The command and what it works on, for those who wait: ``verify A->B``.
-        tell: Says for whom is waited, once for each.
-        most_wait_s: How long the turn is waited for.
-        again_s: How often it is asked for.
+        bundles: The resources of each executor.
+        work: The command and its subject, for those who wait: ``verify A->B``.
+        tell: Gets a message about each command that is waited for.
+        most_wait_s: How long to wait.
+        retry_s: Seconds between two attempts.
 
     Raises:
-        MirrorError: Another command is still at work then; names it.
+        MirrorError: Another command still has Spark then; names it.
     """
     until_s = time.monotonic() + most_wait_s
-    told = None
+    reported = None
     while True:
         try:
-            room: PlacementGroup = placement_group(bundles, strategy="PACK", name=_NAME)
+            group: PlacementGroup = placement_group(bundles, strategy="PACK", name=_NAME)
         except RayError:
-            # Ray has no error of its own for it.
+            # Ray has no error of its own for a name that is taken.
             if not _is_taken():
                 raise
         else:
             _put(f"{work} of {whoami()}, process {os.getpid()}, since {time.strftime('%H:%M:%S')}")
-            return room
+            return group
         holder = _get()
         if time.monotonic() >= until_s:
             raise MirrorError(
                 f"Spark in this Ray is still taken after {most_wait_s:g} s, by {holder}: give the command again when"
                 " that has ended, or name another Ray by --address"
             )
-        if holder != told:
-            told = holder
-            tell(f"waiting for Spark in this Ray: {holder} is at work, and one command has it at a time")
-        time.sleep(again_s)
+        if holder != reported:
+            reported = holder
+            tell(f"waiting for Spark in this Ray: {holder} has it, and one command has it at a time")
+        time.sleep(retry_s)
 
 
 def _is_taken() -> bool:

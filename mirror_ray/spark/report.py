@@ -1,4 +1,4 @@
-"""The throughput report's Spark jobs: the statistics topic to Parquet, and Parquet to figures."""
+"""The throughput report's Spark jobs: from the statistics topic to Parquet, and from Parquet to figures."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What intervals that begin in a stretch of time say. Rows: the columns of ``aggregated``."""
+    """The figures of the intervals that begin in a range of time. Rows have the columns of ``aggregated``."""
 
     #: One for each partition, with ``topic``, ``partition``, ``target_topic``, ``target_partition``, ``shared``, lists
     #: ``codecs``, ``replicators``, ``source_topic_ids``, ``target_topic_ids``, and the ends ``first_target_offset`` and
     #: ``last_target_offset``; ``whole_ms`` as in ``step_of``.
     partitions: list[dict[str, Any]]
-    #: One for each step of time in which something was told, with ``step``: its beginning, in ms.
+    #: One for each step of time with statistics, with ``step``: its beginning, in ms.
     steps: list[dict[str, Any]]
     step_ms: int
 
@@ -43,25 +43,25 @@ def read_new(
     bounds: Mapping[int, tuple[int, int]],
     directory: ReportDirectory,
 ) -> None:
-    """Read what the topic has had since the last run into ``intervals``, and bring ``hours`` up to date.
+    """Read the topic's records since the last run into ``intervals``, and bring ``hours`` up to date.
 
-    Killed at any moment, the next run makes up for it: nothing is left out nor counted twice.
+    If it is killed at any moment, the next run repairs it: nothing is left out or counted twice.
 
     Args:
         spark: The session.
         cluster: The flow's target.
         topic_id: Of the statistics topic as it is now.
-        bounds: First offset and end of each of the topic's partitions.
-        directory: The report's.
+        bounds: Log start offset and log end offset of each of the topic's partitions.
+        directory: The report's directory.
 
     Raises:
-        MirrorError: What executors wrote is not to be seen here.
+        MirrorError: Files that executors wrote are not visible here.
     """
     progress = directory.progress
     if logs := to_read(progress, topic_id, bounds):
         ranges = {TopicPartition(progress.topic, log.partition): (log.first, log.next) for log in logs}
         found = parsed(read_ranges(spark, cluster, ranges, headers=False), progress.flow, topic_id)
-        directory.save(advanced(progress, _put_into_place(spark, directory, found, logs)))
+        directory.save(advanced(progress, _write_intervals(spark, directory, found, logs)))
     stale_from = directory.progress.stale_from
     if stale_from is not None:
         rows = _completed(spark, directory).where(F.col("date") >= F.lit(stale_from).cast("date"))
@@ -72,7 +72,7 @@ def read_new(
 
 
 def select(spark: SparkSession, directory: ReportDirectory, since_ms: int | None, until_ms: int | None) -> Selection:
-    """What the directory holds of intervals that begin in ``[since_ms, until_ms)``; it may be nothing."""
+    """The figures of the directory's intervals that begin in ``[since_ms, until_ms)``; there may be none."""
     nothing = Selection(partitions=[], steps=[], step_ms=STEPS_MS[0])
     if not directory.progress.files:
         return nothing
@@ -95,18 +95,18 @@ def select(spark: SparkSession, directory: ReportDirectory, since_ms: int | None
     return Selection(partitions=partitions, steps=steps, step_ms=step_ms)
 
 
-def _put_into_place(
+def _write_intervals(
     spark: SparkSession, directory: ReportDirectory, found: DataFrame, logs: tuple[LogRead, ...]
 ) -> ReadBatch:
-    """Write what was found to files of the directory; those that can't be used are counted."""
-    seen = Observation()
-    observed = found.observe(seen, F.count(F.lit(1)).alias("rows"))
+    """Write intervals to files of the directory; records that can't be used are counted."""
+    observation = Observation()
+    observed = found.observe(observation, F.count(F.lit(1)).alias("rows"))
     staged = _write(observed, directory.staging / "intervals")
     written = spark.read.schema(f"{INTERVALS}, problem string, text string, date date").parquet(str(staged))
-    # What Spark had to compute twice it has counted twice: then the topic is read once more, to be sure.
-    if (rows := written.count()) != seen.get["rows"] and rows != found.count():
+    # A task that Spark has repeated counts twice: then the topic is read once more, to be sure.
+    if (rows := written.count()) != observation.get["rows"] and rows != found.count():
         raise MirrorError(
-            f"what Spark's executors wrote to {directory.path} is not to be seen here: where Ray has several nodes,"
+            f"files that Spark's executors wrote to {directory.path} are not visible here: where Ray has several nodes,"
             " --to names a directory that all of them share"
         )
     unusable = written.where("problem is not null")
@@ -154,7 +154,7 @@ def _by_partition(rows: DataFrame) -> DataFrame:
 
 
 def _whole_step() -> Column:
-    """The shortest step that an interval lies within."""
+    """The shortest step that contains an interval."""
     last_ms = "greatest(from_ms, to_ms - 1)"
-    steps = (F.when(F.expr(f"from_ms div {each} = {last_ms} div {each}"), each) for each in STEPS_MS)
+    steps = (F.when(F.expr(f"from_ms div {step_ms} = {last_ms} div {step_ms}"), step_ms) for step_ms in STEPS_MS)
     return F.coalesce(*steps, F.lit(STEPS_MS[-1]))

@@ -1,4 +1,4 @@
-"""From intervals to figures: sums and merged histograms by whatever they are grouped by."""
+"""From intervals to figures: sums and merged histograms of groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirror_ray.records.statistics import LATENCY_BOUNDS_MS
 from mirror_ray.report.figures import PERCENTS
 
 _HISTOGRAMS: Final = ("latency_ms", "lag_ms", "lag_records")
-#: What stands for a row itself among the values of its histograms.
+#: The kind of the row itself, among the values of its histograms.
 _ROW: Final = "row"
 
 
@@ -36,7 +36,7 @@ def aggregated(rows: DataFrame, *keys: str, **more: Column) -> DataFrame:
         "to_ms": F.max("to_ms"),
         **more,
     }
-    # One pass for all: each row stands once for itself, and once for each bucket of its histograms.
+    # One pass: each row occurs once for itself, and once for each bucket of its histograms.
     values = F.concat(_values(F.lit(_ROW)), F.when(once, _buckets()).otherwise(F.array()))
     exploded = rows.withColumn("value", F.explode(values))
     parts = exploded.groupBy(*keys, "value.kind", "value.bound").agg(
@@ -62,17 +62,17 @@ def with_percentiles(figures: DataFrame) -> DataFrame:
 
 
 def _buckets() -> Column:
-    """A row's values of all histograms."""
+    """The values of a row's histograms."""
     latency = F.transform(
-        F.map_entries("latency_ms"), lambda each: _value(F.lit("latency_ms"), each["key"], each["value"])
+        F.map_entries("latency_ms"), lambda bucket: _value(F.lit("latency_ms"), bucket["key"], bucket["value"])
     )
     return F.concat(latency, *(_sample(name) for name in ("lag_ms", "lag_records")))
 
 
 def _sample(name: str) -> Column:
-    """A lag as one value of a histogram, or as none where it is not known."""
+    """A lag as a value of a histogram; no value where the lag is not known."""
     bounds = F.array(*(F.lit(bound) for bound in LATENCY_BOUNDS_MS))
-    above = F.try_element_at(F.filter(bounds, lambda each: each >= F.col(name)), F.lit(1))
+    above = F.try_element_at(F.filter(bounds, lambda bound: bound >= F.col(name)), F.lit(1))
     value = _values(F.lit(name), F.coalesce(above, F.lit(LATENCY_BOUNDS_MS[-1])))
     return F.when(F.col(name).isNotNull(), value).otherwise(F.array())
 
@@ -86,17 +86,17 @@ def _value(kind: Column, bound: Column, number: Column) -> Column:
 
 
 def _percentile(name: str, percent: int) -> Column:
-    """As ``mirror_ray.report.histogram.percentile``: the bucket of the nearest rank."""
+    """As ``mirror_ray.report.figures.percentile``: the bucket of the nearest rank."""
     return F.expr(
         f"""aggregate(
             array_sort(map_entries({name})),
-            named_struct('seen', 0L, 'bound', cast(null as bigint)),
-            (so_far, each) -> named_struct(
-                'seen', so_far.seen + each.value,
+            named_struct('count', 0L, 'bound', cast(null as bigint)),
+            (so_far, bucket) -> named_struct(
+                'count', so_far.count + bucket.value,
                 'bound', coalesce(so_far.bound, if(
-                    so_far.seen + each.value >= greatest(1, ceil(
+                    so_far.count + bucket.value >= greatest(1, ceil(
                         {percent} * aggregate(map_values({name}), 0L, (total, n) -> total + n) / 100
-                    )), each.key, null))
+                    )), bucket.key, null))
             ),
             so_far -> so_far.bound
         )"""

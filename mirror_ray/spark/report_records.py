@@ -1,4 +1,4 @@
-"""Statistics records as Spark reads them: which can be used, and what each one says beside its own figures."""
+"""Statistics records as Spark reads them: which of them can be used, and figures that follow from neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.window import Window
 
 _TEXTS: Final = ("flow", "topic", "target_topic", "source_topic_id", "target_topic_id", "replicator")
-#: Of these none may be negative, nor above ``_MOST``.
+#: None of these may be negative, or above ``_MOST``.
 _COUNTS: Final = (
     *("partition", "target_partition", "from_ms", "to_ms", "source_from", "source_to", "target_from", "target_to"),
     *("records", "batches", "wire_bytes", "sampled_wire_bytes", "sampled_uncompressed_bytes", "restarts"),
@@ -27,25 +27,25 @@ _FIELDS: Final = ", ".join(
     )
 )
 _VALUE: Final = f"version bigint, {_FIELDS}, latency_ms map<string, bigint>"
-#: Where a record stands in the statistics topic.
-_PLACE: Final = ("told_topic_id", "told_partition", "told_offset")
+#: A record's position in the statistics topic.
+_POSITION: Final = ("told_topic_id", "told_partition", "told_offset")
 #: The columns of ``intervals``, but for the day that they are partitioned by.
 INTERVALS: Final = (
     f"{_FIELDS}, latency_ms map<bigint, bigint>, told_topic_id string, told_partition int, told_offset bigint"
 )
-#: Of a record that can't be used, so much is kept.
+#: Characters that are kept of a record that can't be used.
 _TEXT_LENGTH: Final = 120
 _YEAR_10000_MS: Final = 253_402_300_800_000
-#: One way to write each bound, so that no two keys are the same one.
+#: A bound has one spelling only, so that no two keys are the same number.
 _BUCKET: Final = r"^(0|[1-9]\d{0,17})$"
-#: More of anything can't be in an interval; sums of it stay far from the end of bigint, where Spark fails.
+#: No interval has more of anything; sums stay far from the end of bigint, where Spark fails.
 _MOST: Final = 10**15
 
 #: One copy of a partition: its offsets on the target only grow.
 _COPY: Final = ("topic", "partition", "source_topic_id", "target_topic_id", "target_topic", "target_partition")
-#: One log of the target: what is in none of its intervals is a hole, also where the source was created anew meanwhile.
+#: One log of the target: offsets in none of its intervals are untold, also where the source was created again.
 _LOG: Final = ("target_topic", "target_topic_id", "target_partition")
-#: What two records have in common that are one, told twice.
+#: Columns that are equal in two records that are one, published twice.
 _SAME: Final = ("target_from", "target_to", "source_from", "source_to", "from_ms", "to_ms", "epoch", "replicator")
 
 
@@ -83,7 +83,7 @@ def parsed(table: DataFrame, flow: str, topic_id: str) -> DataFrame:
             "it.*",
             F.when(F.col("problem").isNull(), latency).alias("latency"),
             F.when(F.col("problem").isNull(), day).alias("date"),
-            *_PLACE,
+            *_POSITION,
             "problem",
             F.substring("text", 1, _TEXT_LENGTH).alias("text"),
         )
@@ -93,18 +93,18 @@ def parsed(table: DataFrame, flow: str, topic_id: str) -> DataFrame:
 
 
 def completed(intervals: DataFrame) -> DataFrame:
-    """Intervals with what only their neighbours tell.
+    """Intervals with figures that follow from their neighbours.
 
-    Further columns: ``told_twice``; ``untold_records``, target offsets between this interval and those before that
-    nobody told of, 0 in a shared topic; ``uncompressed_bytes``, estimated by the interval's own samples, or by the
-    newest before it where it has none; ``mismatches``, 1 where offsets and records do not tally.
+    Further columns: ``told_twice``; ``untold_records``, target offsets between this interval and those before that are
+    in none, 0 in a shared topic; ``uncompressed_bytes``, estimated by the interval's own samples, or by the
+    newest before it where it has none; ``mismatches``, 1 where offsets and records differ.
     """
-    order = ("target_from", "target_to", "from_ms", *_PLACE)
+    order = ("target_from", "target_to", "from_ms", *_POSITION)
     before = Window.partitionBy(*_LOG).orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
     by_offset = Window.partitionBy(*_COPY).orderBy(*order)
     until_here = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     same = _all(F.col(name).eqNullSafe(F.lag(name).over(by_offset)) for name in _SAME)
-    hole = F.col("target_from") - F.max("target_to").over(before)
+    gap = F.col("target_from") - F.max("target_to").over(before)
     own_ratio = F.when(
         F.col("sampled_wire_bytes") > 0, F.col("sampled_uncompressed_bytes") / F.col("sampled_wire_bytes")
     )
@@ -114,7 +114,7 @@ def completed(intervals: DataFrame) -> DataFrame:
     return intervals.select(
         "*",
         same.alias("told_twice"),
-        F.when(F.col("shared"), 0).otherwise(F.greatest(F.coalesce(hole, F.lit(0)), F.lit(0))).alias("untold_records"),
+        F.when(F.col("shared"), 0).otherwise(F.greatest(F.coalesce(gap, F.lit(0)), F.lit(0))).alias("untold_records"),
         F.least(F.round(estimate), F.lit(float(_MOST))).cast("bigint").alias("uncompressed_bytes"),
         F.when(~F.col("shared") & (advance != F.col("records")), 1).otherwise(0).alias("mismatches"),
     )
@@ -124,9 +124,9 @@ def _is_malformed() -> Column:
     """A field is missing, not of its type, or can't be."""
     absent = (F.col(f"it.{name}").isNull() for name in (*_TEXTS, *_COUNTS, "epoch", "shared", "latency_ms"))
     outside = (F.coalesce(~F.col(f"it.{name}").between(0, _MOST), F.lit(False)) for name in (*_COUNTS, *_LAGS))
-    bucket = F.exists(
+    malformed_bucket = F.exists(
         F.map_entries("it.latency_ms"),
-        lambda each: ~each["key"].rlike(_BUCKET) | F.coalesce(~each["value"].between(0, _MOST), F.lit(True)),
+        lambda bucket: ~bucket["key"].rlike(_BUCKET) | F.coalesce(~bucket["value"].between(0, _MOST), F.lit(True)),
     )
     # JSON may name a key twice, and then Spark's map has it twice.
     bounds = F.map_keys("it.latency_ms")
@@ -137,7 +137,7 @@ def _is_malformed() -> Column:
         | (F.col("it.target_to") < F.col("it.target_from"))
         | (F.col("it.sampled_wire_bytes") > F.col("it.wire_bytes"))
     )
-    return _any([*absent, *outside, bucket, twice, impossible])
+    return _any([*absent, *outside, malformed_bucket, twice, impossible])
 
 
 def _any(conditions: Iterable[Column]) -> Column:

@@ -1,7 +1,7 @@
 """Spark inside the Ray cluster that this process is connected to, for as long as a command needs it.
 
-Its executors are Ray actors. What they may take is reserved beforehand, so that a command that finds no room says so
-instead of waiting for ever, and so that flows keep what they have.
+Its executors are Ray actors. Their resources are reserved beforehand, so that a command fails if Ray has none, instead
+of waiting for ever, and so that flows keep theirs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mirror_ray.jars.maven import SPARK, ensure_jars, java_command
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.spark.lock import reserve
 
-#: Such jobs last seconds to minutes: what Java's optimising compiler would cost is not won back by the JVMs that plan.
+#: Such jobs last seconds to minutes: Java's optimising compiler would cost the planning JVMs more than it saves.
 _PLANNING_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MASTER_MEMORY: Final = "-Xmx256m"
 _LOG_CONFIG: Final = "log4j2.properties"
@@ -36,48 +36,48 @@ _LOG_CONFIG: Final = "log4j2.properties"
 def spark_session(work: str, settings: SparkSettings, tell: Callable[[str], None]) -> Iterator[SparkSession]:
     """A Spark session whose executors run in the Ray that this process is connected to; it ends with the context.
 
-    One at a time in a Ray. The connector's jars are fetched by Maven on first need.
+    There is one at a time in a Ray. Maven fetches the connector's jars on first use.
 
     Args:
-        work: The command and what it works on; Spark and Ray call it so, and whoever waits for it.
+        work: The command and its subject: the name in Spark and Ray, and for commands that wait.
         settings: Executors, cores and memory.
-        tell: Says for whom is waited where another command of this Ray has Spark.
+        tell: Gets a message about each command that is waited for.
 
     Raises:
-        MirrorError: Another command has Spark for minutes, or Ray has no room for the executors within
-            ``start_timeout_s``, or Spark did not start; says what to do.
+        MirrorError: Another command has Spark for ten minutes, or Ray has no resources for the executors within
+            ``start_timeout_s``, or Spark does not start; says what to do.
     """
     jars = ",".join(str(jar) for jar in sorted(ensure_jars(SPARK).glob("*.jar")))
     java_command()
-    room = _reserve(work, settings, tell)
+    group = _reserve(work, settings, tell)
     try:
         with resources.as_file(resources.files("mirror_ray.spark") / _LOG_CONFIG) as log_config:
-            spark = _start(work, settings, room, _configs(settings, jars, str(log_config)))
+            spark = _start(work, settings, group, _configs(settings, jars, str(log_config)))
         try:
             yield spark
         finally:
             _stop()
     finally:
         with suppress(RayError):
-            remove_placement_group(room)
+            remove_placement_group(group)
 
 
 def _reserve(work: str, settings: SparkSettings, tell: Callable[[str], None]) -> PlacementGroup:
     memory_bytes = int(parse_memory_size(settings.executor_memory))
     bundle = {"CPU": float(settings.executor_cores), "memory": float(memory_bytes)}
-    room = reserve([bundle] * settings.executors, work, tell)
-    await_room(room, settings)
-    return room
+    group = reserve([bundle] * settings.executors, work, tell)
+    await_resources(group, settings)
+    return group
 
 
-def await_room(room: PlacementGroup, settings: SparkSettings) -> None:
-    """Wait until Ray has placed the executors' room. Where Ray scales by itself, asking for it brings nodes up.
+def await_resources(group: PlacementGroup, settings: SparkSettings) -> None:
+    """Wait until Ray has reserved the executors' resources; where Ray scales by itself, it starts nodes for them.
 
     Raises:
-        MirrorError: It has none within ``start_timeout_s``, and is not asked for it any more.
+        MirrorError: It has not within ``start_timeout_s``; the placement group is removed.
     """
-    if not room.wait(settings.start_timeout_s):
-        remove_placement_group(room)
+    if not group.wait(settings.start_timeout_s):
+        remove_placement_group(group)
         free = ray.available_resources()  # type: ignore[no-untyped-call]
         raise MirrorError(
             f"Ray has no room for Spark: {settings.executors} executors of {settings.executor_cores} CPUs and"
@@ -87,7 +87,7 @@ def await_room(room: PlacementGroup, settings: SparkSettings) -> None:
         )
 
 
-def _start(work: str, settings: SparkSettings, room: PlacementGroup, configs: dict[str, str]) -> SparkSession:
+def _start(work: str, settings: SparkSettings, group: PlacementGroup, configs: dict[str, str]) -> SparkSession:
     # Executors run the same Python as this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
@@ -99,7 +99,7 @@ def _start(work: str, settings: SparkSettings, room: PlacementGroup, configs: di
             executor_memory=settings.executor_memory,
             # No data goes through Ray's object store.
             fault_tolerant_mode=False,
-            placement_group=room,
+            placement_group=group,
             configs=configs,
         )
     except Exception as error:
@@ -122,16 +122,16 @@ def _configs(settings: SparkSettings, jars: str, log_config: str) -> dict[str, s
         "spark.log4j.config.file.name": log_config,
         "spark.sql.shuffle.partitions": shuffle,
         "spark.sql.session.timeZone": "UTC",
-        # With a page of its own Spark would open a port.
+        # Spark's own UI would open a port.
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # What may be written to logs of plans and options.
+        # Of options that are written to logs of plans.
         "spark.redaction.regex": r"(?i)secret|password|token|jaas|keystore|access\.?key",
     }
 
 
 def _stop() -> None:
-    # A session that is half started may not know all that is to be stopped.
+    # A session that has not started completely may fail to stop.
     with suppress(Exception):
         raydp.stop_spark()
 

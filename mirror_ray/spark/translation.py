@@ -1,9 +1,9 @@
-"""Offsets translated by Spark: the segments topics beside the positions that are asked for, sorted, and read once.
+"""Offsets translated by Spark: segments topics and queries, sorted together and read once.
 
-The join of a position with the segment that it lies in is a range join. Blocks of segments and positions are brought
-together by source partition, blocks first and in the order of the topic; one pass builds the map of one partition after
-the other from all that the topic holds, and looks each position up in it by bisection. What it takes is a sort of both
-sides, and the segments of one partition in memory at a time, of 32 bytes each.
+The join of an offset with the segment that holds it is a range join. Blocks of segments and queries are grouped by
+source partition, blocks first and in the order of the topic; one pass builds the map of one partition after the other
+from the whole topic, and looks each offset up in it by bisection. It costs a sort of both sides, and the segments of
+one partition in memory at a time, of 32 bytes each.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from mirror_ray.offsets.translator import log_bounds
 from mirror_ray.records.segment_block import decode_block
 from mirror_ray.spark.kafka import read_ranges
 
-#: Which map, and which source partition of it.
-_PLACE: Final = ("back", "topic", "partition")
-#: A position that is asked for; ``position`` is the offset.
-ASKED: Final = "back boolean, topic string, partition int, position bigint"
-_ANSWERED: Final = (
-    f"{ASKED}, source_topic_id string, target_topic_id string, offset bigint, exact boolean, waits boolean, "
+#: Columns that name a map and one source partition of it.
+_PARTITION: Final = ("back", "topic", "partition")
+#: A query; ``position`` is its offset.
+QUERIES: Final = "back boolean, topic string, partition int, position bigint"
+_ANSWERS: Final = (
+    f"{QUERIES}, source_topic_id string, target_topic_id string, offset bigint, exact boolean, waits boolean, "
     "reason string, gap array<bigint>, tail array<bigint>, "
     "transforms string, since bigint"
 )
-#: In which a block comes before the positions.
-_BLOCK, _POSITION = 0, 1
+#: Kinds of rows, in their order.
+_BLOCK, _QUERY = 0, 1
 _TASKS_PER_CORE: Final = 2
 
 
 class SparkMaps:
-    """See ``AnswerQueries``: the executors read and answer."""
+    """Answers queries of a flow's maps (an ``AnswerQueries``) by Spark's executors."""
 
     def __init__(
         self, spark: SparkSession, flow: FlowSettings, source: ClusterConnections, target: ClusterConnections
@@ -55,22 +55,22 @@ class SparkMaps:
             True: (source, segments_topic(name.target)),
         }
 
-    async def __call__(self, questions: Collection[OffsetQuery]) -> Mapping[OffsetQuery, MapAnswer]:
-        """Answer.
+    async def __call__(self, queries: Collection[OffsetQuery]) -> Mapping[OffsetQuery, MapAnswer]:
+        """Answer all queries.
 
         Raises:
-            OSError, MirrorError: Whether there is a topic, or where it ends, can't be found out.
+            OSError, MirrorError: A cluster does not say whether there is a segments topic, or where it ends.
         """
         blocks: DataFrame | None = None
-        for back in {question.back for question in questions}:
+        for back in {query.back for query in queries}:
             read = await self._blocks(back)
             if read is not None:
                 blocks = read if blocks is None else blocks.union(read)
         if blocks is None:
-            return dict.fromkeys(questions, NO_MAP)
-        rows = [(question.back, *question.key, question.offset) for question in questions]
-        asked = self._spark.createDataFrame(rows, ASKED)
-        found = await asyncio.to_thread(answered(blocks, asked).collect)
+            return dict.fromkeys(queries, NO_MAP)
+        rows = [(query.back, *query.key, query.offset) for query in queries]
+        table = self._spark.createDataFrame(rows, QUERIES)
+        found = await asyncio.to_thread(answer_queries(blocks, table).collect)
         return dict(map(_read_answer, found))
 
     async def _blocks(self, back: bool) -> DataFrame | None:
@@ -93,9 +93,9 @@ class SparkMaps:
 
 
 def blocks_of(records: DataFrame, *, back: bool) -> DataFrame:
-    """The blocks among the records of a segments topic (``key``, ``value``, ``offset``), with what they are of.
+    """The blocks among the records of a segments topic (``key``, ``value``, ``offset``), with their source partitions.
 
-    What is told apart by the key alone is read without Python, so that blocks that nobody asks for go no further.
+    These are read from the keys without Python, so that blocks of other partitions are dropped early.
     """
     return (
         records.where("value is not null")
@@ -114,41 +114,41 @@ def blocks_of(records: DataFrame, *, back: bool) -> DataFrame:
     )
 
 
-def answered(blocks: DataFrame, asked: DataFrame) -> DataFrame:
-    """One row for each position that is asked for (``ASKED``), with what the blocks say of it (``_ANSWERED``)."""
+def answer_queries(blocks: DataFrame, queries: DataFrame) -> DataFrame:
+    """One row for each query (columns ``QUERIES``), with its answer by the blocks (columns ``_ANSWERS``)."""
     nothing = F.lit(None).cast("binary")
-    positions = asked.select(
-        *_PLACE, F.lit(_POSITION).alias("kind"), "position", nothing.alias("key"), nothing.alias("value")
+    asked = queries.select(
+        *_PARTITION, F.lit(_QUERY).alias("kind"), "position", nothing.alias("key"), nothing.alias("value")
     )
-    wanted = F.broadcast(asked.select(*_PLACE).distinct())
-    together = blocks.join(wanted, list(_PLACE), "left_semi").select(positions.columns).unionByName(positions)
-    ordered = together.repartition(*_PLACE).sortWithinPartitions(*_PLACE, "kind", "position")
-    return ordered.rdd.mapPartitions(_answer_in_order).toDF(_ANSWERED)
+    wanted = F.broadcast(queries.select(*_PARTITION).distinct())
+    together = blocks.join(wanted, list(_PARTITION), "left_semi").select(asked.columns).unionByName(asked)
+    ordered = together.repartition(*_PARTITION).sortWithinPartitions(*_PARTITION, "kind", "position")
+    return ordered.rdd.mapPartitions(_answer_in_order).toDF(_ANSWERS)
 
 
 def _answer_in_order(rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
-    """Answer the positions among rows that are in the order of ``answered``."""
-    place, book, key = None, OffsetMapStore(), TopicPartition("", 0)
+    """Answer the queries among rows that are in the order of ``answer_queries``."""
+    current, store, key = None, OffsetMapStore(), TopicPartition("", 0)
     for row in rows:
         back, topic, partition, kind, position, *record = row
-        if (back, topic, partition) != place:
-            # All that the topic holds counts, so that little is left to be read on the source.
-            place, book = (back, topic, partition), OffsetMapStore(sys.maxsize, sys.maxsize)
+        if (back, topic, partition) != current:
+            # The map keeps every segment of the topic, so that few offsets need a scan of the source.
+            current, store = (back, topic, partition), OffsetMapStore(sys.maxsize, sys.maxsize)
             key = TopicPartition(topic, partition)
         if kind == _BLOCK:
             try:
-                book.apply(decode_block(*map(bytes, record)))
+                store.apply(decode_block(*map(bytes, record)))
             except CorruptRecordError:
-                # As the checkpoint actor does, which tells of it.
+                # The checkpoint actor ignores it too, and reports it.
                 continue
         else:
-            question = OffsetQuery(back, key, position)
-            yield _written(question, answer_from(book, question))
+            query = OffsetQuery(back, key, position)
+            yield _written(query, answer_from(store, query))
 
 
-def _written(question: OffsetQuery, answer: MapAnswer) -> tuple[Any, ...]:
+def _written(query: OffsetQuery, answer: MapAnswer) -> tuple[Any, ...]:
     topics, found, tail, made, _ = answer
-    row = (question.back, *question.key, question.offset, *(topics or (None, None)))
+    row = (query.back, *query.key, query.offset, *(topics or (None, None)))
     end = [*tail] if tail is not None else None
     if isinstance(found, SegmentGap):
         return (*row, None, False, False, None, [*found.after, *found.before], end, *made)

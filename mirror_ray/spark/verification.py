@@ -1,7 +1,7 @@
-"""The first look of a verification, by Spark: both sides read and hashed by its executors, joined there.
+"""The first pass of a verification, by Spark: its executors read, hash and join both sides.
 
-Only what differs comes to this process: numbers of ranges, and of compacted topics the keys. What is said of them is
-said by the same code as without Spark.
+Only what differs comes to this process: numbers of ranges, and of compacted topics the keys. The second pass is that of
+a verification without Spark.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mirror_ray.verification.ranges import ComparedRange, gather_spans, merge_sp
 #: Offsets that a task reads, and tasks at most.
 _TASK_OFFSETS = 250_000
 _MOST_TASKS = 10_000
-#: Stretches of a partition that are read apart; what lies between the nearest is read along where there are more.
-_MOST_STRETCHES = 16
-#: A partition with fewer offsets is read here: a task of Spark, and its consumer, would cost more than that.
+#: Spans of a partition that are read separately; of more, the nearest are merged and read with what is between them.
+_MOST_SPANS = 16
+#: A partition with fewer offsets is compared in this process: a Spark task with its consumer would cost more.
 SMALL_OFFSETS = 10_000
-#: So often retention may take what is being read before it is left to the plain look.
+#: How often records may be deleted while they are read, before this process compares.
 _ATTEMPTS = 3
-#: What Spark's connector says then.
+#: Texts of the errors of Spark's connector then.
 _DATA_LOSS = ("failOnDataLoss", "data may have been lost", "OffsetOutOfRange")
 
 _TABLE = (
@@ -49,7 +49,7 @@ class _RemovedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One cluster, and where jobs and ranges lie on it."""
+    """One cluster, and the partitions and offsets of jobs and ranges there."""
 
     cluster: ClusterSettings
     read_committed: bool
@@ -58,14 +58,14 @@ class _Side:
 
 
 class SparkFirstPass:
-    """See ``FirstPass``."""
+    """Compares large partitions by Spark's executors, and all others in this process."""
 
     def __init__(
         self,
         spark: SparkSession,
         clusters: tuple[ClusterSettings, ClusterSettings],
         logs: Callable[[CompareJob], tuple[PartitionLog, PartitionLog]],
-        plain: FirstPass,
+        in_process: FirstPass,
         small_offsets: int = SMALL_OFFSETS,
     ) -> None:
         """Prepare.
@@ -74,59 +74,60 @@ class SparkFirstPass:
             spark: The session.
             clusters: The source and the target.
             logs: A job's partition on both sides.
-            plain: Looks at small partitions, and takes over where retention takes records faster than they are read.
-            small_offsets: What a small partition is.
+            in_process: Compares small partitions, and those whose records are deleted faster than they are read.
+            small_offsets: How many offsets a small partition has less than.
         """
         self._spark = spark
         self._clusters = clusters
         self._logs = logs
-        self._plain = plain
+        self._in_process = in_process
         self._small_offsets = small_offsets
 
     async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
-        """See ``FirstPass``.
+        """Compare all jobs; one result for each, in order.
 
         Raises:
+            ClusterUnreachableError: A cluster does not answer.
             MirrorError: Spark failed; names its error.
         """
-        small = [each for each in jobs if not self._is_for_spark(each)]
-        large = [each for each in jobs if self._is_for_spark(each)]
-        looks = iter(await self._plain.run(small)), iter(await self._look_at_large(large))
-        return [next(looks[self._is_for_spark(each)]) for each in jobs]
+        small = [job for job in jobs if not self._is_for_spark(job)]
+        large = [job for job in jobs if self._is_for_spark(job)]
+        results = iter(await self._in_process.run(small)), iter(await self._run_large(large))
+        return [next(results[self._is_for_spark(job)]) for job in jobs]
 
     def _is_for_spark(self, job: CompareJob) -> bool:
-        """Whether it is worth a task; transforms are not carried to Spark's executors."""
+        """Whether it is worth a task; Spark's executors have no transforms."""
         return _offsets(job) >= self._small_offsets and not job.transformed
 
-    async def _look_at_large(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
+    async def _run_large(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
         if not jobs:
             return []
         remaining = list(jobs)
         for _ in range(_ATTEMPTS):
             try:
-                looks = await asyncio.to_thread(self._look, remaining)
+                results = await asyncio.to_thread(self._compare, remaining)
             except _RemovedError:
-                remaining = [await self._still_there(job) for job in jobs]
+                remaining = [await self._without_deleted(job) for job in jobs]
                 continue
-            return [_with_torn(*each) for each in zip(jobs, remaining, looks, strict=True)]
-        return await self._plain.run(jobs)
+            return list(map(_with_unread, jobs, remaining, results))
+        return await self._in_process.run(jobs)
 
-    async def _still_there(self, job: CompareJob) -> CompareJob:
-        """Without the ranges whose beginnings were deleted; of a compacted partition without those beginnings."""
+    async def _without_deleted(self, job: CompareJob) -> CompareJob:
+        """The job without ranges whose beginnings were deleted; of a compacted partition without those beginnings."""
         source, target = self._logs(job)
         starts = await asyncio.gather(source.start(), target.start())
         if job.compacted:
-            return replace(job, ranges=tuple(_clipped(each, starts[0], starts[1]) for each in job.ranges))
-        there = [n for n in job.chosen if job.ranges[n].source >= starts[0] and job.ranges[n].target >= starts[1]]
-        return replace(job, chosen=tuple(there))
+            return replace(job, ranges=tuple(_clipped(compared, *starts) for compared in job.ranges))
+        left = [n for n in job.chosen if job.ranges[n].source >= starts[0] and job.ranges[n].target >= starts[1]]
+        return replace(job, chosen=tuple(left))
 
-    def _look(self, jobs: Sequence[CompareJob]) -> list[FirstPassResult]:
+    def _compare(self, jobs: Sequence[CompareJob]) -> list[FirstPassResult]:
         try:
-            by_range = self._look_at_ranges({n: job for n, job in enumerate(jobs) if not job.compacted})
-            by_key = self._look_at_keys({n: job for n, job in enumerate(jobs) if job.compacted})
+            by_range = self._compare_ranges({n: job for n, job in enumerate(jobs) if not job.compacted})
+            by_key = self._compare_keys({n: job for n, job in enumerate(jobs) if job.compacted})
         except (PySparkException, Py4JJavaError) as error:
             text = str(error)
-            if any(each in text for each in _DATA_LOSS):
+            if any(sign in text for sign in _DATA_LOSS):
                 raise _RemovedError from error
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             why = next((line for line in lines if line.startswith("Caused by")), lines[0] if lines else repr(error))
@@ -136,10 +137,10 @@ class SparkFirstPass:
             ) from error
         return [(by_range | by_key)[number] for number in range(len(jobs))]
 
-    def _look_at_ranges(self, jobs: Mapping[int, CompareJob]) -> dict[int, FirstPassResult]:
+    def _compare_ranges(self, jobs: Mapping[int, CompareJob]) -> dict[int, FirstPassResult]:
         if not jobs:
             return {}
-        source, target = (_sums(self._placed(side, jobs)) for side in self._sides(jobs))
+        source, target = (_range_hashes(self._records_in_ranges(side, jobs)) for side in self._sides(jobs))
         joined = source.alias("s").join(target.alias("t"), ["job", "range"], "full_outer")
         same = reduce(Column.__and__, (F.col(f"s.{c}").eqNullSafe(F.col(f"t.{c}")) for c in ("records", "one", "two")))
         rows = (
@@ -160,10 +161,10 @@ class SparkFirstPass:
         }
         return {number: found.get(number, FirstPassResult()) for number in jobs}
 
-    def _look_at_keys(self, jobs: Mapping[int, CompareJob]) -> dict[int, FirstPassResult]:
+    def _compare_keys(self, jobs: Mapping[int, CompareJob]) -> dict[int, FirstPassResult]:
         if not jobs:
             return {}
-        source, target = (_lasts(self._placed(side, jobs)) for side in self._sides(jobs))
+        source, target = (_last_records(self._records_in_ranges(side, jobs)) for side in self._sides(jobs))
         both = source.alias("s").join(target.alias("t"), ["job", "key"], "full_outer")
         live = [F.coalesce(~F.col(f"{side}.last.dead"), F.lit(False)) for side in "st"]
         alike = reduce(Column.__and__, (F.col(f"s.last.{c}").eqNullSafe(F.col(f"t.last.{c}")) for c in ("one", "two")))
@@ -177,27 +178,27 @@ class SparkFirstPass:
             )
             found = {row["job"]: row for row in counts.collect()}
             keys: dict[int, set[bytes]] = {}
-            # All of them, a task's at a time: most are left undecided later, and which ones Spark does not know.
+            # All of them, one task's at a time: the second pass leaves most undecided, and Spark does not know which.
             for row in compared.where("not same").select("job", "key").toLocalIterator():
                 keys.setdefault(row["job"], set()).add(bytes(row["key"]))
         finally:
             compared.unpersist()
-        return {number: _key_look(found.get(number), keys.get(number, set())) for number in jobs}
+        return {number: _key_result(found.get(number), keys.get(number, set())) for number in jobs}
 
     def _sides(self, jobs: Mapping[int, CompareJob]) -> tuple[_Side, _Side]:
         source, target = self._clusters
         committed = self._logs(next(iter(jobs.values())))[0].read_committed
         return (
-            _Side(source, committed, lambda job: job.source, lambda each: (each.source, each.source_end)),
-            _Side(target, True, lambda job: job.target, lambda each: (each.target, each.target_end)),
+            _Side(source, committed, lambda job: job.source, lambda compared: (compared.source, compared.source_end)),
+            _Side(target, True, lambda job: job.target, lambda compared: (compared.target, compared.target_end)),
         )
 
-    def _placed(self, side: _Side, jobs: Mapping[int, CompareJob]) -> DataFrame:
-        """The records of one side that lie in chosen ranges, each with its job and range, and its hashes."""
+    def _records_in_ranges(self, side: _Side, jobs: Mapping[int, CompareJob]) -> DataFrame:
+        """The records of one side in the chosen ranges, each with its job and range, and its hashes."""
         spans: dict[TopicPartition, list[tuple[int, int]]] = {}
         for job in jobs.values():
-            spans.setdefault(side.partition(job), []).extend(side.span(each) for each in job.chosen_ranges)
-        offsets = sum(end - first for every in spans.values() for first, end in every)
+            spans.setdefault(side.partition(job), []).extend(map(side.span, job.chosen_ranges))
+        offsets = sum(end - first for several in spans.values() for first, end in several)
         ranges = sum(map(len, spans.values()))
         bucket = max(1, offsets // max(1, ranges))
         table = F.broadcast(self._spark.createDataFrame(list(_rows(side, jobs, bucket)), _TABLE))
@@ -219,11 +220,11 @@ class SparkFirstPass:
         )
 
     def _records(self, side: _Side, spans: Mapping[TopicPartition, list[tuple[int, int]]]) -> DataFrame:
-        """Of a partition a Spark table has one stretch: where there are more, more tables are put together."""
-        wanted = {place: gather_spans(merge_spans(every), _MOST_STRETCHES) for place, every in spans.items()}
+        """The records of spans. A Spark table reads one span of a partition; several tables are put together."""
+        wanted = {at: gather_spans(merge_spans(several), _MOST_SPANS) for at, several in spans.items()}
         tables: list[DataFrame] = []
         for number in range(max(1, *map(len, wanted.values()))):
-            part = {place: every[number] for place, every in wanted.items() if number < len(every)}
+            part = {at: several[number] for at, several in wanted.items() if number < len(several)}
             offsets = sum(end - first for first, end in part.values())
             splits = min(_MOST_TASKS, max(1, len(part), offsets // _TASK_OFFSETS))
             tables.append(
@@ -233,24 +234,24 @@ class SparkFirstPass:
 
 
 def _offsets(job: CompareJob) -> int:
-    return sum(each.source_end - each.source for each in job.chosen_ranges)
+    return sum(compared.source_end - compared.source for compared in job.chosen_ranges)
 
 
 def _rows(side: _Side, jobs: Mapping[int, CompareJob], bucket: int) -> Iterable[tuple[Any, ...]]:
-    """Each range once for every bucket that it reaches into: so that records find theirs by a hash join."""
+    """Each range once for every bucket that it overlaps, so that records are joined with their range by hash."""
     for number, job in jobs.items():
         topic, partition = side.partition(job)
         below = round(job.key_fraction * (1 << 32))
-        for at in job.chosen:
-            first, end = side.span(job.ranges[at])
+        for index in job.chosen:
+            first, end = side.span(job.ranges[index])
             if first < end:
-                for each in range(first // bucket, (end - 1) // bucket + 1):
-                    yield topic, partition, each, first, end, number, at, job.timestamps, below
+                for at in range(first // bucket, (end - 1) // bucket + 1):
+                    yield topic, partition, at, first, end, number, index, job.timestamps, below
 
 
 def _hash(salt: int) -> Column:
-    """A hash of all that a consumer sees of a record; nulls and empty ones are told apart."""
-    headers = F.transform("headers", lambda each: F.struct(each["key"], each["value"].isNull(), each["value"]))
+    """A hash of everything that a consumer sees of a record; null and empty differ."""
+    headers = F.transform("headers", lambda header: F.struct(header["key"], header["value"].isNull(), header["value"]))
     stamp = F.when(F.col("stamped"), F.unix_millis("timestamp")).otherwise(F.lit(0))
     key, value = F.col("key"), F.col("value")
     return F.xxhash64(
@@ -258,11 +259,11 @@ def _hash(salt: int) -> Column:
     )
 
 
-def _sums(placed: DataFrame) -> DataFrame:
-    """Of each range the number of records, and hashes over each record and its number in the range."""
+def _range_hashes(records: DataFrame) -> DataFrame:
+    """The number of records of each range, and hashes over each record and its number in the range."""
     number = F.row_number().over(Window.partitionBy("job", "range").orderBy("offset"))
     return (
-        placed.select("job", "range", "offset", "one", "two")
+        records.select("job", "range", "offset", "one", "two")
         .withColumn("number", number)
         .groupBy("job", "range")
         .agg(
@@ -273,16 +274,16 @@ def _sums(placed: DataFrame) -> DataFrame:
     )
 
 
-def _lasts(placed: DataFrame) -> DataFrame:
-    """Of each key the last record, and how many there were."""
+def _last_records(records: DataFrame) -> DataFrame:
+    """The last record of each key, and how many the key has."""
     return (
-        placed.where("key is not null and crc < keys_below")
+        records.where("key is not null and crc < keys_below")
         .groupBy("job", "key")
         .agg(F.max(F.struct("offset", "dead", "one", "two")).alias("last"), F.count(F.lit(1)).alias("records"))
     )
 
 
-def _key_look(row: Any, keys: set[bytes]) -> FirstPassResult:
+def _key_result(row: Any, keys: set[bytes]) -> FirstPassResult:
     if row is None:
         return FirstPassResult()
     return FirstPassResult(
@@ -293,16 +294,16 @@ def _key_look(row: Any, keys: set[bytes]) -> FirstPassResult:
     )
 
 
-def _clipped(each: ComparedRange, source: int, target: int) -> ComparedRange:
+def _clipped(compared: ComparedRange, source_start: int, target_start: int) -> ComparedRange:
     return ComparedRange(
-        min(max(each.source, source), each.source_end),
-        each.source_end,
-        min(max(each.target, target), each.target_end),
-        each.target_end,
+        min(max(compared.source, source_start), compared.source_end),
+        compared.source_end,
+        min(max(compared.target, target_start), compared.target_end),
+        compared.target_end,
     )
 
 
-def _with_torn(asked: CompareJob, looked_at: CompareJob, look: FirstPassResult) -> FirstPassResult:
-    """Ranges that could not be read differ, until they are looked at again."""
-    torn = set(asked.chosen) - set(looked_at.chosen)
-    return replace(look, ranges=tuple(sorted(torn.union(look.ranges)))) if torn else look
+def _with_unread(job: CompareJob, compared: CompareJob, result: FirstPassResult) -> FirstPassResult:
+    """Ranges that could not be read count as different, so that the second pass reads them."""
+    unread = set(job.chosen) - set(compared.chosen)
+    return replace(result, ranges=tuple(sorted(unread.union(result.ranges)))) if unread else result

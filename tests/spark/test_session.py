@@ -17,7 +17,7 @@ from mirror_ray.lab.devcluster import DevCluster, DevSecurity
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.spark.kafka import read_ranges
-from mirror_ray.spark.session import await_room
+from mirror_ray.spark.session import await_resources
 from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters
 from tests.support.command import PROGRAM, environment, mm2_file
@@ -104,4 +104,4 @@ def test_no_room_is_said(ray_session: None) -> None:
     wanted = SparkSettings(executors=1, executor_cores=1000, start_timeout_s=1.0)
     room = placement_group([{"CPU": 1000.0}])
     with pytest.raises(MirrorError, match=r"no room for Spark.*lower spark\.executors"):
-        await_room(room, wanted)
+        await_resources(room, wanted)

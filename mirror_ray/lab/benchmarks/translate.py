@@ -28,7 +28,7 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.spark.session import spark_session
-from mirror_ray.spark.translation import ASKED, answered, blocks_of
+from mirror_ray.spark.translation import QUERIES, answer_queries, blocks_of
 
 #: Records of a segment, and source offsets from one to the next.
 LENGTH, STEP = 3, 4
@@ -86,7 +86,7 @@ def main() -> None:
             print(f"  Spark starts in                  {start.seconds:6.1f} s", flush=True)
             with elapsed() as translating, SparkUsage() as usage:
                 records = spark.read.parquet(directory)
-                found = answered(blocks_of(records, back=False), spark.createDataFrame(asked, ASKED)).collect()
+                found = answer_queries(blocks_of(records, back=False), spark.createDataFrame(asked, QUERIES)).collect()
     if len(found) != len(asked) or any(row["offset"] != expected(row["position"]) or not row["exact"] for row in found):
         raise SystemExit("a translated offset is wrong, or missing")
     print(f"  {options.rows:,} offsets translated in  {translating.seconds:8.1f} s, all of them exact and right")

@@ -67,7 +67,7 @@ class Read:
         """As Spark does."""
         return rows
 
-    def answered(self, blocks: Blocks, asked: object) -> SimpleNamespace:
+    def answer_queries(self, blocks: Blocks, asked: object) -> SimpleNamespace:
         """In the place of the job."""
         self.topics = sorted(blocks.of)
         return SimpleNamespace(collect=list)
@@ -79,7 +79,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Read:
     fake = Read()
     monkeypatch.setattr(translation, "read_ranges", lambda _spark, _settings, ranges, **_: next(iter(ranges)).topic)
     monkeypatch.setattr(translation, "blocks_of", lambda topic, **_: Blocks((topic,)))
-    monkeypatch.setattr(translation, "answered", fake.answered)
+    monkeypatch.setattr(translation, "answer_queries", fake.answer_queries)
     return fake
 
 
