@@ -13,8 +13,7 @@ from typing import Literal
 
 from packaging.markers import Marker
 
-from mirror_ray.jars.checksums import known
-from mirror_ray.jars.maven import KAFKA, SPARK
+from mirror_ray.jars.maven import KAFKA, SPARK, listed_jars
 
 ROOT = Path(__file__).parents[1]
 #: Of the image: a lock is for every platform.
@@ -74,7 +73,7 @@ def of_bundle(bundle: str) -> list[SupplyPart]:
     """The jars that Maven fetches for one of our poms."""
     return [
         SupplyPart("maven", jar.group, *_name_and_version(jar.file), sha256=jar.sha256, brought_by=bundle)
-        for jar in known(bundle) or ()
+        for jar in listed_jars(bundle) or ()
     ]
 
 

@@ -19,7 +19,7 @@ from mirror_ray.coordinator.ports import (
 )
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.kafka.audit_logs import AuditLogs
-from mirror_ray.kafka.identity import cluster_id
+from mirror_ray.kafka.probe import cluster_id
 from mirror_ray.topics.port import TopicPort
 
 

@@ -16,8 +16,7 @@ from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import ErrorInfo, error_info
 from mirror_ray.kafka.group_coordinators import GroupCoordinators
-from mirror_ray.kafka.group_listing import ListedGroup, list_groups
-from mirror_ray.kafka.group_members import describe_members
+from mirror_ray.kafka.group_listing import ListedGroup, describe_members, list_groups
 from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound, ToCommit, commit_offsets
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord

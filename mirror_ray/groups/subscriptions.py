@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mirror_ray.groups.merged_topics import GroupThere, UncommittedTopic, unread
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.group_coordinators import GroupCoordinators
-from mirror_ray.kafka.group_members import describe_members
+from mirror_ray.kafka.group_listing import describe_members
 from mirror_ray.kafka.leader_requests import EARLIEST
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirror_ray.jars.checksums import of_jars
-from mirror_ray.jars.maven import KAFKA, SPARK, fetched
+from mirror_ray.jars.maven import KAFKA, SPARK, checksums_of, fetched
 
 
 def main() -> None:
     """Write the lists of all poms, from jars that Maven fetches now."""
     for bundle in (KAFKA, SPARK):
         with fetched(bundle) as plain, fetched(bundle, options=("-Dmdep.prependGroupId=true",)) as grouped:
-            groups = {digest: name for name, digest in of_jars(grouped).items()}
+            groups = {digest: name for name, digest in checksums_of(grouped).items()}
             lines = [
                 f"{digest} {name} {groups[digest].removesuffix(f'.{name}')}\n"
-                for name, digest in of_jars(plain).items()
+                for name, digest in checksums_of(plain).items()
             ]
         Path(__file__).parent.joinpath("poms", f"{bundle}.jars").write_text("".join(lines))
 

@@ -1,4 +1,8 @@
-"""Jars from Maven, named by a pom in this package, kept in the user's cache directory."""
+"""Jars from Maven, named by a pom in this package, kept in the user's cache directory.
+
+Each jar of a pom is listed beside it with its SHA-256, and compared before it is used. After a change of a pom the list
+is written anew by ``python -m mirror_ray.jars``.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from mirror_ray.jars import checksums
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.private import home
 from mirror_ray.writing import writing
@@ -32,7 +36,7 @@ def cache_dir() -> Path:
     """Where jars and clusters are kept: ``MIRROR_RAY_CACHE``, else ``mirror-ray`` in the user's cache directory.
 
     Raises:
-        ConfigError: Neither is said, and the user has no home directory.
+        ConfigError: Neither is set, and the user has no home directory.
     """
     override = os.environ.get("MIRROR_RAY_CACHE")
     if override:
@@ -42,15 +46,14 @@ def cache_dir() -> Path:
 
 
 def _expanded(path: str) -> Path:
-    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - a user that there is not is part of a name
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - the name of a user that does not exist stays in the path
 
 
 def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
     """Directory with the jars of ``poms/{bundle}.xml``; fetched by Maven the first time, at once afterwards.
 
-    The directory appears whole or not at all, and two processes that ask at the same time fetch once. What is fetched
-    for a pom of this package is what it was when that pom was written, by SHA-256.
-    ``pom``: what to fetch, where this package has no pom of that name.
+    The directory appears whole or not at all, and two processes that ask at the same time fetch once. Jars of this
+    package's poms are compared with their listed SHA-256. ``pom``: used where this package has no pom of that name.
 
     Raises:
         MirrorError: Maven is missing, or failed, or fetched other jars; the text says what to do.
@@ -114,9 +117,9 @@ def kafka_program(main_class: str, *jvm_options: str, jars: Path | None = None) 
 
 @contextmanager
 def fetched(bundle: str, pom: bytes | None = None, options: Sequence[str] = ()) -> Iterator[Path]:
-    """A directory below `cache_dir` with the jars that Maven fetches now; unchecked, and gone at the end.
+    """A directory below `cache_dir` with the jars that Maven fetches now, unchecked; deleted at the end.
 
-    ``pom``: what to fetch, else this package's pom of that name. ``options``: of Maven, beside ours.
+    ``pom``: used in place of this package's pom of that name. ``options``: of Maven, beside ours.
 
     Raises:
         MirrorError: Maven is missing, or failed; the text says what to do.
@@ -154,13 +157,47 @@ def fetched(bundle: str, pom: bytes | None = None, options: Sequence[str] = ()) 
         yield jars
 
 
+@dataclass(frozen=True)
+class Jar:
+    """A jar of a pom, as it was when the pom was written: its file, its SHA-256 in hexadecimal, its group in Maven."""
+
+    file: str
+    sha256: str
+    group: str
+
+
+def listed_jars(bundle: str) -> list[Jar] | None:
+    """The jars of a bundle, as they were when its pom was written; None where this package has no list for it."""
+    listed = resources.files("mirror_ray.jars").joinpath("poms", f"{bundle}.jars")
+    if not listed.is_file():
+        return None
+    return [Jar(file, digest, group) for digest, file, group in map(str.split, listed.read_text().splitlines())]
+
+
+def checksums_of(directory: Path) -> dict[str, str]:
+    """SHA-256 in hexadecimal of each jar in a directory, by its name."""
+    return {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in sorted(directory.glob("*.jar"))}
+
+
+def jar_differences(found: dict[str, str], listed: list[Jar]) -> list[str]:
+    """What is wrong with the jars that were fetched, a phrase each: changed, unknown, or not there."""
+    expected = {jar.file: jar.sha256 for jar in listed}
+    wrong = [f"{name} is not in the list" for name in sorted(found.keys() - expected.keys())]
+    wrong += [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
+    return wrong + [
+        f"{name} is another one: SHA-256 {found[name]} instead of {expected[name]}"
+        for name in sorted(found.keys() & expected.keys())
+        if found[name] != expected[name]
+    ]
+
+
 def _pom(bundle: str) -> bytes:
     return resources.files("mirror_ray.jars").joinpath("poms", f"{bundle}.xml").read_bytes()
 
 
 def _check(bundle: str, jars: Path) -> None:
-    expected = checksums.known(bundle)
-    wrong = checksums.differences(checksums.of_jars(jars), expected) if expected is not None else []
+    expected = listed_jars(bundle)
+    wrong = jar_differences(checksums_of(jars), expected) if expected is not None else []
     if wrong:
         raise MirrorError(
             f"Maven fetched other jars than those of {bundle} that mirror-ray was tested with; none is used. "

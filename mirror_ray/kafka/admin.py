@@ -22,8 +22,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported th
 )
 from confluent_kafka.admin import ConfigSource as ClientConfigSource  # type: ignore[attr-defined]
 
+from mirror_ray.kafka.acls import AuthorizedOperations, authorized_operations
 from mirror_ray.kafka.admin_connection import AdminConnection, chunks, error_code
-from mirror_ray.kafka.authorized_operations import AuthorizedOperations, authorized_operations
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition

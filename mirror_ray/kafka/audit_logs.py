@@ -16,7 +16,7 @@ from typing import Final
 
 from mirror_ray.config.settings import AuditSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
-from mirror_ray.kafka.audit_writer import AuditWriter
+from mirror_ray.kafka.audit_topics import AuditWriter
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import MirrorError

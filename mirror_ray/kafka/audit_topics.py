@@ -1,9 +1,9 @@
-"""The topics of the audit: the plans of failovers, which is compacted, and the log, which is kept for a time."""
+"""The topics of the audit on a flow's target: the failovers' plans, compacted, and the log, kept for a time."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -12,20 +12,54 @@ from mirror_ray.config.settings import AuditSettings, ClusterSettings, MirrorSet
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.kafka.internal_topic_writer import BlockingTopicWriter, KeyedRecord
 from mirror_ray.kafka.topic_editor import ClusterEditor
-from mirror_ray.model.audit import AuditEntry, AuditQuery, decode_entry, newest
+from mirror_ray.model.audit import AuditEntry, AuditQuery, decode_entry, encode_entry, newest
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.internal_topics import audit_log_topic
 
 _log = logging.getLogger(__name__)
 
 _CLIENT_ID: Final = "mirror-ray-audit"
-#: Entries of one flow that are held while the newest ones are looked for.
+_DELIVERY_TIMEOUT_S: Final = 10.0
+#: Entries of one flow that are kept in memory while the newest ones are searched for.
 _HELD: Final = 20_000
 
 
+class AuditWriter:
+    """Appends entries to a flow's audit log, in order, acknowledged by all in-sync replicas. Blocking.
+
+    One call at a time.
+    """
+
+    def __init__(self, target: ClusterSettings, source_alias: str, settings: AuditSettings) -> None:
+        """Prepare; nothing is sent before the first ``write``."""
+        #: Within which a write is done or has failed, also the first one on a cluster that is slow to answer.
+        self.timeout_s = _DELIVERY_TIMEOUT_S + target.request_timeout_ms / 1000
+        self._writer = BlockingTopicWriter(
+            target,
+            audit_log_topic(source_alias),
+            _CLIENT_ID,
+            ensure_topic=lambda: ensure_audit_log(target, source_alias, settings),
+            delivery_timeout_s=_DELIVERY_TIMEOUT_S,
+            cleanup_policy="delete",
+        )
+
+    def write(self, entries: Sequence[AuditEntry]) -> None:
+        """Append all; the topic is created where it is missing.
+
+        Raises:
+            MirrorError: Some of them may not be there: write all again, readers know double ones by their ids.
+        """
+        self._writer.append([KeyedRecord(*encode_entry(entry)) for entry in entries])
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._writer.close()
+
+
 def create_audit_topic(target: ClusterSettings, topic: str, trail: AuditLog) -> None:
-    """Make the topic of a flow's failovers where it is missing.
+    """Create the topic of a flow's failovers where it is missing.
 
     Raises:
         MirrorError: It is missing and can't be created.
@@ -35,45 +69,42 @@ def create_audit_topic(target: ClusterSettings, topic: str, trail: AuditLog) -> 
 
 
 def ensure_audit_log(target: ClusterSettings, source_alias: str, settings: AuditSettings) -> None:
-    """Make a flow's audit log where it is missing: the one change that is not in it.
+    """Create a flow's audit log where it is missing: the one change that is not in it.
 
     Raises:
         MirrorError: It is missing and can't be created.
     """
-    wanted = audit_log(source_alias, settings.retention_ms)
+    topic = audit_log(source_alias, settings.retention_ms)
     with closing(ClusterEditor(target, _CLIENT_ID, UNRECORDED)) as admin:
-        admin.ensure_internal_topic(wanted.name, 1, wanted.replication_factor, wanted.configs)
+        admin.ensure_internal_topic(topic.name, 1, topic.replication_factor, topic.configs)
 
 
-async def read_audit(settings: MirrorSettings, wanted: AuditQuery) -> list[AuditEntry]:
-    """The newest entries of all flows, or of one, oldest first. A log that is missing says nothing.
+async def read_audit(settings: MirrorSettings, query: AuditQuery) -> list[AuditEntry]:
+    """The newest entries of all flows, or of one, oldest first. A log that is missing is an empty one.
 
     Raises:
         ConfigError: There is no such flow.
         OSError, MirrorError: A log can't be read now.
     """
-    flows = [each for each in settings.flows if each.enabled and each.name.is_live]
-    if wanted.flow is not None:
-        flows = [settings.flow(each.name) for each in flows if str(each.name) == wanted.flow]
+    flows = [flow for flow in settings.flows if flow.enabled and flow.name.is_live]
+    if query.flow is not None:
+        flows = [settings.flow(flow.name) for flow in flows if str(flow.name) == query.flow]
     found: list[AuditEntry] = []
-    for target, source in sorted({(each.name.target, each.name.source) for each in flows}):
-        found += await _read(settings.clusters[target], audit_log_topic(source), wanted)
-    return newest(found, wanted)
+    for target, source in sorted({(flow.name.target, flow.name.source) for flow in flows}):
+        found += await _read(settings.clusters[target], audit_log_topic(source), query)
+    return newest(found, query)
 
 
-async def _read(target: ClusterSettings, topic: str, wanted: AuditQuery) -> list[AuditEntry]:
+async def _read(target: ClusterSettings, topic: str, query: AuditQuery) -> list[AuditEntry]:
     cluster = ClusterConnections(target, _CLIENT_ID)
     try:
-        reader, found, complete = (
-            InternalTopicReader(cluster, topic, from_ms=wanted.since_ms),
-            list[AuditEntry](),
-            False,
-        )
+        reader = InternalTopicReader(cluster, topic, from_ms=query.since_ms)
+        found, complete = list[AuditEntry](), False
         while not complete:
             _, records, complete = await reader.read()
-            found += _entries(each.value for each in records if each.value is not None)
+            found += _entries(record.value for record in records if record.value is not None)
             if len(found) > _HELD:
-                found = newest(found, wanted)
+                found = newest(found, query)
         return found
     finally:
         await cluster.close()

@@ -36,10 +36,11 @@ from mirror_ray.kafka.leader_requests import (
     LogEnd,
     OffsetAnswer,
     Partitions,
+    SizeAnswer,
     list_offsets,
     log_ends,
+    replica_sizes,
 )
-from mirror_ray.kafka.log_dirs import SizeAnswer, replica_sizes
 from mirror_ray.kafka.metadata import EMPTY_METADATA, ClusterMetadata, PartitionMetadata, merged_metadata
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
@@ -101,7 +102,7 @@ class ClusterConnections:
         if version <= 10:
             options["include_cluster_authorized_operations"] = False
         names = None if topics is None else tuple(module.MetadataRequestTopic(name=t, **with_id) for t in topics)
-        response = await self._ask(
+        response = await self.request(
             connection, module.MetadataRequest(topics=names, allow_auto_topic_creation=False, **options)
         )
         self._metadata = merged_metadata(self._metadata, response, complete=topics is None)
@@ -206,9 +207,14 @@ class ClusterConnections:
         version = connection.best_version(_INIT_PRODUCER_ID_KEY, lowest_version, _LAST_INIT_PRODUCER_ID_VERSION)
         schema: Any = load_request_schema(_INIT_PRODUCER_ID_KEY, version)
         timeout = i32Timedelta.parse(dt.timedelta(milliseconds=self.settings.request_timeout_ms))
-        return await self._ask(connection, schema(transactional_id=None, transaction_timeout=timeout))
+        return await self.request(connection, schema(transactional_id=None, transaction_timeout=timeout))
 
-    async def _ask(self, connection: Connection, entity: RequestPayload) -> Any:
+    async def request(self, connection: Connection, entity: RequestPayload) -> Any:
+        """Send one of kio's request entities over one of this cluster's connections and return the answer.
+
+        Raises:
+            ClusterUnreachableError: The connection was lost, or the answer can't be read.
+        """
         try:
             return await connection.request(entity)
         except ConnectionError as error:

@@ -16,31 +16,35 @@ import struct
 import termios
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 from kio.static.protocol import RequestPayload
 
 from mirror_ray.kafka import sasl
-from mirror_ray.kafka.answer_limits import most_bytes
 from mirror_ray.kafka.connection_setup import TCP_USER_TIMEOUT_MS, SetupStep, connected_socket, raise_setup_error
-from mirror_ray.kafka.framing import BadFrameError, FrameReader
-from mirror_ray.kafka.handshake import (
+from mirror_ray.kafka.framing import (
     API_VERSIONS_KEY,
-    api_versions_body,
+    SASL_AUTHENTICATE_KEY,
+    BadFrameError,
+    FrameReader,
     body_start,
-    parse_api_versions,
+    largest_answer_bytes,
     request_header,
 )
+from mirror_ray.kafka.handshake import ApiVersions, negotiate
 from mirror_ray.kafka.kio_messages import decode, encode
 from mirror_ray.kafka.security import ClientSecurity
+from mirror_ray.kafka.stall_watch import StallWatch
 from mirror_ray.model.errors import KafkaProtocolError
 
-_MAX_PARTS = 1024
-_LOOK_BENEATH_S = 0.001  # asyncio tells nobody when what lies beneath TLS has gone
+#: The kernel's limit of parts of one ``sendmsg``.
+_MAX_PARTS: Final = 1024
+#: asyncio has no event for when the buffer beneath TLS has drained.
+_POLL_RAW_BUFFER_S: Final = 0.001
 #: Requests below this are copied into one piece.
-_JOINED_BYTES = 64 << 10
-_CORRELATION_ID = struct.Struct(">i")
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_JOINED_BYTES: Final = 64 << 10
+_CORRELATION_ID: Final = struct.Struct(">i")
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 Buffer = bytes | bytearray | memoryview
 Answer = asyncio.Future[memoryview]
@@ -71,29 +75,32 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, host: str, port: int, client_id: str, request_timeout_s: float) -> None:
         self.host = host
         self.port = port
-        self.api_versions: dict[int, tuple[int, int]] = {}
-        #: How long the broker took to answer its versions: the link's length, once.
+        self.api_versions: ApiVersions = {}
+        #: How long the broker took to answer ApiVersions: the link's round trip, measured once.
         self.round_trip_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._client_id = client_id.encode()
         self._request_timeout_s = request_timeout_s
-        #: Give up sooner, where several requests are under way and the peer neither answers nor takes bytes.
-        self.stall_timeout_s: float | None = None
-        self._written_bytes = self._taken_bytes = 0
         self._transport: asyncio.Transport
-        self._beneath: asyncio.Transport
+        #: Beneath TLS, else the transport itself.
+        self._raw_transport: asyncio.Transport
         self._socket: socket.socket
         self._plain = True
         self._outstanding: deque[_Outstanding] = deque()
-        self._held: list[_Request] | None = None
+        #: Requests that wait until re-authentication is over; None: there is none under way.
+        self._deferred: list[_Request] | None = None
         self._correlation_id = 0
-        self._frames = FrameReader(self._most_due_bytes)
-        self._last_byte_at = 0.0
-        self._silent_until = 0.0
-        self._watch: asyncio.TimerHandle | None = None
+        self._frames = FrameReader(self._largest_due_bytes)
+        self._written_bytes = 0
+        self._watch = StallWatch(
+            request_timeout_s,
+            outstanding=lambda: (len(self._outstanding), self._outstanding[0].sent_at if self._outstanding else 0.0),
+            acknowledged_bytes=self._acknowledged_bytes,
+            on_stall=self.abort,
+        )
         self._writable: asyncio.Future[None] | None = None
         self._lost: ConnectionError | None = None
-        self._session: asyncio.TimerHandle | None = None
+        self._session_timer: asyncio.TimerHandle | None = None
         self._reauthentication: asyncio.Task[None] | None = None
 
     @classmethod
@@ -114,10 +121,10 @@ class Connection(asyncio.BufferedProtocol):
 
         Raises:
             ConnectionError: No connection came about; the text names the broker and why.
-            NotLetInError: The broker does not accept us, or we do not accept it.
+            AccessDeniedError: The broker does not accept us, or we do not accept it.
             ClusterUnreachableError: There are no credentials to be had.
         """
-        connection, stage = cls(host, port, client_id, request_timeout_s), SetupStep.TCP
+        connection, step = cls(host, port, client_id, request_timeout_s), SetupStep.TCP
         try:
             async with asyncio.timeout(setup_timeout_s):
                 connection._socket = await connected_socket(
@@ -127,70 +134,57 @@ class Connection(asyncio.BufferedProtocol):
                     send_bytes=send_buffer_bytes,
                     user_timeout_ms=user_timeout_ms,
                 )
-                stage = SetupStep.TLS if security.ssl_context else SetupStep.VERSIONS
-                await connection._speak(security.ssl_context)
-                stage = SetupStep.VERSIONS
-                await connection._negotiate()
+                step = SetupStep.TLS if security.ssl_context else SetupStep.VERSIONS
+                await connection._start_transport(security.ssl_context)
+                step = SetupStep.VERSIONS
+                connection.api_versions, connection.round_trip_s = await negotiate(connection.send)
                 if security.mechanism is not None:
-                    stage = SetupStep.SASL
+                    step = SetupStep.SASL
                     await connection._authenticate(security.mechanism, await security.mechanism.begin())
         except BaseException as error:  # noqa: BLE001 - also a cancelled opening leaves no socket behind
             if connection._lost is None:
                 connection._fail("the connection was not set up")
             connection._drop()
-            raise_setup_error(error, stage, connection.name, security, setup_timeout_s)
+            raise_setup_error(error, step, connection.name, security, setup_timeout_s)
         return connection
 
     # Setting up
 
-    async def _speak(self, context: ssl.SSLContext | None) -> None:
+    async def _start_transport(self, context: ssl.SSLContext | None) -> None:
         self._plain = context is None
         await self._loop.create_connection(
             lambda: self, sock=self._socket, ssl=context, server_hostname=self.host if context else None
         )
 
-    async def _negotiate(self) -> None:
-        for version in (3, 0):
-            began_s = self._loop.time()
-            body = await self.send(API_VERSIONS_KEY, version, version == 3, [api_versions_body(version)])
-            self.round_trip_s = self._loop.time() - began_s
-            try:
-                versions = parse_api_versions(body, version)
-            except (struct.error, IndexError, KafkaProtocolError) as error:
-                raise ConnectionError(f"its answer to ApiVersions can't be read: {error}") from error
-            if versions is not None:
-                self.api_versions = versions
-                return
-        raise ConnectionError("it speaks no version of ApiVersions that we know")
-
     async def _authenticate(self, mechanism: sasl.Mechanism, exchange: sasl.Exchange) -> None:
-        version = self.best_version(sasl.AUTHENTICATE_KEY, 0, 2)
+        version = self.best_version(SASL_AUTHENTICATE_KEY, 0, 2)
         lifetime_s = await sasl.authenticate(self._request_now, mechanism, exchange, version)
         if lifetime_s is not None:
-            self._session = self._loop.call_later(lifetime_s * sasl.SESSION_SHARE, self._session_ends, mechanism)
+            delay_s = lifetime_s * sasl.SESSION_SHARE
+            self._session_timer = self._loop.call_later(delay_s, self._begin_reauthentication, mechanism)
 
-    def _session_ends(self, mechanism: sasl.Mechanism) -> None:
+    def _begin_reauthentication(self, mechanism: sasl.Mechanism) -> None:
         self._reauthentication = self._loop.create_task(self._reauthenticate(mechanism))
 
     async def _reauthenticate(self, mechanism: sasl.Mechanism) -> None:
-        """KIP-368: prove again who we are, on the same connection, before the broker's session ends.
+        """Authenticate again on the same connection, before the broker's session ends (KIP-368).
 
-        The broker wants nothing else between the handshake and its end, so requests wait here for these round trips.
-        What was sent before is answered first, as always.
+        The broker accepts no other request between the handshake and its end, so requests are deferred for these round
+        trips. Those that were sent before are answered first, as always.
         """
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 exchange = await mechanism.begin()
-                self._held = []
+                self._deferred = []
                 await self._authenticate(mechanism, exchange)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the session ends
             self.abort(f"re-authentication failed: {error}")
             return
-        held, self._held = self._held, None
-        if held:
-            self._transmit(held)
+        deferred, self._deferred = self._deferred, None
+        if deferred:
+            self._transmit(deferred)
 
-    # Asking
+    # Requests
 
     @property
     def name(self) -> str:
@@ -201,6 +195,19 @@ class Connection(asyncio.BufferedProtocol):
     def closed(self) -> bool:
         """Whether the connection is lost; then every send fails."""
         return self._lost is not None
+
+    @property
+    def stall_timeout_s(self) -> float | None:
+        """Give up after this, where several requests are under way and the peer neither answers nor takes bytes."""
+        return self._watch.stall_timeout_s
+
+    @stall_timeout_s.setter
+    def stall_timeout_s(self, seconds: float | None) -> None:
+        self._watch.stall_timeout_s = seconds
+
+    def expect_silence(self, seconds: float) -> None:
+        """The broker has announced that it will not answer for so long (``throttle_time_ms``, KIP-219)."""
+        self._watch.expect_silence(seconds)
 
     def best_version(self, api_key: int, lowest: int, highest: int) -> int:
         """The highest version within the bounds that the broker speaks too.
@@ -231,8 +238,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._lost is not None:
             for request in requests:
                 _fail_quietly(request.answer, self._lost)
-        elif self._held is not None:
-            self._held += requests
+        elif self._deferred is not None:
+            self._deferred += requests
         else:
             self._transmit(requests)
         return [request.answer for request in requests]
@@ -243,12 +250,13 @@ class Connection(asyncio.BufferedProtocol):
         Raises:
             ConnectionError: The connection was lost, or the answer can't be read.
         """
-        return await self._ask(entity, self.send)
+        return await self._request(entity, self.send)
 
     async def _request_now(self, entity: RequestPayload) -> Any:
-        return await self._ask(entity, self._send_now)
+        return await self._request(entity, self._send_now)
 
     def _send_now(self, api_key: int, api_version: int, flexible: bool, parts: Sequence[Buffer]) -> Answer:
+        """As ``send``, also while other requests are deferred."""
         request = _Request(api_key, api_version, flexible, parts, self._loop.create_future())
         if self._lost is not None:
             _fail_quietly(request.answer, self._lost)
@@ -256,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transmit([request])
         return request.answer
 
-    async def _ask(self, entity: RequestPayload, send: Callable[[int, int, bool, Sequence[Buffer]], Answer]) -> Any:
+    async def _request(self, entity: RequestPayload, send: Callable[[int, int, bool, Sequence[Buffer]], Answer]) -> Any:
         answer = await send(entity.__api_key__, entity.__version__, entity.__flexible__, [encode(entity)])
         try:
             return decode(type(entity), answer)
@@ -265,18 +273,18 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionError(str(self._lost)) from error
 
     async def drain(self) -> None:
-        """Wait until nothing waits in this process: what is sent next, with nothing awaited before, leaves at once.
+        """Wait until this process holds no request back: the next one, with nothing awaited before it, leaves at once.
 
         Raises:
             ConnectionError: The connection was lost.
         """
         while self._lost is None:
-            if self._held is not None and self._reauthentication is not None:
+            if self._deferred is not None and self._reauthentication is not None:
                 await asyncio.wait({self._reauthentication})
             elif self._writable is not None:
                 await asyncio.shield(self._writable)
-            elif self._beneath.get_write_buffer_size():
-                await asyncio.sleep(_LOOK_BENEATH_S)
+            elif self._raw_transport.get_write_buffer_size():
+                await asyncio.sleep(_POLL_RAW_BUFFER_S)
             else:
                 return
         raise ConnectionError(str(self._lost))
@@ -302,8 +310,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outstanding.append(
                 _Outstanding(correlation_id, request.api_key, flexible_header, now, request.answer)
             )
-        if self._watch is None:
-            self._watch = self._loop.call_later(self._look_every_s, self._check_head_of_line)
+        self._watch.start()
         self._write(pieces, size)
 
     def _write(self, parts: list[Buffer], size: int) -> None:
@@ -328,15 +335,15 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(memoryview(part)[sent:])
             sent = 0
 
-    # Being answered
+    # Answers
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """asyncio: where to put what is received next."""
-        return self._frames.room()
+        """asyncio: where to put the next bytes."""
+        return self._frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """asyncio: so much was put there."""
-        self._last_byte_at = self._loop.time()
+        """asyncio: so many bytes were put there."""
+        self._watch.on_bytes()
         try:
             for frame in self._frames.received(nbytes):
                 self._deliver(frame)
@@ -344,8 +351,8 @@ class Connection(asyncio.BufferedProtocol):
             reason = str(error) if isinstance(error, BadFrameError) else "a response header that can't be read"
             self.abort(reason, error)
 
-    def _most_due_bytes(self) -> int:
-        return most_bytes(self._outstanding[0].api_key) if self._outstanding else 0
+    def _largest_due_bytes(self) -> int:
+        return largest_answer_bytes(self._outstanding[0].api_key) if self._outstanding else 0
 
     def _deliver(self, frame: memoryview) -> None:
         if self._lost is not None:
@@ -359,44 +366,15 @@ class Connection(asyncio.BufferedProtocol):
         if not answer.done():
             answer.set_result(frame[start:])
 
-    def expect_silence(self, seconds: float) -> None:
-        """The broker has announced that it will not answer for so long (``throttle_time_ms``, KIP-219)."""
-        self._silent_until = max(self._silent_until, self._loop.time() + seconds)
-
-    def _check_head_of_line(self) -> None:
-        """The time counts from when the broker last spoke: one that is throttled, or sends slowly, is not dead."""
-        self._watch = None
-        if not self._outstanding or self._lost is not None:
-            return
-        now, patience_s = self._loop.time(), self._patience_s
-        if patience_s < self._request_timeout_s and self._has_taken_bytes():
-            self._last_byte_at = now
-        heard_at = max(self._outstanding[0].sent_at, self._last_byte_at, self._silent_until)
-        if now >= heard_at + patience_s:
-            self.abort(f"no answer within {patience_s:g} s")
-        else:
-            wait_s = min(heard_at + patience_s - now, self._look_every_s)
-            self._watch = self._loop.call_later(wait_s, self._check_head_of_line)
-
-    @property
-    def _look_every_s(self) -> float:
-        return min(self.stall_timeout_s or self._request_timeout_s, self._request_timeout_s)
-
-    @property
-    def _patience_s(self) -> float:
-        return self._look_every_s if len(self._outstanding) > 1 else self._request_timeout_s
-
-    def _has_taken_bytes(self) -> bool:
-        """Whether the peer's kernel has acknowledged more of what we sent since this was asked last."""
+    def _acknowledged_bytes(self) -> int:
+        """How much of what was sent the peer's kernel has acknowledged."""
         (queued,) = struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4)))
-        before = self._taken_bytes
-        self._taken_bytes = self._written_bytes - queued - self._transport.get_write_buffer_size()
-        return self._taken_bytes > before
+        return self._written_bytes - int(queued) - self._transport.get_write_buffer_size()
 
     # Ending
 
     def abort(self, reason: str, cause: BaseException | None = None) -> None:
-        """Reset the connection, throw away what was not sent yet, and fail all that is outstanding."""
+        """Reset the connection, throw away what was not sent yet, and fail all outstanding requests."""
         if self._lost is not None:
             return
         with contextlib.suppress(OSError):
@@ -405,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
         self._drop()
 
     def close(self) -> None:
-        """End the connection in good order; what is outstanding fails."""
+        """Close the connection once what was written is sent; outstanding requests fail."""
         if self._lost is None:
             self._fail("closed by us")
             self._transport.close()
@@ -414,10 +392,11 @@ class Connection(asyncio.BufferedProtocol):
         """asyncio: the transport is ready."""
         self._transport = cast(asyncio.Transport, transport)
         # The kernel's buffer is large enough; what waited here would be sent after this process was suspended.
-        # asyncio's TLS takes what is at the mark for too much, and with 0 an empty buffer would stop us.
+        # asyncio's TLS takes a buffer at the mark for too full, and with 0 an empty buffer would stop us.
         self._transport.set_write_buffer_limits(high=0 if self._plain else 1)
         # Beneath TLS is another transport with a buffer of its own, which nothing but this attribute leads to.
-        self._beneath = self._transport if self._plain else cast(Any, transport)._ssl_protocol._transport  # noqa: SLF001
+        tls: Any = transport
+        self._raw_transport = self._transport if self._plain else tls._ssl_protocol._transport  # noqa: SLF001
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the connection has ended."""
@@ -444,13 +423,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._lost = ConnectionError(f"{self.name}: {reason}")
         self._lost.__cause__ = cause
-        for timer in (self._watch, self._session):
-            if timer is not None:
-                timer.cancel()
+        self._watch.stop()
+        if self._session_timer is not None:
+            self._session_timer.cancel()
         answers = [outstanding.answer for outstanding in self._outstanding]
-        answers += [request.answer for request in self._held or ()]
+        answers += [request.answer for request in self._deferred or ()]
         self._outstanding.clear()
-        self._held = None
+        self._deferred = None
         for answer in answers:
             _fail_quietly(answer, self._lost)
         if self._writable is not None:

@@ -1,62 +1,70 @@
-"""The first words on a connection: ApiVersions (KIP-35, KIP-511), by hand: an old broker answers in another form.
-
-Also the request and response headers around every message (Kafka's RequestHeader.json and ResponseHeader.json).
-"""
+"""The first request on a connection: ApiVersions (KIP-35, KIP-511), by hand: old brokers answer in another form."""
 
 from __future__ import annotations
 
 import struct
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from mirror_ray.kafka.errors import protocol_error
-from mirror_ray.kafka.primitives import read_uvarint, skip_tags
+from mirror_ray.kafka.framing import API_VERSIONS_KEY
+from mirror_ray.kafka.primitives import compact_text, read_uvarint, skip_tags
+from mirror_ray.model.errors import KafkaProtocolError
 
-API_VERSIONS_KEY = 18
-UNSUPPORTED_VERSION = 35
+UNSUPPORTED_VERSION: Final = 35
 
-_SOFTWARE_NAME = b"mirror-ray"
-_SOFTWARE_VERSION = b"1"
-_REQUEST_HEAD = struct.Struct(">ihhih")
-_VERSION_RANGE = struct.Struct(">hhh")
-_SHORT = struct.Struct(">h")
-_INT = struct.Struct(">i")
+#: API key to the lowest and the highest version that a broker speaks.
+ApiVersions = dict[int, tuple[int, int]]
 
-
-def request_header(
-    *, api_key: int, api_version: int, correlation_id: int, client_id: bytes, flexible: bool, body_bytes: int
-) -> bytes:
-    """The length field and the request header (version 2 when flexible, else 1) of a request with that much body."""
-    size = _REQUEST_HEAD.size - 4 + len(client_id) + flexible + body_bytes
-    head = _REQUEST_HEAD.pack(size, api_key, api_version, correlation_id, len(client_id))
-    return head + client_id + (b"\0" if flexible else b"")
+_SOFTWARE_NAME, _SOFTWARE_VERSION = b"mirror-ray", b"1"
+_VERSION_RANGE: Final = struct.Struct(">hhh")
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
 
 
-def body_start(frame: memoryview, flexible: bool) -> int:
-    """Where the body begins in a response frame that starts with the correlation id."""
-    if not flexible:
-        return 4
-    return 5 if frame[4] == 0 else skip_tags(frame, 4)
+async def negotiate(
+    send: Callable[[int, int, bool, Sequence[bytes]], Awaitable[memoryview]],
+) -> tuple[ApiVersions, float]:
+    """Ask a broker for the versions that it speaks, by ``send`` of a connection.
+
+    Returns:
+        The versions, and how many seconds the answer took.
+
+    Raises:
+        ConnectionError: The connection was lost, or the answer can't be read.
+    """
+    for version in (3, 0):
+        began_s = time.monotonic()
+        body = await send(API_VERSIONS_KEY, version, version == 3, [api_versions_body(version)])
+        took_s = time.monotonic() - began_s
+        try:
+            versions = parse_api_versions(body, version)
+        except (struct.error, IndexError, KafkaProtocolError) as error:
+            raise ConnectionError(f"its answer to ApiVersions can't be read: {error}") from error
+        if versions is not None:
+            return versions, took_s
+    raise ConnectionError("it speaks no version of ApiVersions that we know")
 
 
 def api_versions_body(api_version: int) -> bytes:
     """The body of an ApiVersions request of version 0 or 3."""
-    if api_version == 0:
-        return b""
-    name, version = _SOFTWARE_NAME, _SOFTWARE_VERSION
-    return bytes([len(name) + 1]) + name + bytes([len(version) + 1]) + version + b"\0"
+    return b"" if api_version == 0 else compact_text(_SOFTWARE_NAME) + compact_text(_SOFTWARE_VERSION) + b"\0"
 
 
-def parse_api_versions(body: memoryview, api_version: int) -> dict[int, tuple[int, int]] | None:
-    """What a broker speaks: API key to (lowest, highest) version; None when it asks for version 0 of this request.
+def parse_api_versions(body: memoryview, api_version: int) -> ApiVersions | None:
+    """The versions in an answer; None when the broker asks for version 0 of this request.
 
     Raises:
         KafkaProtocolError: The broker answered with an error.
+        struct.error, IndexError: The bytes are no such answer.
     """
     (code,) = _SHORT.unpack_from(body, 0)
     if code == UNSUPPORTED_VERSION and api_version != 0:
         return None
     if code:
         raise protocol_error(code, "ApiVersions")
-    versions: dict[int, tuple[int, int]] = {}
+    versions: ApiVersions = {}
     if api_version == 0:
         (count,) = _INT.unpack_from(body, 2)
         for key, lowest, highest in _VERSION_RANGE.iter_unpack(body[6 : 6 + 6 * count]):

@@ -1,7 +1,7 @@
-"""What raw connections see of a cluster: why nobody gets in, where confluent-kafka says little, or wrong things.
+"""What raw connections find out about a cluster: its id, and why it can't be connected to.
 
-Their texts name certificates, ports that speak something else, and our keys. They also hold against a broker what
-librdkafka does not: who asks for few SCRAM iterations is not spoken to by any client.
+confluent-kafka says little of the latter, or wrong things. The texts of a probe name certificates, ports that speak
+something else, and our keys; and it refuses what librdkafka accepts: a broker that asks for few SCRAM iterations.
 """
 
 from __future__ import annotations
@@ -12,32 +12,48 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.blocking import run_blocking
 from mirror_ray.kafka.cluster import CONTROL, ClusterConnections, host_and_port
 from mirror_ray.kafka.connection import Connection
-from mirror_ray.kafka.errors import no_broker_answers
+from mirror_ray.kafka.errors import did_not_answer, no_broker_answers
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, MirrorError
 
 _CLIENT_ID: Final = "mirror-ray-probe"
-#: For each connection, and again for what is asked on it.
+#: For each connection, and again for each request.
 _PATIENCE_MS: Final = 3_000
-#: What all of it may take: two connections after each other, and an answer.
+#: For all of it: two connections after each other, and an answer.
 _LIMIT_S: Final = 7.0
+_ID_PATIENCE_S: Final = 15.0
 _PROBES: Final = ThreadPoolExecutor(4, "probe")
 
 
-def begin_probe(cluster: ClusterSettings) -> Future[MirrorError | None]:
-    """Look at a cluster while something else goes on; see :func:`probe`."""
-    return _PROBES.submit(probe, cluster)
+async def cluster_id(settings: ClusterSettings) -> str:
+    """The id that the cluster's storage was formatted with; "" where its brokers don't tell.
 
-
-def probe(cluster: ClusterSettings) -> MirrorError | None:
-    """Why raw connections don't get in; None: they do, to all bootstrap servers that answer and to all brokers.
-
-    Blocking, for 7 s at most; from any thread that runs no event loop. It is a NotLetInError where a broker refuses us,
-    or we it.
+    Raises:
+        ClusterUnreachableError: No broker answers, or none accepts us.
+        ConfigError: Security settings can't be used.
     """
-    return asyncio.run(_probe(cluster))
+    cluster = ClusterConnections(settings, "mirror-ray-identity")
+    try:
+        async with asyncio.timeout(_ID_PATIENCE_S):
+            return (await cluster.refresh(())).cluster_id
+    except TimeoutError:
+        raise did_not_answer(settings, "ask for its id", f"no answer within {_ID_PATIENCE_S:g} s") from None
+    finally:
+        await cluster.close()
+
+
+def begin_probe(cluster: ClusterSettings) -> Future[MirrorError | None]:
+    """Probe a cluster in the background.
+
+    Returns:
+        The future reason why raw connections are refused or don't come about, for 7 s at most; None: they come about,
+        to all bootstrap servers that answer and to all brokers. It is an AccessDeniedError where a broker refuses us,
+        or we refuse it.
+    """
+    return _PROBES.submit(lambda: run_blocking(_probe(cluster)))
 
 
 async def _probe(settings: ClusterSettings) -> MirrorError | None:
@@ -50,10 +66,11 @@ async def _probe(settings: ClusterSettings) -> MirrorError | None:
     cluster = ClusterConnections(short, _CLIENT_ID)
     try:
         async with asyncio.timeout(_LIMIT_S):
-            await _greet(short)
+            await _connect_to_all(short)
             brokers = (await cluster.refresh([])).brokers
-            found = await asyncio.gather(*(cluster.connect(each, CONTROL) for each in brokers), return_exceptions=True)
-        return _of_brokers(settings, found)
+            openings = (cluster.connect(broker, CONTROL) for broker in brokers)
+            found = await asyncio.gather(*openings, return_exceptions=True)
+        return _problem_of_brokers(settings, found)
     except MirrorError as error:
         return _with_hint(settings, error)
     except TimeoutError:
@@ -62,11 +79,11 @@ async def _probe(settings: ClusterSettings) -> MirrorError | None:
         await cluster.close()
 
 
-async def _greet(settings: ClusterSettings) -> None:
-    """Connect to all bootstrap servers: one that is not to be believed is not hidden by one that is.
+async def _connect_to_all(settings: ClusterSettings) -> None:
+    """Connect to all bootstrap servers: one that we must refuse is not hidden by another one.
 
     Raises:
-        NotLetInError: One refuses us, or we it.
+        AccessDeniedError: One refuses us, or we refuse it.
         ClusterUnreachableError: No connection came about; names each one's error.
     """
     security = ClientSecurity.build(settings.alias, settings.security)
@@ -81,20 +98,22 @@ async def _greet(settings: ClusterSettings) -> None:
         )
         for host, port in map(host_and_port, settings.bootstrap_servers)
     )
-    found = await asyncio.gather(*openings, return_exceptions=True)
-    for each in found:
-        if isinstance(each, Connection):
-            each.close()
-    for each in found:
-        if isinstance(each, BaseException) and not isinstance(each, ConnectionError):
-            raise each
-    if all(isinstance(each, ConnectionError) for each in found):
-        raise no_broker_answers(settings, map(str, found))
+    outcomes = await asyncio.gather(*openings, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, Connection):
+            outcome.close()
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, ConnectionError):
+            raise outcome
+    if all(isinstance(outcome, ConnectionError) for outcome in outcomes):
+        raise no_broker_answers(settings, map(str, outcomes))
 
 
-def _of_brokers(settings: ClusterSettings, found: Iterable[Connection | BaseException]) -> MirrorError | None:
-    problems = [each for each in found if isinstance(each, Exception)]
-    refusal = next((each for each in problems if isinstance(each, AccessDeniedError)), None)
+def _problem_of_brokers(
+    settings: ClusterSettings, outcomes: Iterable[Connection | BaseException]
+) -> MirrorError | None:
+    problems = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    refusal = next((problem for problem in problems if isinstance(problem, AccessDeniedError)), None)
     if refusal is not None or not problems:
         return refusal
     return ClusterUnreachableError(

@@ -14,12 +14,9 @@ from typing import Any, TypeVar
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import MirrorSettings, SaslSettings, SecuritySettings
-from mirror_ray.kafka.oauth import OAuthBearer, UnsecuredTokens
-from mirror_ray.kafka.oidc import OidcTokens
-from mirror_ray.kafka.resolved_secrets import reveal
-from mirror_ray.kafka.sasl import Mechanism, PlainMechanism
-from mirror_ray.kafka.scram import ScramMechanism
-from mirror_ray.kafka.tls_stores import TlsMaterial, load_tls_material
+from mirror_ray.kafka.oauth import OAuthBearer, OidcTokens, UnsecuredTokens
+from mirror_ray.kafka.sasl import Mechanism, PlainMechanism, ScramMechanism
+from mirror_ray.kafka.tls_stores import TlsMaterial, load_tls_material, reveal
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 
 _LOG = logging.getLogger(__name__)

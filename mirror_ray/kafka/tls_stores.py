@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from mirror_ray.config.files import read_regular
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import SslSettings
-from mirror_ray.kafka.resolved_secrets import reveal
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -183,3 +182,15 @@ def _read_pkcs12(key: str, location: str, data: bytes, password: Secret | None) 
 def _pem(kind: str, der: bytes) -> str:
     lines: Sequence[str] = textwrap.wrap(base64.b64encode(der).decode(), 64)
     return "\n".join([f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----", ""])
+
+
+def reveal(key: str, secret: Secret) -> str:
+    """The secret as it is now, on this machine; ``key`` names it and its cluster, for the error.
+
+    Raises:
+        ConfigError: A reference leads to nothing here; names the key and the reference.
+    """
+    try:
+        return secret.reveal()
+    except LookupError as error:
+        raise ConfigError(f"{key}: {error.args[0]}") from error

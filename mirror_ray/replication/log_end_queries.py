@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE, error_info
-from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel, LogEnd, OffsetAnswer
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel, KnownProducers, LogEnd, OffsetAnswer
 from mirror_ray.kafka.partition_reader import read_between
-from mirror_ray.kafka.producer_state import KnownProducers
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS

@@ -11,9 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
 from mirror_ray.kafka.errors import NETWORK_EXCEPTION
-from mirror_ray.kafka.leader_requests import LogEnd, OffsetAnswer, epoch_ends
+from mirror_ray.kafka.leader_requests import KnownProducers, LogEnd, OffsetAnswer, epoch_ends, known_producers
 from mirror_ray.kafka.metadata import PartitionMetadata
-from mirror_ray.kafka.producer_state import KnownProducers, known_producers
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.replication.partition import PartitionReplication

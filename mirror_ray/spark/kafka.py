@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from mirror_ray.config.settings import ClusterSettings, SaslSettings
-from mirror_ray.kafka.resolved_secrets import reveal
 from mirror_ray.kafka.security import ClientSecurity
+from mirror_ray.kafka.tls_stores import reveal
 from mirror_ray.model.names import TopicPartition
 
 #: The columns of ``read_ranges``, as Spark's connector names and types them.

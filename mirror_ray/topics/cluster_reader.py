@@ -17,8 +17,7 @@ from mirror_ray.kafka.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     error_info,
 )
-from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer
-from mirror_ray.kafka.log_dirs import SizeAnswer
+from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer, SizeAnswer
 from mirror_ray.kafka.metadata import PartitionMetadata, TopicMetadata
 from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError

@@ -165,9 +165,9 @@ def test_nothing_is_changed_that_cannot_be_kept_where_that_is_required(
     clusters: Clusters, unique_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cluster of the log is down: without ``required`` the change is made, and waits to be written."""
-    from mirror_ray.kafka import audit_writer
+    from mirror_ray.kafka import audit_topics
 
-    monkeypatch.setattr(audit_writer, "_DELIVERY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(audit_topics, "_DELIVERY_TIMEOUT_S", 1.0)
     nowhere = cluster_settings("B", clusters.b).model_copy(
         update={"bootstrap_servers": ("localhost:1",), "request_timeout_ms": 1000, "connection_setup_timeout_ms": 1000}
     )

@@ -10,6 +10,7 @@ _follower = mutants_of(
 )
 _internal = mutants_of("kafka/internal_topic_reader", "kafka/internal_topic_reader", "kafka/log_follower")
 _connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
+_stall = mutants_of("kafka/stall_watch", "kafka/stall_watch")
 _record = mutants_of("state/partition_record", "state/partition_record", "coordinator/fault_rules")
 _state = mutants_of("state/schema", "state/schema", "state/partition_record", "replication/state_topic_reader")
 _records = mutants_of("state/records", "state/schema", "state/partition_record")
@@ -129,11 +130,11 @@ MUTANTS = (
     ),
     _connection(
         "requests may wait behind a re-authentication",
-        "if self._held is not None and self._reauthentication is not None:",
+        "if self._deferred is not None and self._reauthentication is not None:",
         "if False:",
     ),
     _connection("requests may wait in the process", "elif self._writable is not None:", "elif False:"),
-    _connection("requests may wait beneath TLS", "elif self._beneath.get_write_buffer_size():", "elif False:"),
+    _connection("requests may wait beneath TLS", "elif self._raw_transport.get_write_buffer_size():", "elif False:"),
     _connection(
         "an answer that was not due is taken",
         "if not self._outstanding or self._outstanding[0].correlation_id != correlation_id:",
@@ -145,20 +146,22 @@ MUTANTS = (
         "pass",
     ),
     _connection(
-        "what is held back for a re-authentication is never answered",
-        "        answers += [request.answer for request in self._held or ()]\n",
+        "requests that a re-authentication deferred are never answered",
+        "        answers += [request.answer for request in self._deferred or ()]\n",
         "",
     ),
     _connection(
         "requests leave while we prove who we are",
-        "        elif self._held is not None:\n            self._held += requests\n",
+        "        elif self._deferred is not None:\n            self._deferred += requests\n",
         "",
     ),
-    _connection(
-        "a broker that stands still is waited for as long as any",
-        "return self._look_every_s if len(self._outstanding) > 1 else",
+    _stall(
+        "a broker that hangs is waited for as long as any",
+        "return self._interval_s if self._outstanding()[0] > 1 else",
         "return",
     ),
+    _stall("a peer that takes bytes hangs", "if patience_s < self._request_timeout_s and", "if False and"),
+    _stall("an announced silence is a stall", "self._last_byte_at, self._silent_until)", "self._last_byte_at)"),
     _connection(
         "much may wait in the process",
         "set_write_buffer_limits(high=0 if self._plain else 1)",

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mirror_ray.cli import control, launch, system, up
 from mirror_ray.cli.app import app
-from mirror_ray.kafka.audit_writer import AuditWriter
+from mirror_ray.kafka.audit_topics import AuditWriter
 from mirror_ray.model.audit import AuditEntry
 from tests.unit.cli.fakes import CONFIG, FakeCoordinator
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.jars import checksums, maven
+from mirror_ray.jars import maven
 from mirror_ray.jars.maven import cache_dir, ensure_jars
 from mirror_ray.model.errors import MirrorError
 
@@ -95,7 +95,7 @@ _WRITES = """for each in "$@"; do case "$each" in -DoutputDirectory=*) to="${eac
 
 def test_jars_that_are_other_ones_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mirror that was broken into: the file is named, with both checksums, and nothing of it is kept."""
-    one = (checksums.known(maven.SPARK) or [])[0].file
+    one = (maven.listed_jars(maven.SPARK) or [])[0].file
     _maven(f"""{_WRITES} echo evil > "$to/{one}"; echo more > "$to/evil-1.jar" """, tmp_path, monkeypatch)
     with pytest.raises(MirrorError, match=r"(?s)other jars than those of spark.*settings\.xml") as refused:
         ensure_jars(maven.SPARK)
@@ -121,14 +121,14 @@ def test_jars_of_somebody_elses_pom_are_not_looked_at(tmp_path: Path, monkeypatc
 )
 def test_what_differs_is_said(found: dict[str, str], said: list[str]) -> None:
     """One phrase for each jar."""
-    listed = [checksums.Jar(file, digest, "org") for file, digest in (("a.jar", "1"), ("b.jar", "2"))]
-    assert checksums.differences(found, listed) == said
+    listed = [maven.Jar(file, digest, "org") for file, digest in (("a.jar", "1"), ("b.jar", "2"))]
+    assert maven.jar_differences(found, listed) == said
 
 
 @pytest.mark.parametrize("bundle", [maven.KAFKA, maven.SPARK])
 def test_every_pom_has_its_list(bundle: str) -> None:
     """A digest for each jar; what a pom names itself is among them."""
-    listed = checksums.known(bundle) or []
+    listed = maven.listed_jars(bundle) or []
     assert all(re.fullmatch(r"[0-9a-f]{64}", each.sha256) for each in listed)
     # Of what an imported BOM names, there need be nothing.
     text = re.sub(r"(?s)<dependencyManagement>.*</dependencyManagement>", "", _pom(bundle).decode())

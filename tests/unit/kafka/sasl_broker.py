@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mirror_ray.kafka import sasl
+from mirror_ray.kafka.framing import SASL_HANDSHAKE_KEY
 
 
 class SaslBroker:
@@ -26,7 +27,7 @@ class SaslBroker:
 
     async def request(self, entity: Any) -> Any:
         """As a connection's."""
-        if entity.__api_key__ == sasl.HANDSHAKE_KEY:
+        if entity.__api_key__ == SASL_HANDSHAKE_KEY:
             return SimpleNamespace(error_code=self._handshake_code, mechanisms=("PLAIN",))
         self.messages.append(entity.auth_bytes)
         if self._error_code:

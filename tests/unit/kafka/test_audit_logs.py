@@ -14,7 +14,7 @@ from mirror_ray.config.settings import AuditSettings
 from mirror_ray.kafka import audit_logs
 from mirror_ray.kafka.audit_log import recorded, recorded_async
 from mirror_ray.kafka.audit_logs import KafkaAuditLog
-from mirror_ray.kafka.audit_writer import AuditWriter
+from mirror_ray.kafka.audit_topics import AuditWriter
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError

@@ -45,7 +45,7 @@ class Session:
 
     async def ends(self) -> None:
         """The session's timer has gone off, and re-authentication has begun."""
-        self.connection._session_ends(cast("Any", self))
+        self.connection._begin_reauthentication(cast("Any", self))
         await _turns()
 
     def produce(self, parts: Sequence[bytes] = (b"late",)) -> None:

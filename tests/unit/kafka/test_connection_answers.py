@@ -115,7 +115,7 @@ async def test_requests_wait_behind_a_re_authentication(scene: Scene, monkeypatc
             return None
 
     monkeypatch.setattr(scene.connection, "_authenticate", authenticate)
-    scene.connection._session_ends(cast("Any", Mechanism()))
+    scene.connection._begin_reauthentication(cast("Any", Mechanism()))
     await asyncio.sleep(0.001)
     answer = scene.ask()
     assert not scene.wire.sent
@@ -130,6 +130,6 @@ async def test_a_stall_is_noticed_where_requests_are_behind_each_other(scene: Sc
     """One alone may take as long as it takes."""
     scene.connection.stall_timeout_s = 1.5
     scene.ask()
-    assert scene.connection._patience_s == LIMIT_S
+    assert scene.connection._watch.patience_s == LIMIT_S
     scene.ask()
-    assert scene.connection._patience_s == 1.5
+    assert scene.connection._watch.patience_s == 1.5

@@ -10,7 +10,7 @@ from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.credential_renewal import CredentialRenewal, CurrentSecurity
-from mirror_ray.kafka.scram import ScramMechanism
+from mirror_ray.kafka.sasl import ScramMechanism
 from mirror_ray.lab.devcluster.certificates import CertificateAuthority
 
 

@@ -24,7 +24,7 @@ def test_frames_come_out_as_they_were_sent(sizes: list[int], chunks: list[int]) 
     reader, at, turn = FrameReader(lambda: 9_000), 0, 0
     found: list[memoryview] = []
     while at < len(stream):
-        room = reader.room()
+        room = reader.buffer()
         count = min(chunks[turn % len(chunks)], len(room), len(stream) - at)
         room[:count] = stream[at : at + count]
         found += reader.received(count)
@@ -38,7 +38,7 @@ def test_frames_come_out_as_they_were_sent(sizes: list[int], chunks: list[int]) 
 def test_length_out_of_bounds_is_refused(size: int) -> None:
     """A length that no response has is an error before anything is allocated for it."""
     reader = FrameReader(lambda: 9_000)
-    reader.room()[:4] = struct.pack(">i", size)
+    reader.buffer()[:4] = struct.pack(">i", size)
     with pytest.raises(BadFrameError, match="does not speak Kafka"):
         list(reader.received(4))
 
@@ -55,7 +55,7 @@ def test_length_out_of_bounds_is_refused(size: int) -> None:
 def test_who_speaks_something_else_is_recognized(begin: bytes, protocol: str) -> None:
     """By the first four bytes."""
     reader = FrameReader(lambda: 9_000)
-    reader.room()[: len(begin)] = begin
+    reader.buffer()[: len(begin)] = begin
     with pytest.raises(BadFrameError, match=f"speaks {protocol} here") as refused:
         list(reader.received(max(4, len(begin))))
     assert refused.value.protocol == protocol
@@ -66,7 +66,7 @@ def test_each_frame_has_the_limit_of_its_own_request() -> None:
     limits = iter([10, 20])
     reader = FrameReader(lambda: next(limits))
     stream = struct.pack(">i", 10) + bytes(10) + struct.pack(">i", 20) + bytes(20)
-    reader.room()[: len(stream)] = stream
+    reader.buffer()[: len(stream)] = stream
     assert [len(frame) for frame in reader.received(len(stream))] == [10, 20]
 
 
@@ -80,9 +80,9 @@ def resident_bytes():
 
 before_bytes, readers = resident_bytes(), [FrameReader(lambda: 1 << 28) for _ in range(8)]
 for reader in readers:
-    reader.room()[:8] = struct.pack(">ii", 255 << 20, 1)
+    reader.buffer()[:8] = struct.pack(">ii", 255 << 20, 1)
     assert not list(reader.received(8))
-    assert len(reader.room()) == (255 << 20) - 4
+    assert len(reader.buffer()) == (255 << 20) - 4
 print((resident_bytes() - before_bytes) >> 20)
 """
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from mirror_ray.config.secrets import Secret
-from mirror_ray.kafka import oidc
-from mirror_ray.kafka.oauth import OAuthBearer
-from mirror_ray.kafka.oidc import NoTokenError, OidcTokens, read_token
+from mirror_ray.kafka import oauth
+from mirror_ray.kafka.oauth import NoTokenError, OAuthBearer, OidcTokens, read_token
 from mirror_ray.model.errors import ClusterUnreachableError
 
 SECRET = "CLIENTSECRET"
@@ -125,7 +124,7 @@ async def test_a_url_that_can_not_be_asked_is_named(url: str, said: str) -> None
 
 async def test_an_endpoint_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time counts for all of the answer, not from byte to byte."""
-    monkeypatch.setattr(oidc, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(oauth, "_TIMEOUT_S", 0.2)
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")

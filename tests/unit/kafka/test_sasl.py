@@ -12,7 +12,7 @@ import scramp
 
 from mirror_ray.config.secrets import Secret
 from mirror_ray.kafka import sasl
-from mirror_ray.kafka.scram import ScramMechanism
+from mirror_ray.kafka.sasl import ScramMechanism
 from mirror_ray.model.errors import ClusterUnreachableError
 from tests.unit.kafka.sasl_broker import SaslBroker, authenticate
 

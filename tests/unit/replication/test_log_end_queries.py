@@ -9,8 +9,7 @@ import pytest
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE
-from mirror_ray.kafka.leader_requests import EARLIEST, LogEnd, OffsetAnswer
-from mirror_ray.kafka.producer_state import KnownProducers
+from mirror_ray.kafka.leader_requests import EARLIEST, KnownProducers, LogEnd, OffsetAnswer
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.kafka.group_members import _of_classic, _of_consumer, topics_in
+from mirror_ray.kafka.group_listing import _classic_subscription, _consumer_subscription, topics_in
 from mirror_ray.model.subscription import Subscription
 
 
@@ -46,11 +46,11 @@ def test_topics() -> None:
 def test_a_classic_group() -> None:
     """All members together; nothing while they join, of others than consumers, or where one can't be read."""
     members = ((subscription("a"), assignment(a=1, c=1)), (subscription("b"), b""))
-    assert _of_classic(classic(*members)) == Subscription(frozenset("abc"))
-    assert _of_classic(classic()) is None
-    assert _of_classic(classic(*members, state="PreparingRebalance")) is None
-    assert _of_classic(classic(*members, protocol="connect")) is None
-    assert _of_classic(classic(*members, (b"?", b""))) is None
+    assert _classic_subscription(classic(*members)) == Subscription(frozenset("abc"))
+    assert _classic_subscription(classic()) is None
+    assert _classic_subscription(classic(*members, state="PreparingRebalance")) is None
+    assert _classic_subscription(classic(*members, protocol="connect")) is None
+    assert _classic_subscription(classic(*members, (b"?", b""))) is None
 
 
 def test_a_group_of_the_new_protocol() -> None:
@@ -65,7 +65,7 @@ def test_a_group_of_the_new_protocol() -> None:
         assignment=given("b"),
         target_assignment=given("c"),
     )
-    found = _of_consumer(SimpleNamespace(members=[member]))
+    found = _consumer_subscription(SimpleNamespace(members=[member]))
     assert found == Subscription(frozenset("abc"), frozenset({"x.*"}))
     assert [found.covers(each) for each in ("a", "xy", "ax")] == [True, True, False]
-    assert _of_consumer(SimpleNamespace(members=[])) is None
+    assert _consumer_subscription(SimpleNamespace(members=[])) is None
