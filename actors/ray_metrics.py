@@ -18,10 +18,10 @@ class RayMetrics:
         self._bytes_per_s = _gauge("bytes_per_second", "Bytes acknowledged by the target, each second.")
         self._problems = Gauge("mirror_ray_problems", "Things that are wrong now.")
 
-    def show(self, picture: SystemSnapshot) -> None:
+    def show(self, snapshot: SystemSnapshot) -> None:
         """Set them all; what is not known stays as it was, and Ray forgets it after a while."""
-        self._problems.set(len(picture.problems))
-        for flow in picture.system.flows:
+        self._problems.set(len(snapshot.problems))
+        for flow in snapshot.system.flows:
             tags = {"flow": flow.flow}
             self._records_per_s.set(flow.records_per_s, tags)
             self._bytes_per_s.set(flow.bytes_per_s, tags)

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 try:
-    from mirror_ray.attach import attach
+    from mirror_ray.runtime import attach
 except KeyboardInterrupt:
     if sys.argv[0] == "-m" or sys.argv[0].endswith("/mirror-ray"):
         # The command line is being started, and has not begun to say so itself.

@@ -1,6 +1,6 @@
 """Rays that mirror-ray started for itself on this machine: remembered in the cache directory, found again, ended.
 
-Nothing here imports Ray; ``mirror_ray.cli.small_ray`` starts them, ``mirror_ray.attach`` finds systems in them.
+Nothing here imports Ray; ``actors.loopback_ray`` starts them, ``actors.runtime`` finds systems in them.
 """
 
 from __future__ import annotations

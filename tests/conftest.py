@@ -169,11 +169,11 @@ def ray_session() -> Iterator[None]:
     """One Ray on loopback for all tests that need one, started as `mirror-ray up` starts its own."""
     import ray
 
+    from actors import loopback_ray
+    from actors.connection import connect
     from mirror_ray import own_ray
-    from mirror_ray.attach import connect
-    from mirror_ray.cli import small_ray
 
-    own = small_ray.start_ray(f"tests-{os.getpid()}", detached=False)
+    own = loopback_ray.start_ray(f"tests-{os.getpid()}", detached=False)
     connect(own.name, own.address)
     # What tests start themselves is to find its own way.
     del os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"]
@@ -185,8 +185,8 @@ def ray_session() -> Iterator[None]:
 @pytest.fixture
 def system(ray_session: None) -> Iterator[str]:
     """A system's name of its own; what runs under it is taken down afterwards."""
-    from mirror_ray.attach import attach
     from mirror_ray.model.errors import MirrorError
+    from mirror_ray.runtime import attach
 
     name = f"test-{uuid.uuid4().hex[:6]}"
     yield name

@@ -9,10 +9,10 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import psutil
 import typer
 
-from mirror_ray import own_ray
-from mirror_ray.cli import foreground, launch, small_ray
+from mirror_ray import own_ray, runtime
+from mirror_ray.cli import foreground
 from mirror_ray.cli.options import FormatOption, OutputFormat
 from mirror_ray.cli.output import emit, out, say
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -98,6 +98,7 @@ def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> 
 
 
 def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
+    from mirror_ray.lab.bench.contender_process import RAY_NAME
     from mirror_ray.lab.bench.results import rows
     from mirror_ray.lab.bench.session import run_benchmark
 
@@ -109,25 +110,13 @@ def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
     directory = Path(tempfile.mkdtemp(prefix="mirror-ray-bench-"))
     found: list[ResultRow] = []
     try:
-        found = rows(run_benchmark(chosen, directory, _running_ray, tell, size=size))
+        found = rows(run_benchmark(chosen, directory, partial(runtime.loopback_ray, RAY_NAME), tell, size=size))
     finally:
         if found and all(row.figures for row in found):
             rmtree(directory, ignore_errors=True)
         else:
             say(f"not all was measured; the contenders' configurations and logs are in {directory}", "yellow")
     return found
-
-
-@contextmanager
-def _running_ray() -> Iterator[str]:
-    from mirror_ray.lab.bench.contender_process import RAY_NAME
-
-    with launch.keeping_sigterm():
-        own = small_ray.start_ray(RAY_NAME, detached=False)
-    try:
-        yield own.address
-    finally:
-        own_ray.stop(own)
 
 
 def _write(directory: Path, results: BenchResults) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray import own_ray
-from mirror_ray.cli import foreground, launch
+from mirror_ray import own_ray, runtime
+from mirror_ray.cli import foreground
 from mirror_ray.cli.options import NameOption
 from mirror_ray.cli.output import out, say
 from mirror_ray.mirror import Mirror
@@ -86,7 +86,7 @@ def _run(name: str, kept: Path | None, settings: ChaosSettings) -> ChaosOutcome:
 
     @contextmanager
     def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
-        with launch.start(flows, name, None, replicators=replicators, detach=False) as started:
+        with runtime.start(flows, name, None, replicators=replicators, detach=False) as started:
             own = own_ray.find(name)
             logs.extend([f"{own.session_dir}/logs"] if own is not None else [])
             yield started.system

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mirror_ray.attach import attach
+from mirror_ray import runtime
 from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, name_option, possible_replicators
 from mirror_ray.cli.output import say, stopped_text
@@ -30,7 +30,7 @@ def down(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Drain and stop: nothing is lost or copied twice at the next `up`."""
-    with attach(name, address) as system:
+    with runtime.attach(name, address) as system:
         drained = system.down(deadline_s)
     say(f"{name} {stopped_text(drained=drained)}")
 
@@ -63,7 +63,7 @@ def scale(
     by_load = auto or minimum is not None or maximum is not None
     if by_load == (replicators is not None):
         raise typer.BadParameter("say how many, or else --auto or --min N --max M")
-    with attach(name, address) as system:
+    with runtime.attach(name, address) as system:
         if replicators is None:
             system.scale_by_load(minimum, maximum)
         else:
@@ -77,7 +77,7 @@ def pause(
 ) -> None:
     """Stop copying a flow, a topic or a partition, until `resume`. It outlives a restart."""
     topic, partition = parse_scope(scope)
-    with attach(name, address) as system:
+    with runtime.attach(name, address) as system:
         system.pause(flow, topic, partition)
     say(f"paused {flow}{f' {scope}' if scope else ''}")
 
@@ -87,7 +87,7 @@ def resume(
 ) -> None:
     """Copy on where `pause` stopped; give it what was given to `pause`."""
     topic, partition = parse_scope(scope)
-    with attach(name, address) as system:
+    with runtime.attach(name, address) as system:
         system.resume(flow, topic, partition)
     say(f"resumed {flow}{f' {scope}' if scope else ''}")
 
@@ -123,7 +123,7 @@ def resolve(
     if topic is None:
         raise ConfigError("name what is to be resolved: TOPIC or TOPIC:PARTITION")
     confirm(f"{flow} {scope}: {_MEANING[by]}. Go on?", yes=yes)
-    with attach(name, address) as system:
+    with runtime.attach(name, address) as system:
         resolved = system.resolve(flow, topic, partition, by=by.value)
     say(f"{flow}: {by.value} for {', '.join(resolved)}; `mirror-ray events{name_option(name)}` tells when it is done")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Group, RenderableType
 
-from mirror_ray import own_ray
-from mirror_ray.cli import columns, foreground, launch
+from mirror_ray import own_ray, runtime
+from mirror_ray.cli import columns, foreground
 from mirror_ray.cli.demo_check import DemoClusters, DemoSummary, summarize, takeover_signs
 from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption, name_option
@@ -66,7 +66,7 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Call
     settings = _configure(config, clusters)
     traffic = stack.enter_context(_traffic(settings, rate))
     say("starting Ray and the flows A->B and B->A ...")
-    system = stack.enter_context(launch.start(settings, name, None, replicators=None, detach=False)).system
+    system = stack.enter_context(runtime.start(settings, name, None, replicators=None, detach=False)).system
     stack.callback(_end, system, settings, traffic, tell)
     token = settings.gateway.token
     hints = _hints(clusters, config, name, token.reveal() if token is not None else "")

@@ -170,7 +170,6 @@ def _run(
     yes: bool,
 ) -> None:
     from mirror_ray.failover.run import carry_out
-    from mirror_ray.failover.running_system import AttachedSystem
 
     with find_system(config, name, address, order.flow) as (settings, mirror):
         if status:
@@ -181,7 +180,7 @@ def _run(
         try:
             kept = audited(settings, order.flow, name, order.kind, dry_run=order.dry)
             with foreground.interruptible(), kept as audit_log:
-                running = AttachedSystem(mirror) if mirror is not None else None
+                running = mirror.client if mirror is not None else None
                 report = asyncio.run(carry_out(settings, order, running, _tell, audit_log))
         except KeyboardInterrupt:
             say("broken off; the same command goes on where it was", "yellow")

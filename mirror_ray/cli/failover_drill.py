@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mirror_ray import own_ray
-from mirror_ray.cli import foreground, launch
+from mirror_ray import own_ray, runtime
+from mirror_ray.cli import foreground
 from mirror_ray.cli.output import out, say
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -51,7 +51,7 @@ def simulate_kills(flow: FlowName, settings: KillSettings, name: str) -> None:
 def _system_of(name: str) -> StartSystem:
     @contextmanager
     def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
-        with launch.start(flows, name, None, replicators=replicators, detach=False) as started:
+        with runtime.start(flows, name, None, replicators=replicators, detach=False) as started:
             yield started.system
 
     return start_system

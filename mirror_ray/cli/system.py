@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray.attach import attach
+from mirror_ray import runtime
 from mirror_ray.cli.options import OutputFormat, config_file
 from mirror_ray.cli.output import Columns, Row, emit, out, say, table, watching
 from mirror_ray.mirror import Mirror
@@ -38,7 +38,7 @@ def attached(name: str, address: str | None) -> Mirror:
     Raises:
         NotRunningError: No system of that name runs.
     """
-    return attach(name, address)
+    return runtime.attach(name, address)
 
 
 def with_system(name: str, address: str | None, show: Callable[[Mirror], None], *, watch: bool = False) -> None:
@@ -119,7 +119,7 @@ def ray_for_spark(name: str, address: str | None, mirror: Mirror | None) -> Iter
     Raises:
         MirrorError: Ray can't be reached, or does not start.
     """
-    from mirror_ray.cli import launch
+    from mirror_ray import runtime
 
-    with launch.some_ray(f"{name}-spark", address) if mirror is None else nullcontext(), launch.ending_with_ray():
+    with runtime.some_ray(f"{name}-spark", address) if mirror is None else nullcontext(), runtime.ending_with_ray():
         yield

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirror_ray.cli import foreground, launch
+from mirror_ray import runtime
+from mirror_ray.cli import foreground
 from mirror_ray.cli.config import say_changed
 from mirror_ray.cli.control import confirm
 from mirror_ray.cli.live_view import LiveView
@@ -75,7 +76,7 @@ def up(
         _show_difference(settings, name, address, replicators)
         return
     agree = partial(_agree, name, settings, replicators, yes=yes)
-    starting = launch.start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
+    starting = runtime.start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
     with foreground.interruptible(), starting as started:
         _announce(settings, name, started)
         if detach:
@@ -116,15 +117,15 @@ def check_clusters(settings: MirrorSettings) -> None:
 
 def _agree(
     name: str, settings: MirrorSettings, replicators: int | None, system: Mirror, *, yes: bool
-) -> launch.AgreedChanges:
+) -> runtime.AgreedChanges:
     found = system.preview(settings, replicators)
     if not (found.nothing or yes):
         say_changed(f"{name} runs already, and would be", found)
         confirm(f"Change {name} so?", yes=False)
-    return launch.AgreedChanges(changes=found, onto=None if yes else found.onto)
+    return runtime.AgreedChanges(changes=found, onto=None if yes else found.onto)
 
 
-def _announce(settings: MirrorSettings, name: str, started: launch.StartedSystem) -> None:
+def _announce(settings: MirrorSettings, name: str, started: runtime.StartedSystem) -> None:
     if started.changes is None:
         flows = ", ".join(str(flow.name) for flow in settings.flows if flow.enabled)
         say(f"{name}: started {flows}")
@@ -149,7 +150,7 @@ def _show_difference(settings: MirrorSettings, name: str, address: str | None, r
     say_changed(f"{name} would be", found)
 
 
-def _run(started: launch.StartedSystem, *, until_caught_up: bool, for_s: float | None) -> None:
+def _run(started: runtime.StartedSystem, *, until_caught_up: bool, for_s: float | None) -> None:
     system = started.system
     try:
         verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
@@ -168,7 +169,7 @@ def _run(started: launch.StartedSystem, *, until_caught_up: bool, for_s: float |
     _judge(verdict)
 
 
-def _until(started: launch.StartedSystem) -> str:
+def _until(started: runtime.StartedSystem) -> str:
     return f" until {started.ends_with} ends" if started.ends_with is not None else ""
 
 

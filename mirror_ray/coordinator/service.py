@@ -1,6 +1,6 @@
 """The coordinator: holds desired and observed state, and brings the one to the other.
 
-A plain class; its Ray options are in ``actors.spawn``. ``step()`` = observe, decide, act, publish; idempotent. The
+A plain class; its Ray options are in ``actors.system``. ``step()`` = observe, decide, act, publish; idempotent. The
 flows, the replicators and the heartbeats each run in tasks of their own and can't hold up one another.
 """
 

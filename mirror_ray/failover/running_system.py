@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import PartitionStatus
 
 
@@ -24,22 +22,3 @@ class RunningSystem(Protocol):
     async def resume(self, flow: str) -> None:
         """Copy it again, from where it stood."""
         ...
-
-
-class AttachedSystem:
-    """A system that this process is attached to."""
-
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
-
-    async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
-        """See ``RunningSystem``."""
-        return await asyncio.to_thread(self._mirror.partitions, flow)
-
-    async def pause(self, flow: str) -> None:
-        """See ``RunningSystem``."""
-        await asyncio.to_thread(self._mirror.pause, flow)
-
-    async def resume(self, flow: str) -> None:
-        """See ``RunningSystem``."""
-        await asyncio.to_thread(self._mirror.resume, flow)

@@ -9,9 +9,10 @@ from typing import Final, Generic, TypeVar
 
 from mirror_ray.model.audit import AuditEntry, AuditQuery, newest
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.web.port import SystemPort
 
 _T = TypeVar("_T")
+#: Reads the audit log: the entries that a query selects, oldest first.
+AuditReader = Callable[[AuditQuery], Awaitable[Sequence[AuditEntry]]]
 
 #: How far back the audit log is read for all, and for how long that is good enough.
 _WINDOWS_MS: Final = ((3_600_000, 10.0), (86_400_000, 10.0), (604_800_000, 30.0), (None, 60.0))
@@ -59,23 +60,24 @@ class CachedAnswer(Generic[_T]):
 class CachedAudit:
     """The audit log where nobody has a token: few windows of time, read one at a time."""
 
-    def __init__(self, system: SystemPort, *, clock: Callable[[], float], wall_ms: Callable[[], int]) -> None:
+    def __init__(self, read: AuditReader, *, clock: Callable[[], float], wall_ms: Callable[[], int]) -> None:
         """``clock``: monotonic seconds; ``wall_ms``: the time of day."""
-        self._system, self._wall_ms = system, wall_ms
+        self._read, self._wall_ms = read, wall_ms
         self._one = asyncio.Lock()
-        self._shelves = [
-            (window_ms, CachedAnswer(self._reader(window_ms), fresh_s, clock)) for window_ms, fresh_s in _WINDOWS_MS
+        self._windows = [
+            (window_ms, CachedAnswer(self._window_reader(window_ms), fresh_s, clock))
+            for window_ms, fresh_s in _WINDOWS_MS
         ]
 
-    def _reader(self, window_ms: int | None) -> Callable[[], Awaitable[Sequence[AuditEntry]]]:
+    def _window_reader(self, window_ms: int | None) -> Callable[[], Awaitable[Sequence[AuditEntry]]]:
         async def read() -> Sequence[AuditEntry]:
             async with self._one:
                 since_ms = None if window_ms is None else self._wall_ms() - window_ms
-                return await self._system.audit(AuditQuery(since_ms=since_ms, limit=_ENTRIES))
+                return await self._read(AuditQuery(since_ms=since_ms, limit=_ENTRIES))
 
         return read
 
-    async def audit(self, wanted: AuditQuery) -> Sequence[AuditEntry]:
+    async def read(self, wanted: AuditQuery) -> Sequence[AuditEntry]:
         """The entries that are wanted, of the newest that are kept; a few seconds old at most, or a minute.
 
         Raises:
@@ -85,6 +87,6 @@ class CachedAudit:
         # The page asks for whole windows, and comes a moment later than it counted.
         slack_ms = 5_000
         chosen = next(
-            shelf for window_ms, shelf in self._shelves if window_ms is None or back_ms <= window_ms + slack_ms
+            answer for window_ms, answer in self._windows if window_ms is None or back_ms <= window_ms + slack_ms
         )
         return newest(await chosen.get(), replace(wanted, limit=min(wanted.limit, _ENTRIES)))

@@ -1,4 +1,4 @@
-"""The live view: server-sent events, a picture every second, each event of the log once."""
+"""The live view: server-sent events, a snapshot every second, each event of the log once."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ class Subscribers:
 
 
 def stream(
-    watch: SnapshotCache, door: GatewayAccess, lookers: Subscribers
+    cache: SnapshotCache, access: GatewayAccess, subscribers: Subscribers
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """The handler of ``/api/v1/stream``. ``Last-Event-ID`` is the number of the last event that was seen."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        holder = holder_of(request, door)
+        holder = holder_of(request, access)
         who = holder.user if holder is not None and holder.user else str(request.remote)
         answer = web.StreamResponse(headers={**safe_headers(), "Content-Type": "text/event-stream"})
-        with lookers.entered(request, who) as over, watch.looked_at():
+        with subscribers.entered(request, who) as over, cache.streamed():
             try:
                 await answer.prepare(request)
-                await _follow(watch, answer, _last(request), door.bounds.write_s, over)
+                await _follow(cache, answer, _last(request), access.bounds.write_s, over)
             except TimeoutError:
                 if request.transport is not None:
                     request.transport.abort()
@@ -81,11 +81,11 @@ def stream(
 
 
 async def _follow(
-    watch: SnapshotCache, answer: web.StreamResponse, number: int, write_s: float, over: asyncio.Event
+    cache: SnapshotCache, answer: web.StreamResponse, number: int, write_s: float, over: asyncio.Event
 ) -> None:
     while not over.is_set():
-        await watch.refresh(_EVERY_S / 2)
-        text, number = frame(watch.seen(), number)
+        await cache.refresh(_EVERY_S / 2)
+        text, number = frame(cache.seen(), number)
         async with asyncio.timeout(write_s):
             await answer.write(text.encode())
         with contextlib.suppress(TimeoutError):
@@ -95,31 +95,31 @@ async def _follow(
 
 def frame(seen: CachedSnapshot, after: int) -> tuple[str, int]:
     """One second's text, and the number of the newest event in it. ``after``: events up to this one were sent."""
-    if seen.picture is None:
+    if seen.snapshot is None:
         return f"event: picture\ndata: {dumps({'up': False, 'age_seconds': None})}\n\n", after
-    picture = seen.picture
+    snapshot = seen.snapshot
     # A coordinator that began anew counts from one again.
-    newest = picture.events[-1].number if picture.events else after
-    fresh = [each for each in picture.events if each.number > after or newest < after]
+    newest = snapshot.events[-1].number if snapshot.events else after
+    fresh = [each for each in snapshot.events if each.number > after or newest < after]
     body = {
         "up": seen.up,
         "age_seconds": round(seen.age_s, 1),
-        "time_ms": picture.time_ms,
-        "status": picture.system,
-        "topics": _furthest_behind(picture),
-        "topics_in_all": len(picture.topics),
-        "partitions_in_all": len(picture.partitions),
+        "time_ms": snapshot.time_ms,
+        "status": snapshot.system,
+        "topics": _furthest_behind(snapshot),
+        "topics_in_all": len(snapshot.topics),
+        "partitions_in_all": len(snapshot.partitions),
         "events": fresh,
     }
     return f"id: {newest}\nevent: picture\ndata: {dumps(body)}\n\n", newest
 
 
-def _furthest_behind(picture: SystemSnapshot) -> list[object]:
+def _furthest_behind(snapshot: SystemSnapshot) -> list[object]:
     def order(index: int) -> tuple[bool, int]:
-        topic = picture.topics[index]
+        topic = snapshot.topics[index]
         return topic.state in ("copying", "paused"), -(topic.lag_records or 0)
 
-    return [picture.topics[index] for index in sorted(range(len(picture.topics)), key=order)[:_TOPICS]]
+    return [snapshot.topics[index] for index in sorted(range(len(snapshot.topics)), key=order)[:_TOPICS]]
 
 
 def _last(request: web.Request) -> int:

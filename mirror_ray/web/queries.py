@@ -8,21 +8,21 @@ from typing import Final, TypeVar
 
 from aiohttp import web
 
+from mirror_ray.mirror import CoordinatorClient
 from mirror_ray.model.audit import AuditQuery
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.exposition import CONTENT_TYPE, exposition
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from mirror_ray.web.access import GatewayAccess
-from mirror_ray.web.answer_cache import CachedAnswer, CachedAudit
+from mirror_ray.web.answer_cache import AuditReader, CachedAnswer, CachedAudit
 from mirror_ray.web.authorization import holder_of, refuse, unknown
 from mirror_ray.web.jsonable import dumps
-from mirror_ray.web.port import SystemPort
 from mirror_ray.web.snapshot_cache import SnapshotCache
 
 _T = TypeVar("_T")
 _View = Callable[[SystemSnapshot, web.Request], object]
 
-#: A picture this old is good enough for a question.
+#: A snapshot this old is good enough for a question.
 _FRESH_S: Final = 1.0
 _EVENTS: Final = 200
 _DAY_MS: Final = 86_400_000
@@ -33,16 +33,22 @@ _LAST_MS: Final = 253_402_300_799_999
 
 
 def routes(
-    watch: SnapshotCache, system: SystemPort, door: GatewayAccess, *, version: str, most_partitions: int
+    cache: SnapshotCache,
+    client: CoordinatorClient,
+    read_audit: AuditReader,
+    access: GatewayAccess,
+    *,
+    version: str,
+    most_partitions: int,
 ) -> list[web.RouteDef]:
-    """Everything that only looks."""
-    carried = CachedAnswer(lambda: system.groups(None), _FRESH_S, time.monotonic)
-    shelf = CachedAudit(system, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000))
+    """Everything that changes nothing."""
+    cached_groups = CachedAnswer(lambda: client.groups(None), _FRESH_S, time.monotonic)
+    cached_audit = CachedAudit(read_audit, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000))
 
     async def metrics(_: web.Request) -> web.Response:
-        await watch.refresh(_FRESH_S)
-        seen = watch.seen()
-        text = exposition(seen.picture, version=version, up=seen.up, age_s=seen.age_s, most_partitions=most_partitions)
+        await cache.refresh(_FRESH_S)
+        seen = cache.seen()
+        text = exposition(seen.snapshot, version=version, up=seen.up, age_s=seen.age_s, most_partitions=most_partitions)
         answer = web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
         answer.enable_compression()
         return answer
@@ -51,31 +57,30 @@ def routes(
         return web.json_response({"ok": True})
 
     async def readyz(_: web.Request) -> web.Response:
-        seen = watch.seen()
+        seen = cache.seen()
         return web.json_response({"coordinator": seen.up, "age_seconds": seen.age_s}, status=200 if seen.up else 503)
 
     async def groups(request: web.Request) -> web.Response:
         try:
-            return _json(_of_flow(request, await carried.get(), lambda each: each.flow))
+            return _json(_of_flow(request, await cached_groups.get(), lambda each: each.flow))
         except MirrorError as error:
             return refuse(503, str(error))
 
     async def audit(request: web.Request) -> web.Response:
         try:
             wanted = _wanted(request)
-            holder = holder_of(request, door)
+            holder = holder_of(request, access)
             # It is read from Kafka: nobody who has no token may cause that, unless there are none at all.
-            if holder is None and door.keyring.has_holders:
-                return unknown(request, door)
-            asked = shelf if holder is None else system
-            return _json(await asked.audit(wanted))
+            if holder is None and access.keyring.has_holders:
+                return unknown(request, access)
+            return _json(await (cached_audit.read if holder is None else read_audit)(wanted))
         except ValueError as error:
             return refuse(400, str(error))
         except MirrorError as error:
             return refuse(503, str(error))
 
     async def history(request: web.Request) -> web.Response:
-        return _json(watch.history.of(request.query.get("flow")))
+        return _json(cache.history.of(request.query.get("flow")))
 
     return [
         web.get("/metrics", metrics),
@@ -84,18 +89,18 @@ def routes(
         web.get("/api/v1/groups", groups),
         web.get("/api/v1/audit", audit),
         web.get("/api/v1/history", history),
-        *(web.get(f"/api/v1/{name}", _shown(watch, view)) for name, view in _VIEWS.items()),
+        *(web.get(f"/api/v1/{name}", _shown(cache, view)) for name, view in _VIEWS.items()),
     ]
 
 
-def _shown(watch: SnapshotCache, view: _View) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _shown(cache: SnapshotCache, view: _View) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handler(request: web.Request) -> web.Response:
-        await watch.refresh(_FRESH_S)
-        seen = watch.seen()
-        if seen.picture is None:
+        await cache.refresh(_FRESH_S)
+        seen = cache.seen()
+        if seen.snapshot is None:
             return refuse(503, "the coordinator has not answered yet: mirror-ray status says whether it runs")
         try:
-            answer = _json(view(seen.picture, request))
+            answer = _json(view(seen.snapshot, request))
         except ValueError as error:
             return refuse(400, str(error))
         answer.headers["Mirror-Ray-Age"] = f"{seen.age_s:.1f}"
@@ -104,32 +109,32 @@ def _shown(watch: SnapshotCache, view: _View) -> Callable[[web.Request], Awaitab
     return handler
 
 
-def _topics(picture: SystemSnapshot, request: web.Request) -> object:
-    return _rows(request, _of_flow(request, picture.topics, lambda each: each.flow))
+def _topics(snapshot: SystemSnapshot, request: web.Request) -> object:
+    return _rows(request, _of_flow(request, snapshot.topics, lambda each: each.flow))
 
 
-def _partitions(picture: SystemSnapshot, request: web.Request) -> object:
+def _partitions(snapshot: SystemSnapshot, request: web.Request) -> object:
     topic = request.query.get("topic")
-    there = _of_flow(request, picture.partitions, lambda each: each.flow)
+    there = _of_flow(request, snapshot.partitions, lambda each: each.flow)
     return _rows(request, [each for each in there if topic in (None, each.topic)])
 
 
-def _events(picture: SystemSnapshot, request: web.Request) -> object:
-    return picture.events[-_number(request, "limit", _EVENTS) :]
+def _events(snapshot: SystemSnapshot, request: web.Request) -> object:
+    return snapshot.events[-_number(request, "limit", _EVENTS) :]
 
 
-def _gaps(picture: SystemSnapshot, request: web.Request) -> object:
-    return _of_flow(request, picture.gaps, lambda each: each.flow)
+def _gaps(snapshot: SystemSnapshot, request: web.Request) -> object:
+    return _of_flow(request, snapshot.gaps, lambda each: each.flow)
 
 
 _VIEWS: Final[dict[str, _View]] = {
-    "status": lambda picture, _: picture.system,
+    "status": lambda snapshot, _: snapshot.system,
     "topics": _topics,
     "partitions": _partitions,
     "events": _events,
     "gaps": _gaps,
-    "problems": lambda picture, _: picture.problems,
-    "replicators": lambda picture, _: picture.system.replicators,
+    "problems": lambda snapshot, _: snapshot.problems,
+    "replicators": lambda snapshot, _: snapshot.system.replicators,
 }
 
 

@@ -12,35 +12,41 @@ from aiohttp import web
 
 from mirror_ray import __version__
 from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
+from mirror_ray.mirror import CoordinatorClient
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.web import commands, pages, queries
 from mirror_ray.web.access import GatewayAccess
+from mirror_ray.web.answer_cache import AuditReader
 from mirror_ray.web.authorization import guard
 from mirror_ray.web.connections import ClientConnection, ConnectionLimiter, marking
 from mirror_ray.web.event_stream import Subscribers, stream
-from mirror_ray.web.port import SystemPort
 from mirror_ray.web.snapshot_cache import SnapshotCache
 
 
 def application(
-    watch: SnapshotCache, system: SystemPort, settings: GatewaySettings, door: GatewayAccess
+    cache: SnapshotCache,
+    client: CoordinatorClient,
+    read_audit: AuditReader,
+    settings: GatewaySettings,
+    access: GatewayAccess,
 ) -> web.Application:
     """Every address that is served."""
     app = web.Application(
-        middlewares=[marking, guard(door, loopback=_is_loopback(settings.host))], client_max_size=door.bounds.body_bytes
+        middlewares=[marking, guard(access, loopback=_is_loopback(settings.host))],
+        client_max_size=access.bounds.body_bytes,
     )
-    looks = queries.routes(watch, system, door, version=__version__, most_partitions=settings.metrics_partitions)
-    app.add_routes(looks)
-    app.add_routes(commands.routes(system, door))
-    lookers = Subscribers(door.bounds.streams)
-    app.add_routes([web.get("/api/v1/stream", stream(watch, door, lookers))])
-    app.on_shutdown.append(lookers.close)
+    limit = settings.metrics_partitions
+    app.add_routes(queries.routes(cache, client, read_audit, access, version=__version__, most_partitions=limit))
+    app.add_routes(commands.routes(client, access))
+    subscribers = Subscribers(access.bounds.streams)
+    app.add_routes([web.get("/api/v1/stream", stream(cache, access, subscribers))])
+    app.on_shutdown.append(subscribers.close)
     app.add_routes(pages.routes())
     return app
 
 
 @contextlib.asynccontextmanager
-async def serving(app: web.Application, settings: GatewaySettings, door: GatewayAccess) -> AsyncIterator[str]:
+async def serving(app: web.Application, settings: GatewaySettings, access: GatewayAccess) -> AsyncIterator[str]:
     """Serve, and give the address as others reach it: ``http://host:port``.
 
     Raises:
@@ -52,14 +58,14 @@ async def serving(app: web.Application, settings: GatewaySettings, door: Gateway
     assert server is not None  # noqa: S101 - set up in the line before
     async with contextlib.AsyncExitStack() as open_:
         listening = open_.enter_context(_listen(settings))
-        bounds = door.bounds
+        bounds = access.bounds
         reception = ConnectionLimiter(
-            listening, lambda: ClientConnection(server, bounds, door.malformed), lambda: door.context, bounds
+            listening, lambda: ClientConnection(server, bounds, access.malformed), lambda: access.context, bounds
         )
         open_.push_async_callback(reception.close)
         open_.push_async_callback(runner.cleanup)
         open_.push_async_callback(_ended, asyncio.create_task(reception.accept()))
-        scheme = "http" if door.context is None else "https"
+        scheme = "http" if access.context is None else "https"
         yield f"{scheme}://{_name(settings.host)}:{listening.getsockname()[1]}"
 
 

@@ -1,4 +1,4 @@
-"""The last picture of a system, kept for everybody who looks: also while nobody answers for the system."""
+"""The last snapshot of a system, for all clients; also while its coordinator does not answer."""
 
 from __future__ import annotations
 
@@ -9,69 +9,71 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mirror_ray.mirror import CoordinatorClient
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.history import EVERY_MS, History
 from mirror_ray.observe.problems import Problem
 from mirror_ray.observe.system_snapshot import SystemSnapshot
-from mirror_ray.web.port import SystemPort
 
 _log = logging.getLogger(__name__)
 
-#: How often while somebody looks.
+#: How often while a client streams.
 _LIVE_S: Final = 1.0
 #: A coordinator that is restarted is back within a few seconds; one that is busy answers within this.
 _ABSENT_S: Final = 5.0
-#: Whoever asks is answered within this, if need be with the last picture.
+#: An answer of the coordinator is waited for so long before it is asked again.
+_ANSWER_S: Final = 5.0
+#: Whoever asks is answered within this, if need be with the last snapshot.
 _WAIT_S: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class CachedSnapshot:
-    """The last picture, how old it is, and whether the coordinator answers."""
+    """The last snapshot, how old it is, and whether the coordinator answers."""
 
-    picture: SystemSnapshot | None
+    snapshot: SystemSnapshot | None
     age_s: float
     up: bool
 
 
 class SnapshotCache:
-    """Asks for pictures: every five seconds, every second while somebody looks, at once for whoever wants a new one."""
+    """Takes a snapshot every five seconds, every second while a client streams them, and at once when one asks."""
 
     def __init__(
-        self, system: SystemPort, *, clock: Callable[[], float], on_picture: Callable[[SystemSnapshot], None]
+        self, client: CoordinatorClient, *, clock: Callable[[], float], on_snapshot: Callable[[SystemSnapshot], None]
     ) -> None:
-        """``clock``: monotonic seconds. ``on_picture`` is called with each new one."""
+        """``clock``: monotonic seconds. ``on_snapshot`` is called with each new one."""
         self.history = History()
-        self._lookers = 0
-        self._system = system
+        self._streams = 0
+        self._client = client
         self._clock = clock
-        self._on_picture = on_picture
-        self._picture: SystemSnapshot | None = None
+        self._on_snapshot = on_snapshot
+        self._snapshot: SystemSnapshot | None = None
         self._taken_s = clock()
         self._asking: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """For as long as the gateway is there."""
         while True:
-            every_s = _LIVE_S if self._lookers else EVERY_MS / 1000
+            every_s = _LIVE_S if self._streams else EVERY_MS / 1000
             await self.refresh(every_s / 2)
             await asyncio.sleep(every_s)
 
     @contextlib.contextmanager
-    def looked_at(self) -> Iterator[None]:
-        """For as long as somebody looks."""
-        self._lookers += 1
+    def streamed(self) -> Iterator[None]:
+        """While a client streams snapshots."""
+        self._streams += 1
         try:
             yield
         finally:
-            self._lookers -= 1
+            self._streams -= 1
 
     async def refresh(self, older_than_s: float) -> None:
-        """Ask for a new picture if the last one is older than that. Whoever comes meanwhile waits for the same.
+        """Ask for a new snapshot if the last one is older than that. Whoever comes meanwhile waits for the same.
 
-        Nobody waits for long: while the coordinator does not answer, the last picture has to do.
+        Nobody waits for long: while the coordinator does not answer, the last snapshot has to do.
         """
-        if self._picture is not None and self._clock() - self._taken_s <= older_than_s:
+        if self._snapshot is not None and self._clock() - self._taken_s <= older_than_s:
             return
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
@@ -79,23 +81,24 @@ class SnapshotCache:
 
     async def _ask(self) -> None:
         try:
-            picture = await self._system.picture()
-        except MirrorError as error:
-            _log.info("no picture: %s", error)
+            async with asyncio.timeout(_ANSWER_S):
+                snapshot = await self._client.snapshot()
+        except (MirrorError, TimeoutError) as error:
+            _log.info("no snapshot: %s", error)
             return
-        self._picture, self._taken_s = picture, self._clock()
-        self.history.add(picture)
-        self._on_picture(picture)
+        self._snapshot, self._taken_s = snapshot, self._clock()
+        self.history.add(snapshot)
+        self._on_snapshot(snapshot)
 
     def seen(self) -> CachedSnapshot:
         """What is known now. When nobody has answered for a while, that is a problem of its own."""
         age_s = self._clock() - self._taken_s
-        up = self._picture is not None and age_s < EVERY_MS / 1000 + _ABSENT_S
-        picture = self._picture
-        if picture is not None and not up:
-            system = replace(picture.system, problems=(_absent(picture.system.name), *picture.system.problems))
-            picture = replace(picture, system=system)
-        return CachedSnapshot(picture, age_s, up)
+        up = self._snapshot is not None and age_s < EVERY_MS / 1000 + _ABSENT_S
+        snapshot = self._snapshot
+        if snapshot is not None and not up:
+            system = replace(snapshot.system, problems=(_absent(snapshot.system.name), *snapshot.system.problems))
+            snapshot = replace(snapshot, system=system)
+        return CachedSnapshot(snapshot, age_s, up)
 
 
 def _absent(system: str) -> Problem:

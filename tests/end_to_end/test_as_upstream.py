@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
-from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import ClusterSettings, FetchSettings, HeartbeatSettings, TopicSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters
 from tests.support.kafka import Message, create_topic, end_offsets, produce, read_all, sample_messages
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import ray
 
-from mirror_ray import standby
+from actors import lazy_agent
 from mirror_ray.lab.devcluster.ports import free_port
 
 PATIENCE_S = 60.0
@@ -27,7 +27,7 @@ def variable(name: str) -> str | None:
 def begin(port: int, *command: str) -> subprocess.Popen[str]:
     """Begin to stand by."""
     return subprocess.Popen(
-        [sys.executable, "-S", "-E", standby.__file__, str(port), *command],
+        [sys.executable, "-S", "-E", lazy_agent.__file__, str(port), *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
-from actors.spawn import start_system
-from mirror_ray.attach import Mirror, attach
+from actors.system import start_system
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
+from mirror_ray.mirror import Mirror
+from mirror_ray.runtime import attach
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import assert_equal_copies, create_topic, produce, sample_messages
 from tests.support.systems import settings_of

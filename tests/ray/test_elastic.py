@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from actors.spawn import spawn_coordinator, start_system
+from actors.system import spawn_coordinator, start_system
 from mirror_ray.config.settings import ElasticSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import add_node, announce_end, autoscaled_nodes, several_nodes

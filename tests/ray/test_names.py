@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import RenamePattern, TopicSettings
 from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow

@@ -15,8 +15,8 @@ from tests.support.command import environment
 
 _WAITING = """
 import sys, time
-from mirror_ray.cli import launch
-with launch.some_ray(sys.argv[1], None), launch.ending_with_ray():
+from mirror_ray import runtime
+with runtime.some_ray(sys.argv[1], None), runtime.ending_with_ray():
     print("connected", flush=True)
     time.sleep(600)
 """

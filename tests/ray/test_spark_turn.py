@@ -21,7 +21,7 @@ _BUNDLES = [{"CPU": 1.0}]
 _NAME = "spark of this test"
 _HOLDER = """
 import time
-from mirror_ray.attach import connect
+from actors.connection import connect
 connect("anything", {address!r})
 from mirror_ray.spark import turn
 turn._NAME = {name!r}

@@ -11,10 +11,11 @@ import psutil
 import pytest
 import ray
 
-from actors.spawn import start_system
-from mirror_ray.attach import Mirror, attach
+from actors.system import start_system
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import NotRunningError
+from mirror_ray.runtime import attach
 from mirror_ray.state.actor_names import NAMESPACE, checkpoint_name
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit, committed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from mirror_ray.attach import Mirror
+from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, produce, read_all
 from tests.support.systems import run, settings_of, wait_caught_up

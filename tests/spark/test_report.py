@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import MirrorSettings, StatisticsSettings, TopicSettings
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.records.statistics import LATENCY_BOUNDS_MS
 from mirror_ray.report.directory import ReportDirectory, open_directory

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
 from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow, MakeFind, carry_out
 from mirror_ray.groups.bulk import LocalMaps
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.spark.translation import SparkMaps

@@ -17,8 +17,8 @@ import ray
 from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
 from ray.cluster_utils import Cluster
 
+from actors.connection import connect, disconnect, prepare
 from mirror_ray import own_ray
-from mirror_ray.attach import connect, disconnect, prepare
 from mirror_ray.lab.devcluster.ports import free_port
 from mirror_ray.state.actor_names import NAMESPACE
 

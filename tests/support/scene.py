@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
-from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import Event, ReplicatorStatus
 from tests.support.clusters import TopicMaker
 from tests.support.kafka import assert_equal_copies, create_topic

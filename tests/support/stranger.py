@@ -68,7 +68,7 @@ def _ports(process: psutil.Process) -> list[int]:
 def _is_agent(process: psutil.Process) -> bool:
     """The one for runtime environments speaks HTTP, once somebody has connected to it."""
     with suppress(psutil.NoSuchProcess):
-        return any(each.endswith(("/standby.py", "RuntimeEnvAgent")) for each in process.cmdline())
+        return any(each.endswith(("/lazy_agent.py", "RuntimeEnvAgent")) for each in process.cmdline())
     return False
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from actors.spawn import start_system
-from mirror_ray.attach import Mirror, attach
+from actors.system import start_system
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
 from mirror_ray.config.transforms import with_routes
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName
+from mirror_ray.runtime import attach
 from tests.support.clusters import Reachable
 from tests.support.waiting import wait_until
 

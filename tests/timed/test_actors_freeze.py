@@ -16,11 +16,11 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from mirror_ray.attach import attach
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.status import ReplicatorStatus
+from mirror_ray.runtime import attach
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import ExtraNode, extra_node
 from tests.support.processes import wait_ended

@@ -15,7 +15,7 @@ from functools import partial
 import psutil
 import pytest
 
-from mirror_ray.attach import Mirror
+from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.scene import PARTITIONS, Scene, open_scene
 from tests.support.waiting import wait_until

@@ -7,8 +7,8 @@ import uuid
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from mirror_ray.attach import Mirror
 from mirror_ray.config.settings import TopicSettings
+from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters
 from tests.support.kafka import Message, create_topic, end_offsets, produce, sample_messages
 from tests.support.systems import run, settings_of

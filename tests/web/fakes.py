@@ -14,6 +14,7 @@ from aiohttp import web
 from mirror_ray.config.difference import FlowChange, KeyChange, SettingsDifference
 from mirror_ray.config.gateway import GatewaySettings, GatewayToken
 from mirror_ray.config.secrets import Secret
+from mirror_ray.mirror import CoordinatorClient
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal, AuditQuery, entry_of, newest
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -43,7 +44,7 @@ def kept(**changed: Any) -> AuditEntry:
 
 @dataclass
 class FakeSystem:
-    """Shows ``seen``; remembers what it was told."""
+    """A link to a coordinator which shows ``seen``, and remembers its commands."""
 
     seen: SystemSnapshot = field(default_factory=picture)
     absent: bool = False
@@ -56,7 +57,25 @@ class FakeSystem:
     groups_asked: int = 0
     operators: list[str] = field(default_factory=list)
 
-    async def picture(self) -> SystemSnapshot:
+    @property
+    def client(self) -> CoordinatorClient:
+        """What the server asks."""
+        return CoordinatorClient("mirror", self, "")
+
+    async def ask(self, method: str, *args: Any, timeout_s: float) -> Any:
+        assert timeout_s > 0
+        if method == "act":
+            operator, method, args = args
+            self.operators.append(operator)
+        return await getattr(self, method)(*args)
+
+    def end(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    async def snapshot(self) -> SystemSnapshot:
         self.asked += 1
         if self.absent:
             raise MirrorError("nobody answers")
@@ -69,10 +88,6 @@ class FakeSystem:
     async def audit(self, wanted: AuditQuery) -> Sequence[AuditEntry]:
         self.wanted, self.audits = wanted, self.audits + 1
         return newest(self.kept, wanted)
-
-    def by(self, operator: str) -> FakeSystem:
-        self.operators.append(operator)
-        return self
 
     async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:
         self.told.append(("pause", flow, topic, partition))
@@ -106,11 +121,11 @@ class Site:
     """A server under test."""
 
     system: FakeSystem
-    watch: SnapshotCache
+    cache: SnapshotCache
     clock: Clock
     url: str
     session: aiohttp.ClientSession
-    door: GatewayAccess
+    access: GatewayAccess
     app: web.Application
 
     @property
@@ -139,9 +154,9 @@ class Site:
 async def site(token: str | None = TOKEN, bounds: ClientLimits = BOUNDS, **changed: Any) -> AsyncIterator[Site]:
     """A server on a port of its own. ``changed``: fields of its settings."""
     system, clock = FakeSystem(), Clock()
-    watch = SnapshotCache(system, clock=clock, on_picture=lambda _: None)
+    cache = SnapshotCache(system.client, clock=clock, on_snapshot=lambda _: None)
     settings = GatewaySettings(port=0, token=Secret(token) if token is not None else None, **changed)
-    door = GatewayAccess(settings, clock=clock, bounds=bounds)
-    app = application(watch, system, settings, door)
-    async with serving(app, settings, door) as url, aiohttp.ClientSession() as session:
-        yield Site(system, watch, clock, url, session, door, app)
+    access = GatewayAccess(settings, clock=clock, bounds=bounds)
+    app = application(cache, system.client, system.audit, settings, access)
+    async with serving(app, settings, access) as url, aiohttp.ClientSession() as session:
+        yield Site(system, cache, clock, url, session, access, app)

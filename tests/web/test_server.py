@@ -194,13 +194,14 @@ async def test_the_default_port_gives_way_and_a_chosen_one_does_not() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         async with site() as there:
-            chosen = GatewaySettings(port=port)
+            chosen, idle = GatewaySettings(port=port), FakeSystem()
+            app = application(there.cache, idle.client, idle.audit, chosen, there.access)
             with pytest.raises(ConfigError, match=rf"127.0.0.1:{port}.*gateway.port"):
-                async with serving(application(there.watch, FakeSystem(), chosen, there.door), chosen, there.door):
+                async with serving(app, chosen, there.access):
                     pass
             default = GatewaySettings()
-            app = application(there.watch, FakeSystem(), default, there.door)
-            async with serving(app, default, there.door) as first, serving(app, default, there.door) as second:
+            app = application(there.cache, idle.client, idle.audit, default, there.access)
+            async with serving(app, default, there.access) as first, serving(app, default, there.access) as second:
                 assert first != second
                 assert not second.endswith(f":{GATEWAY_PORT}")
 

@@ -42,7 +42,7 @@ async def test_what_is_no_request_writes_no_traceback(sent: bytes, caplog: pytes
         for _ in range(3):
             assert status(await send(there.port, sent)) in (400, 431)
         there.clock.now_s += BOUNDS.first_report_s
-        there.door.notices()
+        there.access.notices()
         assert (await there.get("/healthz"))[0] == 200
     assert not _tracebacks(caplog)
     assert len(caplog.records) <= 1

@@ -49,7 +49,7 @@ def _become(there: Site, pem: Path, content: bytes | None) -> None:
     else:
         pem.write_bytes(content)
     for _ in range(3):
-        there.door.renew()
+        there.access.renew()
 
 
 def _trusting(authority: CertificateAuthority) -> ssl.SSLContext:
@@ -112,7 +112,7 @@ async def test_a_new_certificate_takes_the_place_of_the_old_one(
     assert await _shown(there.port, authority) == "CN=second"
     _become(there, pem, None)
     assert await _shown(there.port, authority) == "CN=second"
-    renewed, broken, gone = there.door.notices()
+    renewed, broken, gone = there.access.notices()
     assert (renewed.level, broken.level, gone.level) == ("info", "warning", "warning")
     assert broken.text.startswith("gateway.tls.certificate: ")
     assert "can't be read here: No such file" in gone.text

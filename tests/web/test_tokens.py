@@ -98,12 +98,12 @@ async def test_wrong_tokens_are_told_in_one_line(caplog: pytest.LogCaptureFixtur
         await there.get("/api/v1/status")
         for _ in range(30):
             await there.act("/api/v1/pause", {"flow": "A->B"}, "wrong")
-        assert there.door.notices() == []
+        assert there.access.notices() == []
         there.clock.now_s += BOUNDS.first_report_s
-        [notice] = there.door.notices()
+        [notice] = there.access.notices()
         assert notice.text == "refused, for they had no right token: 30 from 127.0.0.1"
         assert (notice.level, notice.refused) == ("warning", True)
-        assert there.door.notices() == []
+        assert there.access.notices() == []
         # Neither Kafka nor the coordinator hears of it by the request itself.
         assert (there.system.asked, there.system.wanted, there.system.told) == (0, None, [])
     assert not caplog.records

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import psutil
 
-from mirror_ray.cli import launch
+from mirror_ray import runtime
 from mirror_ray.config.settings import ClusterSettings, MirrorSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.lab.background import BackgroundThread
@@ -73,14 +73,14 @@ async def connections(*clusters: DevCluster) -> AsyncIterator[tuple[ClusterConne
 @contextmanager
 def running_system(settings: MirrorSettings, name: str, *, replicators: int | None = None) -> Iterator[Mirror]:
     """A system in a Ray of its own; both end with the context."""
-    with launch.start(settings, name, None, replicators=replicators, detach=False) as started:
+    with runtime.start(settings, name, None, replicators=replicators, detach=False) as started:
         yield started.system
         started.system.down(10)
 
 
 def running_ray(name: str) -> AbstractContextManager[None]:
     """Connected to a Ray of its own, which ends with the context."""
-    return launch.some_ray(name, None)
+    return runtime.some_ray(name, None)
 
 
 @dataclass(slots=True)

@@ -14,11 +14,14 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
 
 from mirror_ray.lab.benchmarks.harness import parse_arguments
+from mirror_ray.runtime import some_ray
 
 VARIANTS = ("ray.init", "ray.init without dashboard", "mirror-ray up")
 
@@ -26,18 +29,21 @@ VARIANTS = ("ray.init", "ray.init without dashboard", "mirror-ray up")
 def measure(variant: str) -> dict[str, Any]:
     """Start Ray in this process, wait for an actor, count."""
     began_s = time.monotonic()
-    own = None
-    if variant == "mirror-ray up":
-        from mirror_ray.attach import connect
-        from mirror_ray.cli.small_ray import start_ray
+    with some_ray("ray-start-figures", None) if variant == "mirror-ray up" else _plain_ray(variant == "ray.init"):
+        return _figures(began_s)
 
-        own = start_ray("ray-start-figures", detached=False)
-        connect(own.name, None)
+
+@contextmanager
+def _plain_ray(with_dashboard: bool) -> Iterator[None]:
     import ray
 
-    if own is None:
-        with_dashboard = variant == "ray.init"
-        ray.init(num_cpus=16, object_store_memory=100 << 20, include_dashboard=with_dashboard, log_to_driver=False)
+    ray.init(num_cpus=16, object_store_memory=100 << 20, include_dashboard=with_dashboard, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def _figures(began_s: float) -> dict[str, Any]:
+    import ray
 
     class Probe:
         def pid(self) -> int:
@@ -49,17 +55,11 @@ def measure(variant: str) -> dict[str, Any]:
     # What is started beside the actor has come up by then too.
     time.sleep(5)
     processes = [process for process in psutil.Process().children(recursive=True) if process.pid != pid]
-    figures = {
+    return {
         "seconds": round(seconds, 2),
         "processes": len(processes),
         "megabytes": round(sum(process.memory_full_info().uss for process in processes) / 1e6),
     }
-    ray.shutdown()
-    if own is not None:
-        from mirror_ray import own_ray
-
-        own_ray.stop(own)
-    return figures
 
 
 def main() -> None:

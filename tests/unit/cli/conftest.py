@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mirror_ray.cli import control, launch, system, up
+from mirror_ray import runtime
+from mirror_ray.cli import up
 from mirror_ray.cli.app import app
 from mirror_ray.kafka.audit_topics import AuditWriter
 from mirror_ray.model.audit import AuditEntry
@@ -29,9 +30,8 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     """The system that every command finds or starts."""
     fake = FakeCoordinator()
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    for module in (control, system):
-        monkeypatch.setattr(module, "attach", lambda _name, _address: fake.system())
-    monkeypatch.setattr(launch, "start", fake.start)
+    monkeypatch.setattr(runtime, "attach", lambda _name, _address: fake.system())
+    monkeypatch.setattr(runtime, "start", fake.start)
     return fake
 
 

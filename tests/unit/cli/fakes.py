@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from mirror_ray.cli import launch
+from mirror_ray import runtime
 from mirror_ray.config.difference import changed, rescaled
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.mirror import Mirror
@@ -187,6 +190,8 @@ class FakeCoordinator:
         self.set: Any = None
         self.told: list[tuple[Any, ...]] = []
         self.errors: dict[str, Exception] = {}
+        #: Ctrl-C is pressed while this is being answered.
+        self.interrupted_in: str | None = None
         self.ended = False
         self.closed = False
         #: What it ran by before the command, and whether ``down`` drains it in time.
@@ -195,19 +200,22 @@ class FakeCoordinator:
         self.ends_with: str | None = None
         self.started = False
         #: What the command has agreed to change.
-        self.agreed: launch.AgreedChanges | None = None
+        self.agreed: runtime.AgreedChanges | None = None
         self.drained = True
 
-    def ask(self, method: str, *args: object, timeout_s: float) -> Any:
+    async def ask(self, method: str, *args: object, timeout_s: float) -> Any:
         """The coordinator's answer."""
         assert timeout_s > 0
         if method == "act":
             # Who asks is the audit log's business.
             _, method, args = args  # type: ignore[assignment]  # the act, and its arguments
+        if method == self.interrupted_in:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            await asyncio.sleep(60)
         if method in self.errors:
             raise self.errors[method]
         if method == "apply":
-            settings, replicators, dry_run = args
+            settings, replicators, dry_run, *_ = args
             assert dry_run
             assert isinstance(settings, MirrorSettings)
             assert isinstance(replicators, int | None)
@@ -233,11 +241,11 @@ class FakeCoordinator:
 
     @contextmanager
     def start(
-        self, *_args: Any, agree: Callable[[Mirror], launch.AgreedChanges], **_: Any
-    ) -> Iterator[launch.StartedSystem]:
-        """In the place of ``launch.start``."""
+        self, *_args: Any, agree: Callable[[Mirror], runtime.AgreedChanges], **_: Any
+    ) -> Iterator[runtime.StartedSystem]:
+        """In the place of ``runtime.start``."""
         with self.system() as system:
             self.agreed = agree(system) if self.before is not None else None
             self.started = True
             changes = self.agreed.changes if self.agreed is not None else None
-            yield launch.StartedSystem(system=system, changes=changes, ends_with=self.ends_with)
+            yield runtime.StartedSystem(system=system, changes=changes, ends_with=self.ends_with)

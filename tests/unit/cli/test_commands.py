@@ -343,12 +343,7 @@ def test_up_ends_when_another_shell_stops_it(coordinator: FakeCoordinator, run: 
 
 def test_ctrl_c_drains(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
     """In the foreground Ctrl-C is `down`."""
-
-    def interrupted() -> Any:
-        raise KeyboardInterrupt
-        yield
-
-    coordinator.status = interrupted()
+    coordinator.interrupted_in = "status"
     assert run("up", config).exit_code == 0
     assert coordinator.told == [("down", 30.0)]
 

@@ -146,7 +146,7 @@ main()
 
 def test_ctrl_c_in_a_command(coordinator: FakeCoordinator, run: Run) -> None:
     """130; `main` says the line."""
-    coordinator.errors["status"] = KeyboardInterrupt()  # type: ignore[assignment]
+    coordinator.interrupted_in = "status"
     result = run("status")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 

@@ -10,7 +10,7 @@ from typing import Any, Never
 
 import pytest
 
-from mirror_ray.cli import system
+from mirror_ray import runtime
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import NotRunningError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -74,7 +74,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2Topics]:
 
     monkeypatch.setattr(takeover, "take_over", take_over)
     monkeypatch.setattr(handback, "hand_back", hand_back)
-    monkeypatch.setattr(system, "attach", attach)
+    monkeypatch.setattr(runtime, "attach", attach)
     return given
 
 

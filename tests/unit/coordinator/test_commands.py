@@ -35,12 +35,12 @@ async def test_acts_are_kept_with_before_and_after(world: World) -> None:
 
 
 async def test_what_is_refused_is_kept_and_told(world: World) -> None:
-    """And what is no act is not done."""
+    """And what is no command is not done."""
     coordinator = world.coordinator()
     await coordinator.act("ann@desk", "apply", (settings(flow()), None))
     with pytest.raises(ConfigError):
         await coordinator.act("eve@far", "scale", (0,))
-    with pytest.raises(ConfigError, match="no act"):
+    with pytest.raises(ConfigError, match="no command"):
         await coordinator.act("eve@far", "begin", ())
     last = world.kept[-1]
     assert (last.operator, last.kind, last.outcome) == ("eve@far", "scale", "refused")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.coordinator import supervision
+from mirror_ray.mirror import CoordinatorClient
+from mirror_ray.model.audit import AuditEntry
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.notice import Notice
-from mirror_ray.web.client_limits import BOUNDS
+from mirror_ray.web.client_limits import BOUNDS, ClientLimits
 from mirror_ray.web.service import GatewayService
 from tests.support.waiting import wait_until_async
 from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
@@ -52,18 +55,29 @@ class _Nobody:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __getattr__(self, name: str) -> Any:
-        async def ask(*_: object) -> None:
-            self.asked.append(name)
-            raise MirrorError("nobody answers")
+    async def ask(self, method: str, *_: object, timeout_s: float) -> Any:
+        assert timeout_s > 0
+        self.asked.append(method)
+        raise MirrorError("nobody answers")
 
-        return ask
+    def end(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+def _gateway(system: _Nobody, bounds: ClientLimits = BOUNDS) -> GatewayService:
+    async def read(*_: object) -> Sequence[AuditEntry]:
+        raise NotImplementedError
+
+    return GatewayService(CoordinatorClient("mirror", system, ""), read, on_snapshot=lambda _: None, bounds=bounds)
 
 
 async def test_a_gateway_tells_what_came_since_it_was_asked() -> None:
     """And follows a token; nobody else hears of what strangers send."""
     system, bounds = _Nobody(), replace(BOUNDS, first_report_s=0.05, renewal_s=0.02)
-    gateway = GatewayService(system, on_picture=lambda _: None, bounds=bounds)
+    gateway = _gateway(system, bounds)
     served = GatewaySettings(port=0, token=Secret("a-token-of-the-page-0123456789"))
     address, told = await gateway.configure(served)
     assert not told
@@ -79,7 +93,7 @@ async def test_a_gateway_tells_what_came_since_it_was_asked() -> None:
     found = await wait_until_async(notices, 2.0, "it is told")
     assert found == [Notice("warning", "refused, for they had no right token: 3 from 127.0.0.1", refused=True)]
     await gateway.stop()
-    assert set(system.asked) <= {"picture"}
+    assert set(system.asked) <= {"snapshot"}
 
 
 async def test_a_token_is_rotated_without_a_stop(tmp_path: Path) -> None:
@@ -88,7 +102,7 @@ async def test_a_token_is_rotated_without_a_stop(tmp_path: Path) -> None:
     old, new = "the-old-token-0123456789", "the-new-token-0123456789"
     _write(file, old)
     settings = GatewaySettings(port=0, reading="token", token=Secret(f"${{dir:{tmp_path}:token}}", STANDARD_PROVIDERS))
-    gateway = GatewayService(_Nobody(), on_picture=lambda _: None, bounds=replace(BOUNDS, renewal_s=0.02))
+    gateway = _gateway(_Nobody(), replace(BOUNDS, renewal_s=0.02))
     address, _ = await gateway.configure(settings)
     async with aiohttp.ClientSession() as session:
 
@@ -114,7 +128,7 @@ def _write(file: Path, token: str) -> None:
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_gateway_stops_as_often_as_it_is_told(times: int) -> None:
     """The port is free again."""
-    gateway = GatewayService(_Nobody(), on_picture=lambda _: None)
+    gateway = _gateway(_Nobody())
     address, _ = await gateway.configure(GatewaySettings(port=0))
     for _ in range(times):
         await gateway.stop()

@@ -109,4 +109,4 @@ def test_its_health_is_asked_for_where_the_gateway_is(instructions: list[str]) -
     assert asked == {(scheme, GATEWAY_PORT, "/readyz") for scheme in ("http", "https")}
     assert GatewaySettings().host == "127.0.0.1"
     nobody: Any = None
-    assert "/readyz" in {each.path for each in routes(nobody, nobody, nobody, version="", most_partitions=0)}
+    assert "/readyz" in {each.path for each in routes(nobody, nobody, nobody, nobody, version="", most_partitions=0)}

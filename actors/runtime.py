@@ -1,4 +1,4 @@
-"""Starts systems, in a Ray that runs or in one of their own."""
+"""Ray as the runtime of systems: ``mirror_ray.runtime`` loads this module by its name."""
 
 from __future__ import annotations
 
@@ -7,58 +7,46 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
-from mirror_ray import own_ray
-from mirror_ray.attach import (
-    attach,
-    cause,
+from actors.connection import (
     connect,
     disconnect,
     find_coordinator,
     first_line,
+    is_connected,
+    other_systems,
     probe,
-    spare_arrow,
+    skip_pyarrow_import,
 )
-from mirror_ray.cli.options import name_option
-from mirror_ray.cli.output import say
-from mirror_ray.cli.small_ray import start_ray, this_command
+from actors.coordinator_link import RayCoordinatorLink, raised_by
+from mirror_ray import own_ray
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from mirror_ray.model.starter import Starter, ends_with
-from mirror_ray.whoami import whoami
+from mirror_ray.runtime import AgreedChanges, StartedSystem
+from mirror_ray.whoami import this_command, whoami
 
 if TYPE_CHECKING:
-    from mirror_ray.config.difference import SettingsDifference
     from mirror_ray.config.settings import MirrorSettings
 
 _PROBE_EVERY_S = 2.0
 _GONE_AFTER_PROBES = 5
 
-#: mirror_ray knows nothing of the package ``actors``; how to start a system comes to it by name, here alone.
-_START_SYSTEM = "actors.spawn:start_system"
 
-
-class AgreedChanges(NamedTuple):
-    """How a system that runs is to be changed."""
-
-    changes: SettingsDifference
-    #: See ``SettingsDifference.onto``; None: whatever runs by then.
-    onto: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedSystem:
-    """A system that was started, or joined; the latter also where somebody else has started it meanwhile."""
-
-    system: Mirror
-    #: What was changed of it; None: it did not run before.
-    changes: SettingsDifference | None
-    #: The process of somebody else with which it ends, in words; None: there is none.
-    ends_with: str | None
+def attach(name: str, address: str | None) -> Mirror:
+    """See ``mirror_ray.runtime.attach``."""
+    fresh = not is_connected()
+    own = connect(name, address)
+    coordinator = find_coordinator(name)
+    if coordinator is None:
+        if fresh:
+            disconnect()
+        raise NotRunningError(
+            f"no running system is named {name!r}: start one with `mirror-ray up CONFIG`{other_systems()}"
+        )
+    return Mirror(name, RayCoordinatorLink(name, coordinator, own=own, connected=fresh))
 
 
 @contextmanager
@@ -71,32 +59,18 @@ def start(
     detach: bool,
     agree: Callable[[Mirror], AgreedChanges] | None = None,
 ) -> Iterator[StartedSystem]:
-    """Start the flows under that name, or update the running system of that name to them.
-
-    Without an address, and where none runs, a Ray of its own is started on loopback; it ends when the context is left,
-    or with ``detach`` by `mirror-ray down`.
-
-    Args:
-        settings: Of the flows.
-        name: The system's.
-        address: Ray's; None: that of the system's own Ray, else ``RAY_ADDRESS``.
-        replicators: How many; None: as the settings say, or as many as run.
-        detach: Whether it stays when the context is left.
-        agree: Asked about a system that runs before it is changed, and says how; raises what keeps it from being
-            changed. None: no system that runs is changed.
-
-    Raises:
-        MirrorError: Ray can't be reached or does not start, or the settings are refused.
-    """
+    """See ``mirror_ray.runtime.start``."""
     fresh: own_ray.OwnRay | None = None
     stays = False
     try:
         with keeping_sigterm():
             if address is None and own_ray.find(name) is None:
+                from actors.loopback_ray import start_ray
+
                 fresh = start_ray(name, detached=detach)
             connect(name, address)
             _keep_stdout_for_data()
-            spare_arrow()
+            skip_pyarrow_import()
             agreed = _agree(agree, name, address)
             me = Starter(by=whoami(), pid=os.getpid(), command=this_command(), foreground=not detach)
             onto = "" if agreed is None else agreed.onto
@@ -122,27 +96,37 @@ def _agree(agree: Callable[[Mirror], AgreedChanges] | None, name: str, address: 
         # It has been started, and has not been told of any flow.
         return None
     if agree is None:
+        from mirror_ray.cli.options import name_option
+
         raise MirrorError(f"{name} runs already: `mirror-ray down{name_option(name)}` ends it, or give another --name")
     return agree(system)
 
 
 @contextmanager
-def some_ray(name: str, address: str | None) -> Iterator[None]:
-    """Connected to the Ray at ``address``, or else to one of its own on loopback, which ends with the context.
+def loopback_ray(name: str) -> Iterator[str]:
+    """See ``mirror_ray.runtime.loopback_ray``."""
+    from actors.loopback_ray import start_ray
 
-    Raises:
-        MirrorError: Ray can't be reached or does not start.
-    """
     fresh: own_ray.OwnRay | None = None
     try:
         with keeping_sigterm():
-            if address is None:
-                fresh = start_ray(name, detached=False)
-            connect(name, address)
-            _keep_stdout_for_data()
-        yield
+            fresh = start_ray(name, detached=False)
+        yield fresh.address
     finally:
         _leave(fresh)
+
+
+@contextmanager
+def some_ray(name: str, address: str | None) -> Iterator[None]:
+    """See ``mirror_ray.runtime.some_ray``."""
+    with loopback_ray(name) if address is None else nullcontext():
+        try:
+            with keeping_sigterm():
+                connect(name, address)
+                _keep_stdout_for_data()
+            yield
+        finally:
+            _leave(None)
 
 
 def _leave(fresh: own_ray.OwnRay | None) -> None:
@@ -157,11 +141,7 @@ def _leave(fresh: own_ray.OwnRay | None) -> None:
 
 @contextmanager
 def ending_with_ray() -> Iterator[None]:
-    """While the context lasts, this process ends when the Ray that it is connected to is gone.
-
-    A call into Spark would wait for it in vain, until after a minute Ray itself ends the process, and with an exit code
-    that for some commands is an answer.
-    """
+    """See ``mirror_ray.runtime.ending_with_ray``."""
     import ray
 
     left = threading.Event()
@@ -183,6 +163,8 @@ def _end_with_ray(address: str, left: threading.Event) -> None:
             silent = 0
         except OSError:
             silent += 1
+    from mirror_ray.cli.output import say
+
     say(f"error: Ray at {address}, in which Spark ran, is gone: once it is back, give the command again", "red")
     os._exit(MirrorError.exit_code)
 
@@ -210,10 +192,11 @@ def _keep_stdout_for_data() -> None:
 def _start_system(settings: MirrorSettings, name: str, **options: Any) -> None:
     from ray.exceptions import RayActorError, RayTaskError
 
-    module, _, function = _START_SYSTEM.partition(":")
+    from actors.system import start_system
+
     try:
-        getattr(import_module(module), function)(settings, name=name, **options)
+        start_system(settings, name=name, **options)
     except RayTaskError as error:
-        raise cause(error, "start") from error
+        raise raised_by(error, "start") from error
     except RayActorError as error:
         raise MirrorError(f"the coordinator of {name!r} did not start: {first_line(error)}") from error

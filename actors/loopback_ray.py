@@ -7,19 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from actors import lazy_agent
+from actors.connection import prepare
 from mirror_ray import own_ray
-from mirror_ray.attach import prepare
-from mirror_ray.cli.output import say
 from mirror_ray.lab.devcluster.ports import free_port
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.whoami import this_command
 
 _LOOPBACK = "127.0.0.1"
 _DEFAULT_EXTRA = "ray.dashboard.optional_deps"
-#: What stands where Ray's agents would.
-_STANDBY = Path(own_ray.__file__).with_name("standby.py")
 #: Ports of what is never there; nobody else listens on them either.
 _NOBODY = (1, 2, 3)
 #: Replicators take logical CPUs; on one machine how many run is for the user to say.
@@ -46,6 +44,8 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
     own_ray.prepare_to_remember()
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if own_ray.protect_token():
+        from mirror_ray.cli.output import say
+
         say(
             "others could read Ray's token until now; they can't any more. While no Ray runs here, delete"
             " ~/.ray/auth_token: the next start makes a new one",
@@ -122,16 +122,12 @@ def _end_node(node: Any) -> None:
             each.process.kill()
 
 
-def this_command() -> str:
-    """This process, for others."""
-    return " ".join(["mirror-ray", *(each for each in sys.argv[1:2] if each.isalpha())])
-
-
 @contextmanager
 def _agents_on_demand(port: int) -> Iterator[None]:
-    """A raylet that is started meanwhile has ``standby.py`` for its agents; each took one to two CPU seconds to start.
+    """A raylet that is started meanwhile has ``lazy_agent.py`` for its agents.
 
-    That for runtime environments comes up when ``port`` is first asked: RayDP asks. The dashboard's never does.
+    Each took one to two CPU seconds to start. That for runtime environments comes up when ``port`` is first asked:
+    RayDP asks. The dashboard's never does.
     """
     from ray._private import services
     from ray._private.ray_constants import PROCESS_TYPE_RAYLET
@@ -143,8 +139,8 @@ def _agents_on_demand(port: int) -> Iterator[None]:
         if process_type == PROCESS_TYPE_RAYLET:
             for key, at in waits.items():
                 (place,) = (place for place, each in enumerate(command) if each.startswith(key))
-                standby = subprocess.list2cmdline([sys.executable, "-S", "-E", str(_STANDBY), str(at)])
-                command[place] = f"{key}{standby} {command[place].removeprefix(key)}"
+                agent = subprocess.list2cmdline([sys.executable, "-S", "-E", lazy_agent.__file__, str(at)])
+                command[place] = f"{key}{agent} {command[place].removeprefix(key)}"
             command.append(f"--dashboard_agent_listen_port={_NOBODY[2]}")
         return begin(command, process_type, *args, **options)
 

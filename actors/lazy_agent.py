@@ -1,6 +1,6 @@
 """Run as a process of its own in the place of one of Ray's agents, which it becomes when somebody first asks for it.
 
-    python -S -E standby.py PORT COMMAND...
+    python -S -E lazy_agent.py PORT COMMAND...
 
 It listens on PORT of loopback; at the first connection it turns into COMMAND, a Python program of Ray's, which then
 listens with the same socket: whoever asked is answered as soon as it can. The port is never free meanwhile, for Ray
