@@ -196,19 +196,19 @@ def _tell(plan: FailoverPlan, result: StepResult) -> None:
 
 
 def _show_status(settings: MirrorSettings, order: FailoverOrder, output: OutputFormat) -> None:
-    from mirror_ray.failover.run import FailoverReport, look
+    from mirror_ray.failover.run import FailoverReport, read_history
 
-    book = asyncio.run(look(settings, order.flow))
-    plans = [plan for plan in book.plans() if plan.kind == order.kind]
+    history = asyncio.run(read_history(settings, order.flow))
+    plans = [plan for plan in history.plans() if plan.kind == order.kind]
     rows = [plan.head() | {"state": plan.state} for plan in plans]
-    reports = [_plain(FailoverReport(plan=plan, places=book.places(plan.id))) for plan in plans[-1:]]
+    reports = [_plain(FailoverReport(plan=plan, offsets=history.offsets(plan.id))) for plan in plans[-1:]]
     value = {"plans": rows, "last": next(iter(reports), None)}
 
     def show() -> None:
         out().print(table(rows, _PLANS))
         if plans:
             out().print()
-            _print(FailoverReport(plan=plans[-1], places=book.places(plans[-1].id)))
+            _print(FailoverReport(plan=plans[-1], offsets=history.offsets(plans[-1].id)))
 
     emit(value, output, show)
 
@@ -229,18 +229,18 @@ def _groups(report: FailoverReport) -> list[Row]:
             "group": group,
             "partitions": [
                 {
-                    "topic": each.origin.topic,
-                    "partition": each.origin.partition,
-                    "origin_offset": each.origin_offset,
-                    "destination_topic": each.destination.topic if each.destination else None,
-                    "offset": each.offset,
-                    "exact": each.exact,
-                    "reason": each.reason,
+                    "topic": offset.origin.topic,
+                    "partition": offset.origin.partition,
+                    "origin_offset": offset.origin_offset,
+                    "destination_topic": offset.destination.topic if offset.destination else None,
+                    "offset": offset.offset,
+                    "exact": offset.exact,
+                    "reason": offset.reason,
                 }
-                for each in places
+                for offset in offsets
             ],
         }
-        for group, places in sorted(report.places.items())
+        for group, offsets in sorted(report.offsets.items())
     ]
 
 

@@ -258,13 +258,13 @@ def _plain(row: BulkRow, *, outcome: bool) -> Row:
     found = row.translated
     plain: Row = {
         "group": found.group,
-        "topic": found.source.topic,
-        "partition": found.source.partition,
-        "source_offset": found.committed.offset,
-        "target_topic": found.target.topic,
-        "target_offset": found.translation.offset,
-        "exact": found.translation.exact,
-        "reason": found.translation.reason,
+        "topic": found.origin.topic,
+        "partition": found.origin.partition,
+        "source_offset": found.origin_offset,
+        "target_topic": found.destination.topic if found.destination is not None else None,
+        "target_offset": found.offset,
+        "exact": found.exact,
+        "reason": found.reason,
     }
     return {**plain, "outcome": row.outcome} if outcome else plain
 

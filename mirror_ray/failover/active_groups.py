@@ -1,132 +1,124 @@
-"""Who works on the side that is left: groups that have members there, and groups that have committed since."""
+"""The groups that work on the cluster that is left: those with members there, and those that have committed since."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from mirror_ray.failover.clusters import WITHOUT_MEMBERS, FailoverClusters, answered
+from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.left_behind import has_gone_on
 from mirror_ray.failover.translate_offsets import to_move, with_source
-from mirror_ray.failover.translated_offsets import GroupPlacement
+from mirror_ray.groups.cluster_groups import answered
+from mirror_ray.groups.commit_rules import WITHOUT_MEMBERS
+from mirror_ray.groups.translated_offset import TranslatedGroups
 from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
 
 #: A group says what its members read once they have joined, which takes them some seconds.
-_TOLD_WITHIN_S: Final = 5.0
+_DESCRIBED_WITHIN_S: Final = 5.0
 _ASK_AGAIN_S: Final = 0.3
 #: The kind of groups that never says so (KIP-1071).
 _STREAMS: Final = "streams"
 
 
 def with_members(groups: Mapping[str, ListedGroup]) -> dict[str, ListedGroup]:
-    """Those of these groups that have some."""
-    return {name: each for name, each in groups.items() if each.state not in WITHOUT_MEMBERS}
+    """Those of these groups that have members."""
+    return {name: group for name, group in groups.items() if group.state not in WITHOUT_MEMBERS}
 
 
 async def groups_that_went_on(
-    sides: FailoverClusters,
-    places: Mapping[str, Sequence[GroupPlacement]],
-    moved: Mapping[str, list[GroupPlacement]],
+    clusters: FailoverClusters,
+    offsets: TranslatedGroups,
+    moved: TranslatedGroups,
     *,
     every: bool,
     skip_active: bool,
 ) -> list[str]:
-    """Groups that have done something on the origin since their places were looked up, or may do so now.
+    """Groups that have done something on the origin since their offsets were translated, or may do so now.
 
-    Groups without places count, too: those that have committed meanwhile, and those whose members may yet do so.
+    Groups without translated offsets count, too: those that have committed meanwhile, and those whose members may.
 
     Args:
-        sides: Both sides.
-        places: Where groups go on.
-        moved: See ``locating.with_source``.
-        every: See there.
-        skip_active: Those that have members are left where they are.
+        clusters: Both clusters.
+        offsets: Where groups go on.
+        moved: For a failback, what the failover has moved.
+        every: A failback brings back every group that reads remote topics.
+        skip_active: Groups that have members are left where they are.
 
     Raises:
         OSError, MirrorError: The origin can't be asked, or an offset is in a transaction that is open.
     """
-    listed = await sides.groups(sides.origin)
+    listed = await clusters.groups(clusters.origin)
     working = with_members(listed)
-    idle = [name for name in places if name in listed and name not in working]
-    others = {name: each for name, each in to_move(sides, listed, moved, every=every).items() if name not in places}
-    await _prepare(sides)
-    found = await _of_known(sides, idle, places)
+    idle = [name for name in offsets if name in listed and name not in working]
+    others = _without(to_move(clusters, listed, moved, every=every), offsets)
+    await _prepare(clusters)
+    committed = await clusters.committed(clusters.origin, idle, stable=True)
+    copied = _copied(clusters, committed)
+    found = {name for name, of_group in committed.items() if has_gone_on(offsets[name], of_group, copied)}
     if skip_active:
-        return sorted(found | await _come_since(sides, _without(others, working), moved, every=every))
-    found |= places.keys() & working.keys()
-    found |= await _come_since(sides, others, moved, every=every)
-    found |= await groups_at_work(sides, _without(with_members(others), found), every=every)
+        return sorted(found | await _new(clusters, _without(others, working), moved, every=every))
+    found |= offsets.keys() & working.keys()
+    found |= await _new(clusters, others, moved, every=every)
+    found |= await groups_at_work(clusters, _without(with_members(others), found), every=every)
     return sorted(found)
 
 
-async def _of_known(
-    sides: FailoverClusters, idle: Sequence[str], places: Mapping[str, Sequence[GroupPlacement]]
+async def _new(
+    clusters: FailoverClusters, others: Mapping[str, ListedGroup], moved: TranslatedGroups, *, every: bool
 ) -> set[str]:
-    committed = await sides.committed(sides.origin, idle, stable=True)
-    carried = _carried(sides, committed)
-    return {name for name, offsets in committed.items() if has_gone_on(places[name], offsets, carried)}
+    """Groups without translated offsets that would have some now."""
+    committed = await clusters.committed(clusters.origin, list(others))
+    copied = _copied(clusters, committed)
+    new = {name: others[name] for name, offsets in committed.items() if not copied.isdisjoint(offsets)}
+    return set(await with_source(clusters, new, moved, every=every)) if new else set()
 
 
-async def _come_since(
-    sides: FailoverClusters,
-    others: Mapping[str, ListedGroup],
-    moved: Mapping[str, list[GroupPlacement]],
-    *,
-    every: bool,
-) -> set[str]:
-    """Groups without places that would have some if they were looked up now."""
-    committed = await sides.committed(sides.origin, list(others))
-    carried = _carried(sides, committed)
-    new = {name: others[name] for name, offsets in committed.items() if not carried.isdisjoint(offsets)}
-    return set(await with_source(sides, new, moved, every=every)) if new else set()
-
-
-def _carried(
-    sides: FailoverClusters, committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
+def _copied(
+    clusters: FailoverClusters, committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 ) -> set[TopicPartition]:
-    """The partitions that the flow carries groups in."""
+    """The partitions among those committed that the flow moves groups of."""
     partitions = {partition for offsets in committed.values() for partition in offsets}
-    return {partition for partition in partitions if sides.remote_partitions(partition)}
+    return {partition for partition in partitions if clusters.remote_partitions(partition)}
 
 
-async def groups_at_work(sides: FailoverClusters, groups: Mapping[str, ListedGroup], *, every: bool) -> set[str]:
-    """Those of these groups whose members read what the flow carries, though they have committed nothing there yet.
+async def groups_at_work(clusters: FailoverClusters, groups: Mapping[str, ListedGroup], *, every: bool) -> set[str]:
+    """Those of these groups whose members read what the flow copies, though they have committed nothing there yet.
 
-    One whose members don't tell (some join for ever, streams groups never do) is taken for one unless it has committed
-    in other topics.
+    A group whose members don't say (some join for ever, streams groups never do) counts unless it has committed in
+    other topics.
 
     Args:
-        sides: Both sides.
+        clusters: Both clusters.
         groups: Have members on the origin.
-        every: See ``locating.with_source``.
+        every: A failback brings back every group that reads remote topics.
 
     Raises:
         OSError, MirrorError: The origin can't be asked.
     """
     if not groups:
         return set()
-    await _prepare(sides)
-    topics = await _topics(sides, every=every)
-    told: dict[str, Subscription] = {}
+    await _prepare(clusters)
+    topics = await _topics(clusters, every=every)
+    described: dict[str, Subscription] = {}
     silent = dict(groups)
-    deadline_s = time.monotonic() + _TOLD_WITHIN_S
+    deadline_s = time.monotonic() + _DESCRIBED_WITHIN_S
     while True:
-        told |= await sides.subscriptions({name: each.kind for name, each in silent.items()})
-        silent = _without(silent, told)
-        if all(each.kind == _STREAMS for each in silent.values()) or time.monotonic() >= deadline_s:
+        described |= await clusters.subscriptions({name: group.kind for name, group in silent.items()})
+        silent = _without(silent, described)
+        if all(group.kind == _STREAMS for group in silent.values()) or time.monotonic() >= deadline_s:
             break
         await asyncio.sleep(_ASK_AGAIN_S)
         # Some may have left instead of joining.
-        working = with_members(await sides.groups(sides.origin))
-        silent = {name: each for name, each in silent.items() if name in working}
-    found = {name for name, subscription in told.items() if _reads(subscription, topics)}
+        working = with_members(await clusters.groups(clusters.origin))
+        silent = {name: group for name, group in silent.items() if name in working}
+    found = {name for name, subscription in described.items() if _reads(subscription, topics)}
     if silent:
-        committed = await sides.committed(sides.origin, list(silent))
+        committed = await clusters.committed(clusters.origin, list(silent))
         found |= {name for name in silent if not committed.get(name)}
     return found
 
@@ -137,21 +129,19 @@ def _reads(subscription: Subscription, topics: frozenset[str]) -> bool:
     return any(map(subscription.covers, topics))
 
 
-async def _topics(sides: FailoverClusters, *, every: bool) -> frozenset[str]:
-    """The topics on the origin that the flow carries groups in."""
-    topics = (await answered(sides.origin, sides.origin.refresh(None))).topics
+async def _topics(clusters: FailoverClusters, *, every: bool) -> frozenset[str]:
+    """The topics on the origin that the flow moves groups of."""
+    topics = (await answered(clusters.origin, clusters.origin.refresh(None))).topics
     partitions = (TopicPartition(topic, 0) for topic in topics)
-    back = sides.kind == "failback" and every
-    found = (each for each in partitions if sides.remote_partitions(each))
-    return frozenset(each.topic for each in found if not back or sides.is_remote(each))
+    back = clusters.kind == "failback" and every
+    found = (partition for partition in partitions if clusters.remote_partitions(partition))
+    return frozenset(partition.topic for partition in found if not back or clusters.is_remote(partition))
 
 
-async def _prepare(sides: FailoverClusters) -> None:
-    """So that routes can be asked for."""
-    await sides.maps_are_read()
-    for maps in (sides.maps, *sides.routed.values()):
-        await maps.prepare()
+async def _prepare(clusters: FailoverClusters) -> None:
+    await clusters.read_maps()
+    await clusters.prepare_maps()
 
 
-def _without(groups: Mapping[str, ListedGroup], names: Mapping[str, object] | set[str]) -> dict[str, ListedGroup]:
-    return {name: each for name, each in groups.items() if name not in names}
+def _without(groups: Mapping[str, ListedGroup], names: Collection[str]) -> dict[str, ListedGroup]:
+    return {name: group for name, group in groups.items() if name not in names}

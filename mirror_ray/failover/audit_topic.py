@@ -1,4 +1,4 @@
-"""The audit topic of a flow: every plan, every step's result with its figures, and where each group went.
+"""The failover records in a flow's audit topic: every plan, every step's result with its figures, each group's offsets.
 
 Compacted, JSON, one key per plan and step, and one per plan and group (more for a group of thousands of
 partitions). It is on the flow's target.
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.failover.plan import FailoverPlan, FailoverStep, Kind, StepResult, counted, plan_of, result_of
-from mirror_ray.failover.translated_offsets import GroupPlacement, place_of
+from mirror_ray.groups.translated_offset import TranslatedGroups, TranslatedOffset
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.audit_topics import create_audit_topic
 from mirror_ray.kafka.cluster import ClusterConnections
@@ -26,46 +26,46 @@ from mirror_ray.model.internal_topics import audit_topic
 log = logging.getLogger(__name__)
 
 #: In one record: below the default ``max.message.bytes`` of 1 MiB, however little it compresses.
-_PLACES_AT_MOST: Final = 2000
+_OFFSETS_AT_MOST: Final = 2000
 
 
-class AuditBook:
-    """What the topic says. Pure."""
+class FailoverHistory:
+    """The plans of a flow, from the records of its audit topic."""
 
     def __init__(self) -> None:
         self._heads: dict[str, Mapping[str, Any]] = {}
         self._results: dict[str, dict[FailoverStep, StepResult]] = {}
-        self._places: dict[str, dict[str, list[GroupPlacement]]] = {}
+        self._offsets: dict[str, dict[str, list[TranslatedOffset]]] = {}
         self._since: dict[str, dict[str, int]] = {}
 
     def apply(self, key: bytes | None, value: bytes) -> None:
-        """Take the next record. What earlier versions wrote of changes is passed over.
+        """Take the next record. Records of changes, which earlier versions wrote, are skipped.
 
-        What is none of ours is passed over, too, with a warning in the log.
+        Unknown records are skipped, too, with a warning in the log.
         """
         try:
-            name, said = json.loads(key or b""), json.loads(value)
+            name, body = json.loads(key or b""), json.loads(value)
             if "change" in name:
                 return
             plan = name["plan"]
             if "group" in name:
-                self._take_places(plan, name["group"], said, follows="part" in name)
+                self._take_offsets(plan, name["group"], body, follows="part" in name)
             elif "step" in name:
-                result = result_of(said)
+                result = result_of(body)
                 self._results.setdefault(plan, {})[result.step] = result
             else:
-                plan_of(said)
-                self._heads[plan] = said
+                plan_of(body)
+                self._heads[plan] = body
         except (KeyError, TypeError, ValueError) as error:
             log.warning("a record of the audit topic is not understood: %r", error)
 
-    def _take_places(self, plan: str, group: str, said: Any, *, follows: bool) -> None:
-        groups, since = self._places.setdefault(plan, {}), self._since.setdefault(plan, {})
+    def _take_offsets(self, plan: str, group: str, body: Any, *, follows: bool) -> None:
+        groups, since = self._offsets.setdefault(plan, {}), self._since.setdefault(plan, {})
         if not follows:
             groups[group], since[group] = [], 0
-        if isinstance(said, Mapping):
-            said, since[group] = said["places"], said["since"]
-        groups.setdefault(group, []).extend(place_of(group, place) for place in said)
+        if isinstance(body, Mapping):
+            body, since[group] = body["places"], body["since"]
+        groups.setdefault(group, []).extend(TranslatedOffset.from_json(group, value) for value in body)
         if not groups[group]:
             del groups[group], since[group]
 
@@ -74,16 +74,16 @@ class AuditBook:
         found = [self._plan(head) for head in self._heads.values() if kind in (None, head["kind"])]
         return sorted(found, key=lambda plan: (plan.began_ms, plan.id))
 
-    def places(self, plan: str) -> dict[str, list[GroupPlacement]]:
-        """Where each group of a plan goes on; empty before its step ``offsets``."""
-        return self._places.get(plan, {})
+    def offsets(self, plan: str) -> dict[str, list[TranslatedOffset]]:
+        """The translated offsets of a plan, by group; empty before its step ``offsets``."""
+        return self._offsets.get(plan, {})
 
     def since(self, plan: str) -> dict[str, int]:
-        """How often the plan had gone back when each group first had places."""
+        """How often the plan had gone back when each group first had translated offsets."""
         return self._since.get(plan, {})
 
     def last_try(self, plan: str, step: FailoverStep) -> StepResult | None:
-        """What came of a step when it was tried last, though the plan may have gone back since."""
+        """The result of a step's last try, though the plan may have gone back since."""
         return self._results.get(plan, {}).get(step)
 
     def _plan(self, head: Mapping[str, Any]) -> FailoverPlan:
@@ -95,31 +95,31 @@ class FailoverAudit:
     """Reads and writes a flow's audit topic."""
 
     def __init__(
-        self, settings: ClusterSettings, cluster: ClusterConnections, source_alias: str, trail: AuditLog
+        self, settings: ClusterSettings, cluster: ClusterConnections, source_alias: str, audit_log: AuditLog
     ) -> None:
         """``settings`` and ``cluster``: the flow's target."""
-        self._trail = trail
+        self._audit_log = audit_log
         self._settings, self._cluster = settings, cluster
         self.topic = audit_topic(source_alias)
         self._writer = InternalTopicWriter(cluster, self.topic)
 
-    async def read(self) -> AuditBook:
-        """All that it says; a missing topic says nothing.
+    async def read(self) -> FailoverHistory:
+        """Read the whole topic; a missing one is empty.
 
         Raises:
             OSError, MirrorError: It can't be read now.
         """
-        book, reader, complete = AuditBook(), InternalTopicReader(self._cluster, self.topic), False
+        history, reader, complete = FailoverHistory(), InternalTopicReader(self._cluster, self.topic), False
         while not complete:
             _, records, complete = await reader.read()
             for record in records:
                 if record.value is not None:
-                    book.apply(record.key, record.value)
-        return book
+                    history.apply(record.key, record.value)
+        return history
 
     async def begin(self, plan: FailoverPlan) -> None:
         """Write the head of a plan; makes the topic where it is missing. Raises as ``append`` does."""
-        await asyncio.to_thread(create_audit_topic, self._settings, self.topic, self._trail)
+        await asyncio.to_thread(create_audit_topic, self._settings, self.topic, self._audit_log)
         await self._cluster.refresh([self.topic])
         await self.head(plan)
 
@@ -128,24 +128,22 @@ class FailoverAudit:
         await self._append([({"plan": plan.id}, plan.head())])
 
     async def result(self, plan: FailoverPlan, result: StepResult) -> None:
-        """Write what came of a step.
+        """Write the result of a step.
 
         Raises:
             OSError, MirrorError: It may not be there; the step will be done again.
         """
         await self._append([({"plan": plan.id, "step": result.step}, asdict(result))])
 
-    async def places(
-        self, plan: FailoverPlan, groups: Mapping[str, Sequence[GroupPlacement]], since: Mapping[str, int]
-    ) -> None:
-        """Write where groups go on; a group without places is left out from now on. Raises as ``result`` does.
+    async def offsets(self, plan: FailoverPlan, groups: TranslatedGroups, since: Mapping[str, int]) -> None:
+        """Write translated offsets; a group without any is left out from now on. Raises as ``result`` does.
 
-        ``since``: see ``AuditBook.since``.
+        ``since``: how often the plan had gone back when each group first had some.
         """
         await self._append(
             record
             for group, of_group in groups.items()
-            for record in place_records(plan.id, group, of_group, since.get(group, 0))
+            for record in offset_records(plan.id, group, of_group, since.get(group, 0))
         )
 
     async def _append(self, records: Iterable[tuple[Mapping[str, Any], Any]]) -> None:
@@ -154,14 +152,14 @@ class FailoverAudit:
             await self._writer.append(encoded)
 
 
-def place_records(
-    plan: str, group: str, places: Sequence[GroupPlacement], since: int = 0
+def offset_records(
+    plan: str, group: str, offsets: Sequence[TranslatedOffset], since: int = 0
 ) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Yield keys and values of a group's records: the first one replaces what was said before, others follow it."""
-    for part, begin in enumerate(range(0, len(places) or 1, _PLACES_AT_MOST)):
+    """Yield keys and values of a group's records: the first one replaces older ones, others continue it."""
+    for part, begin in enumerate(range(0, len(offsets) or 1, _OFFSETS_AT_MOST)):
         key = {"plan": plan, "group": group} | ({"part": part} if part else {})
-        said = [place.to_json() for place in places[begin : begin + _PLACES_AT_MOST]]
-        yield key, {"since": since, "places": said} if since and not part else said
+        body = [offset.to_json() for offset in offsets[begin : begin + _OFFSETS_AT_MOST]]
+        yield key, {"since": since, "places": body} if since and not part else body
 
 
 def _json(value: Any) -> bytes:

@@ -1,8 +1,9 @@
-"""All of a flow's groups at once, without moving them: where they would go on, and commits there on demand."""
+"""Translates all of a flow's groups at once, without moving them, and commits the offsets on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mirror_ray.config.flow_rules import replication_rules
@@ -10,11 +11,11 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.commit_offsets import CommitResult, commit
 from mirror_ray.failover.plan import FailoverOptions
-from mirror_ray.failover.translated_offsets import GroupPlacement
-from mirror_ray.groups.bulk import AnswerQueries, TranslatedOffset, translate_all
+from mirror_ray.groups.bulk import AnswerQueries, translate_all
 from mirror_ray.groups.commit_history_topic import commits_as_of
-from mirror_ray.groups.offset_state import ACTIVE
-from mirror_ray.groups.subscriptions import NOT_KNOWN, GroupReads
+from mirror_ray.groups.commit_rules import ACTIVE
+from mirror_ray.groups.merged_groups import NOT_KNOWN, GroupReads
+from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.committed_offset import Commits
@@ -22,7 +23,8 @@ from mirror_ray.model.names import FlowName
 
 _FROM_TARGET = "the topic came from the target: its groups are carried there by the flow back"
 
-MakeFind = Callable[[FlowSettings, ClusterConnections, ClusterConnections], AnswerQueries]
+#: Makes what answers the queries of a flow, by its source and its target.
+MakeAnswer = Callable[[FlowSettings, ClusterConnections, ClusterConnections], AnswerQueries]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class BulkOrder:
     as_of_ms: int | None = None
     #: Commit the offsets on the target.
     commit: bool = False
-    #: Say what would be committed, and leave it.
+    #: Report what would be committed, and commit nothing.
     dry: bool = False
     #: Replace what somebody else committed on the target, too.
     force: bool = False
@@ -51,104 +53,89 @@ class BulkRow:
 
 
 async def carry_out(
-    settings: MirrorSettings, order: BulkOrder, make_find: MakeFind, audit_log: AuditLog = UNRECORDED
+    settings: MirrorSettings, order: BulkOrder, make_answer: MakeAnswer, audit_log: AuditLog = UNRECORDED
 ) -> list[BulkRow]:
-    """Translate, and commit where the order says so; ``make_find``: see ``AnswerQueries``.
-
-    ``audit_log`` keeps what is committed.
+    """Translate, and commit where the order says so.
 
     Raises:
         ConfigError: What groups had committed then is not known.
         ClusterUnreachableError: A cluster does not answer.
-        OSError, MirrorError: Something can't be read. What was refused is told by the rows.
+        OSError, MirrorError: Something can't be read. The rows tell what was refused.
     """
-    async with FailoverClusters(settings, order.flow, "failover", audit_log=audit_log, follow=False) as sides:
-        flow = sides.flow
-        commits = await (_live(sides) if order.as_of_ms is None else _as_of(sides, order.as_of_ms))
-        family = settings.family(flow.name)
-        named = any(replication_rules(each).names for each in family)
-        reads = await _reads(sides, commits) if named else NOT_KNOWN
-        rows: list[TranslatedOffset] = []
-        for each in family:
-            find_places = make_find(each, sides.source, sides.target)
-            rows += await translate_all(
-                each,
-                sides.source,
-                sides.target,
+    async with FailoverClusters(settings, order.flow, "failover", audit_log=audit_log, follow=False) as clusters:
+        commits = await _commits(clusters, order.as_of_ms)
+        family = settings.family(clusters.flow.name)
+        named = any(replication_rules(flow).names for flow in family)
+        reads = await _reads(clusters, commits) if named else NOT_KNOWN
+        offsets: list[TranslatedOffset] = []
+        for flow in family:
+            offsets += await translate_all(
+                flow,
+                clusters.source,
+                clusters.target,
                 commits,
-                find_places,
-                back=sides.back,
+                make_answer(flow, clusters.source, clusters.target),
+                back=clusters.back,
                 reads=reads,
-                on_problem=sides.problem,
+                on_problem=clusters.problem,
             )
-        shown = [row for row in rows if row.assumed is None]
+        shown = [offset for offset in offsets if offset.assumed is None]
         if not order.commit:
-            return [BulkRow(translated=row) for row in shown]
-        places: dict[str, list[GroupPlacement]] = {}
-        for row in rows:
-            places.setdefault(row.group, []).append(_place(row))
-        result = await commit(sides, places, {}, FailoverOptions(force=order.force), dry=order.dry)
-        return list(map(_Outcomes(result, dry=order.dry).of, shown))
+            return [BulkRow(translated=offset) for offset in shown]
+        by_group: dict[str, list[TranslatedOffset]] = defaultdict(list)
+        for offset in offsets:
+            # The flow back is what commits in topics that came from the target.
+            by_group[offset.group] += [] if offset.back else [offset]
+        result = await commit(clusters, by_group, {}, FailoverOptions(force=order.force), dry=order.dry)
+        return _outcomes(shown, result, dry=order.dry)
 
 
-async def _reads(sides: FailoverClusters, commits: Commits) -> GroupReads:
+async def _reads(clusters: FailoverClusters, commits: Commits) -> GroupReads:
     """What is known of the topics that groups read."""
-    kinds = {name: each.kind for name, each in (await sides.groups(sides.source)).items() if name in commits}
-    said = await sides.said()
+    groups = await clusters.groups(clusters.source)
+    kinds = {name: group.kind for name, group in groups.items() if name in commits}
     unsubscribed = {
-        (group, remote): each.unsubscribed for group, every in said.items() for remote, each in every.items()
+        (group, remote): checkpoint.unsubscribed
+        for group, by_partition in (await clusters.checkpoints()).items()
+        for remote, checkpoint in by_partition.items()
     }
-    return GroupReads(await sides.subscriptions(kinds), unsubscribed)
+    return GroupReads(await clusters.subscriptions(kinds), unsubscribed)
 
 
-async def _live(sides: FailoverClusters) -> Commits:
-    listed = await sides.groups(sides.source)
-    names: Collection[str] = [name for name, each in listed.items() if each.why_without_offsets is None]
-    return await sides.committed(sides.source, names)
+async def _commits(clusters: FailoverClusters, as_of_ms: int | None) -> Commits:
+    """What the flow's groups have committed on the source: now, or at a moment of the past."""
+    if as_of_ms is None:
+        groups = await clusters.groups(clusters.source)
+        names = [name for name, group in groups.items() if group.why_without_offsets is None]
+        return await clusters.committed(clusters.source, names)
+    flow = clusters.flow
+    found = await commits_as_of(flow.name.source, clusters.target, as_of_ms, flow.groups)
+    return {group: offsets for group, offsets in found.items() if clusters.carries(group)}
 
 
-async def _as_of(sides: FailoverClusters, at_ms: int) -> Commits:
-    name, groups = sides.flow.name, sides.flow.groups
-    found = await commits_as_of(name.source, sides.target, at_ms, groups)
-    return {group: offsets for group, offsets in found.items() if sides.carries(group)}
+def _outcomes(offsets: list[TranslatedOffset], result: CommitResult, *, dry: bool) -> list[BulkRow]:
+    """What became of each offset."""
+    active = set(result.active)
+    kept = {(offset.group, offset.destination): offset.reason for offset in result.kept}
+    written = {(offset.group, offset.destination) for offset in result.written}
 
-
-def _place(row: TranslatedOffset) -> GroupPlacement:
-    return GroupPlacement(
-        group=row.group,
-        origin=row.source,
-        origin_offset=row.committed.offset,
-        destination=None if row.back else row.target,
-        offset=row.translation.offset,
-        exact=row.translation.exact,
-        reason=row.translation.reason,
-        metadata=row.committed.metadata,
-    )
-
-
-class _Outcomes:
-    """What became of each row."""
-
-    def __init__(self, result: CommitResult, *, dry: bool) -> None:
-        self._active = set(result.active)
-        self._kept = {(place.group, place.destination): place.reason for place in result.kept}
-        self._refused = result.refused
-        self._written = {(place.group, place.destination) for place in result.written}
-        self._done = "would be committed" if dry else "committed"
-
-    def of(self, row: TranslatedOffset) -> BulkRow:
-        key = row.group, row.target
-        refused = self._refused.get((row.group, row.target))
+    def row(offset: TranslatedOffset) -> BulkRow:
+        key = offset.group, offset.destination
+        refused = result.refused.get((offset.group, offset.destination)) if offset.destination else None
         if refused is not None:
-            return BulkRow(translated=row, outcome=f"refused: {refused.name}", refused=refused.name)
-        if row.back:
+            return BulkRow(translated=offset, outcome=f"refused: {refused.name}", refused=refused.name)
+        if offset.back:
             outcome = f"left: {_FROM_TARGET}"
-        elif row.translation.offset is None:
+        elif offset.offset is None:
             outcome = "left: there is no place yet"
-        elif row.group in self._active:
+        elif offset.group in active:
             outcome = f"left: {ACTIVE}"
-        elif key in self._kept:
-            outcome = f"left: {self._kept[key]}"
+        elif key in kept:
+            outcome = f"left: {kept[key]}"
+        elif key in written:
+            outcome = "would be committed" if dry else "committed"
         else:
-            outcome = self._done if key in self._written else "stands there already"
-        return BulkRow(translated=row, outcome=outcome)
+            outcome = "stands there already"
+        return BulkRow(translated=offset, outcome=outcome)
+
+    return list(map(row, offsets))

@@ -1,4 +1,4 @@
-"""Reads how far copies have come, and looks whether anything would be left behind."""
+"""Reads how far copies have come, and what would be left behind."""
 
 from __future__ import annotations
 
@@ -7,69 +7,73 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-from mirror_ray.failover.clusters import FailoverClusters, answered
+from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.left_behind import LeftBehind, PartitionEnds, left_behind
+from mirror_ray.groups.cluster_groups import answered
 from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
 from mirror_ray.model.names import TopicPartition
 
-LOOK_S: Final = 0.3
-#: Replicators tell every second how far they have come, and when they let a partition go.
-TOLD_WITHIN_S: Final = 3.0
+POLL_S: Final = 0.3
+#: Replicators publish every second how far they have come, and when they release a partition.
+PUBLISHED_WITHIN_S: Final = 3.0
 
 
-async def lags(sides: FailoverClusters) -> dict[TopicPartition, int | None]:
+async def lags(clusters: FailoverClusters) -> dict[TopicPartition, int | None]:
     """Offsets that each partition is behind; None: nothing is known of its copy, and it is not empty.
 
     Raises:
         ClusterUnreachableError: A cluster, or a leader on the origin, does not answer.
     """
-    partitions = await sides.topics()
-    await sides.maps_are_read()
-    ends, logs = await asyncio.gather(sides.stable_ends(partitions), sides.logs(sides.origin, partitions))
+    partitions = await clusters.topics()
+    await clusters.read_maps()
+    ends, logs = await asyncio.gather(clusters.stable_ends(partitions), clusters.logs(clusters.origin, partitions))
     found: dict[TopicPartition, int | None] = {}
     for partition in partitions:
-        to, empty = sides.copied_to(partition), partition in logs and logs[partition].start == ends[partition]
+        to, empty = clusters.copied_to(partition), partition in logs and logs[partition].start == ends[partition]
         found[partition] = 0 if empty else None if to is None else max(0, ends[partition] - to)
     return found
 
 
-async def marks(
-    sides: FailoverClusters, partitions: Collection[TopicPartition]
+async def log_ends(
+    clusters: FailoverClusters, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """High watermarks and last stable offsets on the origin. Raises as ``lags`` does."""
     if not partitions:
         return {}, {}
     high, stable = await asyncio.gather(
-        answered(sides.origin, sides.origin.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted")),
-        answered(sides.origin, sides.origin.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed")),
+        answered(clusters.origin, clusters.origin.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted")),
+        answered(clusters.origin, clusters.origin.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed")),
     )
-    return {p: high[p].offset for p in partitions}, {p: stable[p].offset for p in partitions}
+    return (
+        {partition: high[partition].offset for partition in partitions},
+        {partition: stable[partition].offset for partition in partitions},
+    )
 
 
-async def records_left_behind(sides: FailoverClusters) -> LeftBehind:
-    """What the origin's logs hold that is not copied. What was copied a moment ago is waited for until it is told.
+async def records_left_behind(clusters: FailoverClusters) -> LeftBehind:
+    """What the origin's logs hold that is not copied; for what was copied a moment ago the maps are waited for.
 
     Raises:
         OSError, MirrorError: A cluster, or a leader on the origin, does not answer.
     """
-    deadline_s = time.monotonic() + TOLD_WITHIN_S
+    deadline_s = time.monotonic() + PUBLISHED_WITHIN_S
     while True:
         late = time.monotonic() > deadline_s
-        ends = await _ends(sides, late=late)
+        ends = await _ends(clusters, late=late)
         found = LeftBehind() if ends is None else left_behind(ends)
         if late or (ends is not None and not found.records):
             return found
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
-async def _ends(sides: FailoverClusters, *, late: bool) -> dict[TopicPartition, PartitionEnds] | None:
+async def _ends(clusters: FailoverClusters, *, late: bool) -> dict[TopicPartition, PartitionEnds] | None:
     """None: a leader does not know yet; once it is ``late`` that is an error."""
-    partitions = await sides.topics()
-    await sides.maps_are_read()
+    partitions = await clusters.topics()
+    await clusters.read_maps()
     if not partitions:
         return {}
-    origin = sides.origin
+    origin = clusters.origin
     logs, starts, stable = await answered(
         origin,
         asyncio.gather(
@@ -89,6 +93,6 @@ async def _ends(sides: FailoverClusters, *, late: bool) -> dict[TopicPartition, 
             log_start=starts[partition].offset,
             stable=stable[partition].offset,
             log_end=logs[partition].end_offset,
-            copied_to=sides.copied_to(partition),
+            copied_to=clusters.copied_to(partition),
         )
     return found

@@ -1,25 +1,26 @@
-"""Whether anything would be left behind on the side that is left: decided from what was seen of both sides."""
+"""What would be left behind on the origin: records that are not copied, and groups that have gone on."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mirror_ray.failover.messages import NAMED, StepOutcome, by_topic, names
 from mirror_ray.failover.plan import FailoverStep
-from mirror_ray.failover.step_outcome import NAMED, StepOutcome, by_topic, names
-from mirror_ray.failover.translated_offsets import GroupPlacement
+from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.translation import LogBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEnds:
-    """One partition on the side that is left."""
+    """One partition on the origin."""
 
     log_start: int
     #: The last stable offset: from here on records belong to transactions that are open.
     stable: int
-    #: The leader's own end of its log, whatever its followers have.
+    #: The leader's own log end, whatever its followers have.
     log_end: int
     #: Up to where it was copied; None: nothing is known of its copy.
     copied_to: int | None
@@ -27,13 +28,13 @@ class PartitionEnds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
-    """What would be left behind; offsets, of which some may be those of markers."""
+    """What would be left behind; of the offsets some may be control batches."""
 
     #: Not copied, by partition.
     written: Mapping[TopicPartition, int] = field(default_factory=dict)
     #: In transactions that are open, or not yet on all replicas, by partition.
     unstable: Mapping[TopicPartition, int] = field(default_factory=dict)
-    #: Groups that have members again, or stand elsewhere than they stood.
+    #: Groups that have members again, or other committed offsets than before.
     groups: Sequence[str] = ()
 
     @property
@@ -43,36 +44,46 @@ class LeftBehind:
 
 
 def left_behind(ends: Mapping[TopicPartition, PartitionEnds]) -> LeftBehind:
-    """What of these partitions is not on the other side."""
+    """What of these partitions is not on the destination."""
     written, unstable = {}, {}
-    for partition, seen in ends.items():
-        begin = seen.log_start if seen.copied_to is None else max(seen.copied_to, seen.log_start)
-        if begin < seen.log_end:
-            written[partition] = seen.log_end - begin
-        if seen.stable < seen.log_end:
-            unstable[partition] = seen.log_end - seen.stable
+    for partition, found in ends.items():
+        begin = found.log_start if found.copied_to is None else max(found.copied_to, found.log_start)
+        if begin < found.log_end:
+            written[partition] = found.log_end - begin
+        if found.stable < found.log_end:
+            unstable[partition] = found.log_end - found.stable
     return LeftBehind(written=written, unstable=unstable)
 
 
 def has_gone_on(
-    places: Collection[GroupPlacement],
+    offsets: Collection[TranslatedOffset],
     committed: Mapping[TopicPartition, CommittedOffset],
-    carried: Collection[TopicPartition] = (),
+    copied: Collection[TopicPartition] = (),
 ) -> bool:
-    """Whether a group stands elsewhere on the side that it has left than when its places were looked up.
+    """Whether a group's committed offsets on the origin differ from those that were translated.
 
-    An offset that is not there any more says nothing: it has expired. One that was not there says that it has begun in
-    a partition since. ``carried``: the partitions that the flow carries groups in.
+    One that is not there any more says nothing: it has expired. A new one says that the group has begun in a partition
+    since. ``copied``: the partitions that the flow moves groups of.
     """
-    known = {place.origin: place.origin_offset for place in places}
+    known = {offset.origin: offset.origin_offset for offset in offsets}
     return any(
-        committed[partition].offset != known[partition] if partition in known else partition in carried
+        committed[partition].offset != known[partition] if partition in known else partition in copied
         for partition in committed
     )
 
 
-def told(found: LeftBehind, alias: str, again: str, *, or_gone: str = "") -> StepOutcome | None:
-    """What to say of it, and where the plan goes back to; None: nothing is left behind.
+def lost_if_gone(end: int, copied_to: int | None, committed: int) -> int:
+    """Offsets that a group would miss if the source were lost now: neither copied nor processed."""
+    return max(0, end - max(committed, copied_to or 0))
+
+
+def reread_if_gone(translated: int | None, checkpoint: int | None, log: LogBounds) -> int:
+    """Records that a group would read again if the source were lost now and its last checkpoint counted."""
+    return 0 if translated is None else max(0, translated - max(checkpoint or 0, log.start))
+
+
+def outcome_of(found: LeftBehind, alias: str, again: str, *, or_gone: str = "") -> StepOutcome | None:
+    """The outcome that sends the plan back; None: nothing is left behind.
 
     Args:
         found: What is.

@@ -1,4 +1,4 @@
-"""A failover or failback as a plan of nine steps that can break off anywhere, and be taken up again. Pure."""
+"""A failover or failback as a plan of nine steps, which can break off anywhere and be resumed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS: Final = tuple(FailoverStep)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverOptions:
-    """How a plan is to be carried out."""
+    """How a plan is to be run."""
 
     #: The side that the groups leave does not answer, or is not to be asked.
     source_is_gone: bool = False
@@ -41,13 +41,13 @@ class FailoverOptions:
     skip_active: bool = False
 
     def joined(self, now: FailoverOptions) -> FailoverOptions:
-        """What holds when a plan is taken up again: a source that was gone stays gone, the rest is as told now."""
+        """The options of a plan that is resumed: a source that was gone stays gone, the rest is as given now."""
         return replace(now, source_is_gone=self.source_is_gone or now.source_is_gone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What came of one step."""
+    """The result of one step."""
 
     step: FailoverStep
     outcome: Outcome
@@ -102,7 +102,7 @@ class FailoverPlan:
 
     @property
     def last_ms(self) -> int:
-        """When something was last heard of it."""
+        """When its last result was written."""
         return max((result.ended_ms for result in self.results.values()), default=self.began_ms)
 
     @property
@@ -144,7 +144,7 @@ class FailoverPlan:
 
 
 def counted(newest: Mapping[FailoverStep, StepResult]) -> dict[FailoverStep, StepResult]:
-    """Of the newest result of each step those that count: without what is to be done again since the plan went back."""
+    """The results that count, by the newest of each step: without those that are to be done again."""
     found: dict[FailoverStep, StepResult] = {}
     repeats = 0
     for step in STEPS:
@@ -158,7 +158,7 @@ def plan_of(head: Mapping[str, Any]) -> FailoverPlan:
     """A plan from its ``head``, without results.
 
     Raises:
-        KeyError, TypeError: It is no head.
+        KeyError, TypeError: It is something else.
     """
     return FailoverPlan(
         id=head["id"],
@@ -175,6 +175,6 @@ def result_of(value: Mapping[str, Any]) -> StepResult:
     """A result from ``asdict``.
 
     Raises:
-        KeyError, TypeError, ValueError: It is none.
+        KeyError, TypeError, ValueError: It is something else.
     """
     return StepResult(**{**value, "step": FailoverStep(value["step"])})

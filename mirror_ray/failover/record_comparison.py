@@ -1,4 +1,4 @@
-"""Reads the record at each place on both sides, and compares them."""
+"""Compares the record at each translated offset on both clusters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.records_at import Fingerprint, records_at
-from mirror_ray.failover.translated_offsets import GroupPlacement
+from mirror_ray.groups.translated_offset import TranslatedGroups
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import MirrorError
@@ -17,13 +17,13 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.offsets.translation import LogBounds
 
-#: Partitions of each side that are read at once.
+#: Partitions of each cluster that are read at once.
 _AT_ONCE: Final = 16
 _SHOWN: Final = 200
 
 
 class _Pair(NamedTuple):
-    """A place, whichever groups stand there."""
+    """An offset and its translation, whichever groups are there."""
 
     origin: TopicPartition
     origin_offset: int
@@ -31,45 +31,43 @@ class _Pair(NamedTuple):
     offset: int
 
 
-async def verify(
-    sides: FailoverClusters, places: Mapping[str, list[GroupPlacement]], *, with_source: bool
-) -> dict[str, Any]:
-    """Compare value, key, headers and timestamp of the record at each exact place.
+async def verify(clusters: FailoverClusters, offsets: TranslatedGroups, *, with_source: bool) -> dict[str, Any]:
+    """Compare value, key, headers and timestamp of the record at each exact offset.
 
-    Without the source, only whether the place lies within the log.
+    Without the source, only whether the offset lies within the log.
 
     Raises:
-        OSError, MirrorError: A side can't be read now.
+        OSError, MirrorError: A cluster can't be read now.
     """
-    every = [place for each in places.values() for place in each if place.offset is not None]
-    logs = await sides.logs(sides.destination, {place.destination for place in every if place.destination})
+    every = [offset for of_group in offsets.values() for offset in of_group if offset.offset is not None]
+    logs = await clusters.logs(clusters.destination, {offset.destination for offset in every if offset.destination})
     outside = [
-        f"{place.destination} {place.offset}"
-        for place in every
-        if place.destination not in logs
-        or not logs[place.destination].start <= (place.offset or 0) <= logs[place.destination].end
+        f"{offset.destination} {offset.offset}"
+        for offset in every
+        if offset.destination not in logs
+        or not logs[offset.destination].start <= (offset.offset or 0) <= logs[offset.destination].end
     ]
     if not with_source:
         return {"compared": len(every) - len(outside), "not_comparable": 0, "different": outside[:_SHOWN]}
-    exact = [place for place in every if place.exact and place.origin_offset is not None]
+    exact = [offset for offset in every if offset.exact and offset.origin_offset is not None]
     pairs = sorted(
-        {_Pair(p.origin, p.origin_offset or 0, p.destination, p.offset or 0) for p in exact if p.destination}
+        {_Pair(o.origin, o.origin_offset or 0, o.destination, o.offset or 0) for o in exact if o.destination}
     )
-    # Of a topic that several were merged into, a place need not be a record of the one that the group goes back to.
+    # Where several topics were merged, the next record may be of another one than the group goes back to.
     ways = Counter(origin for origin, _ in {(pair.origin, pair.destination) for pair in pairs})
-    there = await sides.logs(sides.origin, {pair.origin for pair in pairs})
+    origin_logs = await clusters.logs(clusters.origin, {pair.origin for pair in pairs})
     readable = [
         pair
         for pair in pairs
-        if pair.origin in there and pair.destination in logs and ways[pair.origin] == 1
-        if pair.origin_offset >= there[pair.origin].start
+        if pair.origin in origin_logs and pair.destination in logs and ways[pair.origin] == 1
+        if pair.origin_offset >= origin_logs[pair.origin].start
     ]
     wanted, found = await asyncio.gather(
-        _records(sides, sides.origin, {(p.origin, p.origin_offset) for p in readable}, there),
-        _records(sides, sides.destination, {(p.destination, p.offset) for p in readable}, logs),
+        _records(clusters, clusters.origin, {(pair.origin, pair.origin_offset) for pair in readable}, origin_logs),
+        _records(clusters, clusters.destination, {(pair.destination, pair.offset) for pair in readable}, logs),
     )
     compared = {
-        pair: _differ(
+        pair: _difference(
             pair,
             wanted.get((pair.origin, pair.origin_offset)),
             found.get((pair.destination, pair.offset)),
@@ -77,46 +75,52 @@ async def verify(
         )
         for pair in readable
     }
-    # One side does not have the record any more, or never had it as such.
-    answers = [compared.get(pair, "") for pair in pairs]
-    cleaned = set()
-    if any(answers):
+    # "" is a pair that can't be compared: one cluster does not have the record any more, or never had it as such.
+    differences = [compared.get(pair, "") for pair in pairs]
+    changed: set[str] = set()
+    if any(differences):
         # Records that transforms have changed differ from those that they were made of.
-        cleaned = {p.origin.topic for p in pairs if _is_transformed(sides, p)}
-        cleaned |= await asyncio.to_thread(_cleaned, sides, {p.origin.topic: p.destination.topic for p in pairs})
-    told = ["" if answer and p.origin.topic in cleaned else answer for p, answer in zip(pairs, answers, strict=True)]
+        changed = {pair.origin.topic for pair in pairs if _is_transformed(clusters, pair)}
+        topics = {pair.origin.topic: pair.destination.topic for pair in pairs}
+        changed |= await asyncio.to_thread(_compacted, clusters, topics)
+    results = [
+        "" if difference and pair.origin.topic in changed else difference
+        for pair, difference in zip(pairs, differences, strict=True)
+    ]
     return {
-        "compared": sum(answer != "" for answer in told),
-        "not_comparable": len(every) - len(exact) + told.count(""),
-        "different": (outside + [answer for answer in told if answer])[:_SHOWN],
+        "compared": sum(result != "" for result in results),
+        "not_comparable": len(every) - len(exact) + results.count(""),
+        "different": (outside + [result for result in results if result])[:_SHOWN],
     }
 
 
 async def _records(
-    sides: FailoverClusters,
+    clusters: FailoverClusters,
     cluster: ClusterConnections,
-    places: Collection[tuple[TopicPartition, int]],
+    wanted: Collection[tuple[TopicPartition, int]],
     logs: Mapping[TopicPartition, LogBounds],
 ) -> dict[tuple[TopicPartition, int], Fingerprint]:
-    """The records at these places of one side, where there are any."""
+    """The records at these offsets of one cluster, where there are any."""
     offsets: dict[TopicPartition, list[int]] = defaultdict(list)
-    for partition, offset in sorted(places):
+    for partition, offset in sorted(wanted):
         offsets[partition].append(offset)
-    committed = sides.isolation_level == "read_committed"
-    room = asyncio.Semaphore(_AT_ONCE)
+    committed = clusters.isolation_level == "read_committed"
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def read(partition: TopicPartition) -> dict[tuple[TopicPartition, int], Fingerprint]:
-        async with room:
+        async with slots:
             end = logs[partition].end
             found = await records_at(cluster, partition, offsets[partition], end, committed=committed)
         return {(partition, offset): record for offset, record in found.items()}
 
-    every = await asyncio.gather(*map(read, offsets))
-    return {place: record for found in every for place, record in found.items()}
+    of_partitions = await asyncio.gather(*map(read, offsets))
+    return {key: record for found in of_partitions for key, record in found.items()}
 
 
-def _differ(pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, destination: LogBounds) -> str | None:
-    """How they differ; None: they don't, "": one side does not have the record any more."""
+def _difference(
+    pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, destination: LogBounds
+) -> str | None:
+    """How two records differ; None: they don't, "": one cluster does not have the record any more."""
     if wanted is None and found is None:
         return None
     where = f"{pair.origin} {pair.origin_offset} and {pair.destination} {pair.offset}"
@@ -130,19 +134,19 @@ def _differ(pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, 
     return "" if 0 < destination.start == pair.offset else where
 
 
-def _is_transformed(sides: FailoverClusters, pair: _Pair) -> bool:
-    if sides.flow.provenance.enabled:
+def _is_transformed(clusters: FailoverClusters, pair: _Pair) -> bool:
+    if clusters.flow.provenance.enabled:
         return True
-    topic = (pair.origin if sides.kind == "failover" else pair.destination).topic
-    patterns = (compile_patterns(step.topics) for step in sides.flow.transforms.steps)
+    topic = (pair.origin if clusters.kind == "failover" else pair.destination).topic
+    patterns = (compile_patterns(step.topics) for step in clusters.flow.transforms.steps)
     return any(pattern is not None and pattern.fits(topic) for pattern in patterns)
 
 
-def _cleaned(sides: FailoverClusters, topics: Mapping[str, str]) -> set[str]:
-    """Topics of which a side is compacted: the record of a place may be gone there, and the next one differs."""
+def _compacted(clusters: FailoverClusters, topics: Mapping[str, str]) -> set[str]:
+    """Topics that are compacted on one cluster: the record may be gone there, and the next one differs."""
     found: set[str] = set()
-    names = {t: t for t in topics}, {there: here for here, there in topics.items()}
-    for cluster, of_origin in zip((sides.origin, sides.destination), names, strict=True):
+    names = {topic: topic for topic in topics}, {remote: origin for origin, remote in topics.items()}
+    for cluster, of_origin in zip((clusters.origin, clusters.destination), names, strict=True):
         admin = ClusterAdmin(cluster.settings, "mirror-ray-failover")
         try:
             for name, configs in admin.describe_topic_configs(list(of_origin)).items():

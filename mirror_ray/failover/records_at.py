@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from mirror_ray.failover.clusters import answered
+from mirror_ray.groups.cluster_groups import answered
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.kafka.fetch import FetchParameters

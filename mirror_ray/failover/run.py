@@ -1,4 +1,4 @@
-"""Carries a plan out, or on from where it broke off; every result is in the audit topic before the next step begins."""
+"""Runs a plan, or resumes it where it broke off; every result is in the audit topic before the next step begins."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import partial
 from typing import Final
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.failover.audit_topic import AuditBook, FailoverAudit
+from mirror_ray.failover.audit_topic import FailoverAudit, FailoverHistory
 from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.failover.messages import StepOutcome
 from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
 from mirror_ray.failover.running_system import RunningSystem
-from mirror_ray.failover.step_outcome import StepOutcome
 from mirror_ray.failover.steps import FailoverSteps, StepTiming
-from mirror_ray.failover.translated_offsets import GroupPlacement
+from mirror_ray.groups.translated_offset import TranslatedGroups
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -41,7 +41,7 @@ class FailoverOrder:
     flow: FlowName
     options: FailoverOptions = field(default_factory=FailoverOptions)
     timing: StepTiming = field(default_factory=StepTiming)
-    #: Change nothing, say what would be done.
+    #: Change nothing, report what would be done.
     dry: bool = False
     #: Begin anew where a plan broke off.
     restart: bool = False
@@ -51,10 +51,10 @@ class FailoverOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReport:
-    """A plan, and where it has moved each group."""
+    """A plan, and each group's translated offsets."""
 
     plan: FailoverPlan
-    places: Mapping[str, list[GroupPlacement]]
+    offsets: TranslatedGroups
     dry: bool = False
 
 
@@ -68,7 +68,7 @@ async def carry_out(
     on_result: OnResult = lambda *_: None,
     audit_log: AuditLog = UNRECORDED,
 ) -> FailoverReport:
-    """Carry a plan out as far as it goes; a dry one to its end, whatever stands in the way.
+    """Run a plan as far as it goes; a dry one to its end, whatever blocks it.
 
     Args:
         settings: Of the system.
@@ -80,32 +80,34 @@ async def carry_out(
     Raises:
         ConfigError: It can't be begun so; the text says what can.
         ClusterUnreachableError: A cluster that is needed does not answer; the plan is blocked there.
-        OSError, MirrorError: A step failed; the same order goes on with it.
+        OSError, MirrorError: A step failed; the same order resumes it.
     """
     flow = settings.flow(order.flow)
     _refuse(flow, order)
-    sides = FailoverClusters(settings, order.flow, order.kind, audit_log=audit_log)
-    async with sides:
-        audit = FailoverAudit(settings.clusters[order.flow.target], sides.target, order.flow.source, sides.audit_log)
-        book = await audit.read()
-        plan, fresh = _plan(book, order)
-        moved = _moved(book, order) if order.kind == "failback" else {}
-        steps = FailoverSteps(sides, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
-        steps.places = dict(book.places(plan.id))
-        steps.lifts_pause = is_paused_before(book, plan)
+    clusters = FailoverClusters(settings, order.flow, order.kind, audit_log=audit_log)
+    async with clusters:
+        audit = FailoverAudit(
+            settings.clusters[order.flow.target], clusters.target, order.flow.source, clusters.audit_log
+        )
+        history = await audit.read()
+        plan, fresh = _plan(history, order)
+        moved = _moved(history, order) if order.kind == "failback" else {}
+        steps = FailoverSteps(clusters, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
+        steps.offsets = dict(history.offsets(plan.id))
+        steps.lifts_pause = is_paused_before(history, plan)
         if order.dry:
-            return await _rehearse(plan, steps, on_result)
+            return await _run_dry(plan, steps, on_result)
         if fresh:
-            for old in _open(book):
+            for old in _unfinished(history):
                 await audit.head(replace(old, abandoned=True))
             await audit.begin(plan)
         else:
             await audit.head(plan)
-        return await _Run(plan, steps, audit, book, on_result).go_on()
+        return await _Run(plan, steps, audit, history, on_result).go_on()
 
 
-async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
-    """What the audit topic says of a flow's plans.
+async def read_history(settings: MirrorSettings, flow: FlowName) -> FailoverHistory:
+    """Read a flow's plans from its audit topic.
 
     Raises:
         ConfigError: There is no such flow.
@@ -121,46 +123,47 @@ async def look(settings: MirrorSettings, flow: FlowName) -> AuditBook:
 
 
 class _Run:
-    """A plan on its way."""
+    """One run of a plan."""
 
     def __init__(
-        self, plan: FailoverPlan, steps: FailoverSteps, audit: FailoverAudit, book: AuditBook, on_result: OnResult
+        self,
+        plan: FailoverPlan,
+        steps: FailoverSteps,
+        audit: FailoverAudit,
+        history: FailoverHistory,
+        on_result: OnResult,
     ) -> None:
         self._plan, self._steps, self._audit, self._on_result = plan, steps, audit, on_result
-        self._since, self._committed = book.since(plan.id), book.last_try(plan.id, FailoverStep.COMMIT)
-        #: Groups whose places the audit topic knows.
-        self._placed = steps.places.keys()
+        self._since, self._committed = history.since(plan.id), history.last_try(plan.id, FailoverStep.COMMIT)
+        #: Groups whose offsets the audit topic has.
+        self._recorded = steps.offsets.keys()
 
     async def go_on(self) -> FailoverReport:
         """Do what is left of it, until it is finished or blocked."""
         if self._plan.is_over(FailoverStep.STOP) and (step := self._plan.next_step) is not None:
-            # Long after the flow was paused, it may be: what was true then is looked at again.
-            looked_up = self._plan.is_over(FailoverStep.OFFSETS)
-            await self._do(step, partial(self._steps.look_again, groups=looked_up))
+            # The flow may have been paused long ago: what was true then is checked again.
+            translated = self._plan.is_over(FailoverStep.OFFSETS)
+            await self._do(step, partial(self._steps.check_again, groups=translated))
         while (step := self._plan.next_step) is not None:
             self._steps.lifts_pause |= self._plan.repeats > 0
-            self._steps.left = still_due(self._committed, self._since)
+            self._steps.still_due = still_due(self._committed, self._since)
             result = await self._do(step, partial(self._steps.do, step))
             if result is not None and not result.over:
                 break
-        return FailoverReport(plan=self._plan, places=self._steps.places)
+        return FailoverReport(plan=self._plan, offsets=self._steps.offsets)
 
-    async def _do(self, step: FailoverStep, act: Callable[[], Awaitable[StepOutcome | None]]) -> StepResult | None:
-        """Do it and keep what came of it; None: there is nothing to keep."""
+    async def _do(self, step: FailoverStep, action: Callable[[], Awaitable[StepOutcome | None]]) -> StepResult | None:
+        """Do it and record its outcome; None: there is nothing to record."""
         began_ms = _now_ms()
         failure: Exception | None = None
         try:
-            done = await act()
+            done = await action()
         except (OSError, MirrorError) as error:
             done, failure = StepOutcome("blocked", str(error) or type(error).__name__, {}), error
         if done is None:
             return None
         if step == FailoverStep.OFFSETS and done.outcome == "done":
-            placed, repeats = self._steps.places.keys(), self._plan.repeats
-            left_out = dict.fromkeys(self._placed - placed, ())
-            self._since = {group: self._since.get(group, 0) if group in self._placed else repeats for group in placed}
-            await self._audit.places(self._plan, {**left_out, **self._steps.places}, self._since)
-            self._placed = placed
+            await self._record_offsets()
         result = _result(done.back_to or step, done, began_ms, self._plan.repeats + (done.back_to is not None))
         try:
             await self._audit.result(self._plan, result)
@@ -173,26 +176,33 @@ class _Run:
             raise failure
         return result
 
+    async def _record_offsets(self) -> None:
+        groups, repeats = self._steps.offsets.keys(), self._plan.repeats
+        left_out = dict.fromkeys(self._recorded - groups, ())
+        self._since = {group: self._since.get(group, 0) if group in self._recorded else repeats for group in groups}
+        await self._audit.offsets(self._plan, {**left_out, **self._steps.offsets}, self._since)
+        self._recorded = groups
+
 
 def still_due(committed: StepResult | None, since: Mapping[str, int]) -> Collection[str] | None:
     """Groups that an earlier try of ``commit`` has left, or did not know of; None: there was none.
 
     Args:
         committed: What came of it last.
-        since: How often the plan had gone back when each group first had places.
+        since: How often the plan had gone back when each group first had translated offsets.
     """
     if committed is None or (left := committed.figures.get("active")) is None:
         return None
     return {*left, *(group for group, repeats in since.items() if repeats > committed.repeats)}
 
 
-async def _rehearse(plan: FailoverPlan, steps: FailoverSteps, on_result: OnResult) -> FailoverReport:
+async def _run_dry(plan: FailoverPlan, steps: FailoverSteps, on_result: OnResult) -> FailoverReport:
     for step in STEPS:
         began_ms = _now_ms()
         result = _result(step, await steps.do(step), began_ms)
         plan = replace(plan, results={**plan.results, step: result})
         on_result(plan, result)
-    return FailoverReport(plan=plan, places=steps.places, dry=True)
+    return FailoverReport(plan=plan, offsets=steps.offsets, dry=True)
 
 
 def _result(step: FailoverStep, done: StepOutcome, began_ms: int, repeats: int = 0) -> StepResult:
@@ -207,15 +217,14 @@ def _result(step: FailoverStep, done: StepOutcome, began_ms: int, repeats: int =
     )
 
 
-def _open(book: AuditBook) -> list[FailoverPlan]:
-    return [plan for plan in book.plans() if not plan.finished and not plan.abandoned]
+def _unfinished(history: FailoverHistory) -> list[FailoverPlan]:
+    return [plan for plan in history.plans() if not plan.finished and not plan.abandoned]
 
 
-def _plan(book: AuditBook, order: FailoverOrder) -> tuple[FailoverPlan, bool]:
+def _plan(history: FailoverHistory, order: FailoverOrder) -> tuple[FailoverPlan, bool]:
     """The plan to go on with, and whether it is a new one."""
     now_ms = _now_ms()
-    unfinished = [] if order.restart or order.dry else _open(book)
-    for old in unfinished:
+    for old in [] if order.restart or order.dry else _unfinished(history):
         since_s = (now_ms - old.last_ms) / 1000
         if old.kind != order.kind:
             raise ConfigError(
@@ -240,29 +249,29 @@ def _plan(book: AuditBook, order: FailoverOrder) -> tuple[FailoverPlan, bool]:
     return plan, True
 
 
-def is_paused_before(book: AuditBook, plan: FailoverPlan) -> bool:
+def is_paused_before(history: FailoverHistory, plan: FailoverPlan) -> bool:
     """Whether a plan before this one may have paused the flow, finished, given up or sent back; and none resumed it."""
-    for other in reversed(book.plans()):
+    for other in reversed(history.plans()):
         if other.id == plan.id:
             continue
         if other.kind == "failback" and other.finished:
             return False
-        # The pause comes behind the catch-up, and before the result that tells of it.
-        tried = book.last_try(other.id, FailoverStep.CATCH_UP)
+        # The pause comes after the catch-up, and before its own result is written.
+        tried = history.last_try(other.id, FailoverStep.CATCH_UP)
         if (
             other.repeats
             or (tried is not None and tried.over)
-            or book.last_try(other.id, FailoverStep.STOP) is not None
+            or history.last_try(other.id, FailoverStep.STOP) is not None
         ):
             return True
     return False
 
 
-def _moved(book: AuditBook, order: FailoverOrder) -> dict[str, list[GroupPlacement]]:
+def _moved(history: FailoverHistory, order: FailoverOrder) -> TranslatedGroups:
     """What the failover has moved that is to be undone."""
-    finished = [plan for plan in book.plans() if plan.finished]
+    finished = [plan for plan in history.plans() if plan.finished]
     if finished and finished[-1].kind == "failover":
-        return book.places(finished[-1].id)
+        return history.offsets(finished[-1].id)
     if order.options.force:
         return {}
     if finished:

@@ -9,7 +9,7 @@ from mirror_ray.observe.status import PartitionStatus
 
 
 class RunningSystem(Protocol):
-    """What a plan asks of a system that runs. Raises what the coordinator raises."""
+    """The commands of a running system that a plan uses. They raise what the coordinator raises."""
 
     async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
         """Every partition of a flow."""
@@ -20,5 +20,5 @@ class RunningSystem(Protocol):
         ...
 
     async def resume(self, flow: str) -> None:
-        """Copy it again, from where it stood."""
+        """Copy it again, from its position on."""
         ...

@@ -1,40 +1,35 @@
-"""The nine steps, each of which looks or acts, and says what came of it. A step that broke off may be done again."""
+"""The nine steps, each of which asks or acts, and reports what came of it. A step that broke off may be done again."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from mirror_ray.failover import assessment, commit_offsets, left_behind, record_comparison, translate_offsets
+from mirror_ray.failover import assessment, commit_offsets, left_behind, messages, record_comparison, translate_offsets
 from mirror_ray.failover.active_groups import groups_at_work, groups_that_went_on, with_members
-from mirror_ray.failover.advice import redirect
 from mirror_ray.failover.clusters import FailoverClusters
-from mirror_ray.failover.copy_progress import (
-    LOOK_S,
-    TOLD_WITHIN_S,
-    lags,
-    marks,
-    records_left_behind,
-)
+from mirror_ray.failover.copy_progress import POLL_S, PUBLISHED_WITHIN_S, lags, log_ends, records_left_behind
 from mirror_ray.failover.left_behind import LeftBehind
+from mirror_ray.failover.messages import NAMED, StepOutcome, by_topic, names, offset_figures
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.failover.running_system import RunningSystem
-from mirror_ray.failover.step_outcome import NAMED, StepOutcome, by_topic, names, told
-from mirror_ray.failover.translated_offsets import GroupPlacement, group_totals
+from mirror_ray.groups.translated_offset import TranslatedGroups, TranslatedOffset
+from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 
 _PAUSED_WITHIN_S: Final = 30.0
+_GONE: Final = StepOutcome("skipped", "the source is gone", {})
 
 
 class StepTiming(NamedTuple):
     """How long a plan waits."""
 
-    #: For ends to stand still.
+    #: For log ends to stop growing.
     quiet_s: float = 3.0
     #: For the lag to become 0.
     catch_up_s: float = 600.0
@@ -43,32 +38,35 @@ class StepTiming(NamedTuple):
 class FailoverSteps:
     """The steps of one plan. Whoever takes a plan up again sets its public attributes as it left them.
 
-    Records that were written, and groups that went on, on the side that is left send the plan back to the step that
-    sees to them: looked for once the flow is paused, when a plan is taken up behind that, and last of all.
+    Records that were written, and groups that went on, on the origin send the plan back to the step that sees to them.
+    They are looked for once the flow is paused, when a plan is taken up behind that, and last of all.
     """
 
     def __init__(
         self,
-        sides: FailoverClusters,
+        clusters: FailoverClusters,
         running: RunningSystem | None,
         options: FailoverOptions,
         timing: StepTiming,
         *,
         dry: bool,
-        moved_before: Mapping[str, list[GroupPlacement]],
+        moved_before: TranslatedGroups,
     ) -> None:
         """``moved_before``: for a failback, what the failover before it has moved."""
-        self.places: dict[str, list[GroupPlacement]] = {}
+        self.offsets: dict[str, list[TranslatedOffset]] = {}
         #: Groups that an earlier try of ``commit`` has left, or did not know of; None: there was none.
-        self.left: Collection[str] | None = None
+        self.still_due: Collection[str] | None = None
         #: The flow may be paused by this plan, which went back, or by one before: it is resumed to catch up.
         self.lifts_pause = False
-        self._sides, self._running, self._options, self._timing = sides, running, options, timing
+        self._clusters, self._running, self._options, self._timing = clusters, running, options, timing
         self._dry, self._moved_before = dry, moved_before
-        sides.without_silent = options.force
+        self._flow = str(clusters.flow.name)
+        self._origin, self._destination = clusters.origin.settings.alias, clusters.destination.settings.alias
+        self._or_gone = "; --source-is-gone goes on without" if clusters.kind == "failover" else ""
+        clusters.without_silent = options.force
         self._steps: Mapping[FailoverStep, Callable[[], Awaitable[StepOutcome]]] = {
-            FailoverStep.DETECT: partial(assessment.detect, sides, options),
-            FailoverStep.CHECK: partial(assessment.check, sides, options, moved_before),
+            FailoverStep.DETECT: partial(assessment.detect, clusters, options),
+            FailoverStep.CHECK: partial(assessment.check, clusters, options, moved_before),
             FailoverStep.PRODUCERS: self._producers,
             FailoverStep.CATCH_UP: self._catch_up,
             FailoverStep.STOP: self._stop,
@@ -86,136 +84,152 @@ class FailoverSteps:
         """
         return await self._steps[step]()
 
-    async def look_again(self, *, groups: bool) -> StepOutcome | None:
+    async def check_again(self, *, groups: bool) -> StepOutcome | None:
         """Whether a plan whose flow was paused must go back before it goes on; None: it need not. Raises as ``do``.
 
-        ``groups``: their places have been looked up.
+        ``groups``: their offsets have been translated.
         """
-        flow = str(self._sides.flow.name)
         # The last step of a failback resumes the flow itself.
-        if self._sides.kind == "failover" and await self._held(flow):
-            return StepOutcome(
-                "blocked", f"{flow} was resumed meanwhile, and is to be paused again", {}, FailoverStep.STOP
-            )
+        if self._clusters.kind == "failover" and await self._held():
+            text = f"{self._flow} was resumed meanwhile, and is to be paused again"
+            return StepOutcome("blocked", text, {}, FailoverStep.STOP)
         return await self._left_behind(groups=groups)
 
-    async def _held(self, flow: str) -> list[PartitionStatus]:
-        """Partitions that replicators hold: one is shown as paused before its replicator has let go of it."""
-        found = await self._running.partitions(flow) if self._running is not None else ()
+    async def _held(self) -> list[PartitionStatus]:
+        """Partitions that replicators hold: one is shown as paused before its replicator has released it."""
+        found = await self._running.partitions(self._flow) if self._running is not None else ()
         return [partition for partition in found if partition.replicator or partition.state == "copying"]
 
     async def _left_behind(self, *, groups: bool) -> StepOutcome | None:
-        """``groups``: also whether groups have gone on. What was written is looked for last."""
+        """``groups``: also whether groups have gone on. What was written is asked for last."""
         if self._dry or self._options.source_is_gone:
             return None
-        sides = self._sides
+        clusters, options = self._clusters, self._options
         went_on: list[str] = []
         if groups:
-            options, moved = self._options, self._moved_before
-            skip = options.skip_active
-            went_on = await groups_that_went_on(sides, self.places, moved, every=options.force, skip_active=skip)
-        found = await records_left_behind(sides)
+            went_on = await groups_that_went_on(
+                clusters, self.offsets, self._moved_before, every=options.force, skip_active=options.skip_active
+            )
+        found = await records_left_behind(clusters)
         found = LeftBehind(written=found.written, unstable=found.unstable, groups=went_on)
-        again = f"{sides.carrying.name} catches up"
-        if sides.kind == "failover":
-            again = f"{sides.flow.name} is resumed, catches up, and is paused again"
-        return left_behind.told(found, sides.origin.settings.alias, again, or_gone=self._or_gone())
+        again = f"{clusters.ahead.name} catches up"
+        if clusters.kind == "failover":
+            again = f"{self._flow} is resumed, catches up, and is paused again"
+        return left_behind.outcome_of(found, self._origin, again, or_gone=self._or_gone)
 
     async def _producers(self) -> StepOutcome:
+        """Nobody writes on the origin."""
         if self._options.source_is_gone:
-            return StepOutcome("skipped", "the source is gone", {})
-        partitions = await self._sides.topics()
-        before, _ = await marks(self._sides, partitions)
+            return _GONE
+        partitions = await self._clusters.topics()
+        before, _ = await log_ends(self._clusters, partitions)
         await asyncio.sleep(self._timing.quiet_s)
-        after, stable = await marks(self._sides, partitions)
-        written = by_topic({p: after[p] - before[p] for p in partitions})
-        open_now = by_topic({p: after[p] - stable[p] for p in partitions})
-        figures = {"written": written, "open_transactions": open_now, "quiet_s": self._timing.quiet_s}
-        origin = self._sides.origin.settings.alias
+        after, stable = await log_ends(self._clusters, partitions)
+        written = by_topic({partition: after[partition] - before[partition] for partition in partitions})
+        unfinished = by_topic({partition: after[partition] - stable[partition] for partition in partitions})
+        figures = {"written": written, "open_transactions": unfinished, "quiet_s": self._timing.quiet_s}
         if written:
-            text = f"still written on {origin}: {names(written)}. Stop the producers, then run this again"
-            return StepOutcome("blocked", text + self._or_gone(), figures)
-        if open_now:
-            text = f"transactions are open on {origin} in {names(open_now)}: end their producers, or wait for"
-            text += f" transaction.timeout.ms, then run this again{self._or_gone()}"
-            return StepOutcome("blocked", text, figures)
-        return StepOutcome("done", f"nothing was written on {origin} for {self._timing.quiet_s:g} s", figures)
+            return StepOutcome("blocked", messages.still_written(self._origin, written, self._or_gone), figures)
+        if unfinished:
+            return StepOutcome("blocked", messages.open_transactions(self._origin, unfinished, self._or_gone), figures)
+        return StepOutcome("done", f"nothing was written on {self._origin} for {self._timing.quiet_s:g} s", figures)
 
     async def _catch_up(self) -> StepOutcome:
+        """The flow copies all that there is."""
         if self._options.source_is_gone:
-            return StepOutcome("skipped", "the source is gone", {})
+            return _GONE
         began_s = time.monotonic()
-        deadline_s = began_s + (TOLD_WITHIN_S if self._dry else self._timing.catch_up_s)
+        deadline_s = began_s + (PUBLISHED_WITHIN_S if self._dry else self._timing.catch_up_s)
         while True:
-            found = await lags(self._sides)
-            behind = {each: lag for each, lag in found.items() if lag != 0}
+            found = await lags(self._clusters)
+            behind = {partition: lag for partition, lag in found.items() if lag != 0}
             topics = by_topic(behind)
-            figures = {"lag": sum(lag or 0 for lag in behind.values()), "behind": topics}
+            total = sum(lag or 0 for lag in behind.values())
+            figures: dict[str, Any] = {"lag": total, "behind": topics}
             if not behind:
-                text = f"{self._sides.carrying.name} has copied all {len(found)} partitions to their ends"
+                text = f"{self._clusters.ahead.name} has copied all {len(found)} partitions to their ends"
                 return StepOutcome("done", text, figures | {"waited_s": round(time.monotonic() - began_s, 1)})
             await self._lift_own_pause()
             why = await self._why_behind(behind)
             if why or time.monotonic() > deadline_s:
-                break
-            await asyncio.sleep(LOOK_S)
-        text = f"{figures['lag']} offsets in {names(topics)} are not copied yet{why}"
-        return StepOutcome("blocked", f"{text}. Run this again when they are{self._or_gone()}", figures)
+                return StepOutcome("blocked", messages.not_caught_up(total, topics, why, self._or_gone), figures)
+            await asyncio.sleep(POLL_S)
 
     async def _lift_own_pause(self) -> None:
-        """So that the flow copies what was written since it was paused."""
-        if self.lifts_pause and self._running is not None and self._sides.kind == "failover" and not self._dry:
-            await self._running.resume(str(self._sides.flow.name))
+        """Resume, so that the flow copies what was written since it was paused."""
+        if self.lifts_pause and self._running is not None and self._clusters.kind == "failover" and not self._dry:
+            await self._running.resume(self._flow)
+
+    async def _why_behind(self, behind: Collection[TopicPartition]) -> str:
+        """Why waiting is of no use; "" while it is."""
+        flow = str(self._clusters.ahead.name)
+        if self._running is None:
+            return ": no running system was found that copies them"
+        for status in await self._running.partitions(flow):
+            partition = TopicPartition(status.topic, status.partition)
+            if partition in behind and status.state in {"paused", "stopped", "refused"}:
+                by_operator = status.state == "paused" and status.reason is None
+                lift = f" (`mirror-ray resume '{flow}'`)" if by_operator else f": {status.reason}"
+                return f": {status.topic}-{status.partition} is {status.state}{lift}"
+        return ""
 
     async def _stop(self) -> StepOutcome:
-        flow = str(self._sides.flow.name)
+        """The flow is paused."""
         if self._running is None:
-            text = f"no running system was found, so nothing copies {flow}, as far as is known"
+            text = f"no running system was found, so nothing copies {self._flow}, as far as is known"
             return await self._left_behind(groups=False) or StepOutcome("skipped", text, {})
         if self._dry:
-            return StepOutcome("done", f"would pause {flow}", {})
-        await self._running.pause(flow)
+            return StepOutcome("done", f"would pause {self._flow}", {})
+        await self._running.pause(self._flow)
         deadline_s = time.monotonic() + _PAUSED_WITHIN_S
-        while held := await self._held(flow):
+        while held := await self._held():
             if time.monotonic() > deadline_s:
-                return StepOutcome("blocked", f"{flow}: {len(held)} partitions go on copying: see `replicators`", {})
-            await asyncio.sleep(LOOK_S)
-        text = f"{flow} is paused; a pause outlives restarts"
+                text = f"{self._flow}: {len(held)} partitions go on copying: see `replicators`"
+                return StepOutcome("blocked", text, {})
+            await asyncio.sleep(POLL_S)
+        text = f"{self._flow} is paused; a pause outlives restarts"
         return await self._left_behind(groups=False) or StepOutcome("done", text, {})
 
     async def _offsets(self) -> StepOutcome:
-        sides = self._sides
+        """The groups' offsets are translated."""
         if self._options.source_is_gone:
-            self.places = await translate_offsets.without_source(sides)
-        else:
-            groups = await sides.groups(sides.origin)
-            force, moved = self._options.force, self._moved_before
-            places = await translate_offsets.with_source(sides, groups, moved, every=force)
-            busy = with_members({name: groups[name] for name in places})
-            if not self._options.skip_active and not self._dry:
-                others = with_members(translate_offsets.to_move(sides, groups, moved, every=force))
-                others = {name: each for name, each in others.items() if name not in busy}
-                if names_at_work := sorted(busy.keys() | await groups_at_work(sides, others, every=force)):
-                    return self._at_work(names_at_work)
-            if not self._dry:
-                idle = {name: groups[name] for name in places.keys() - busy.keys()}
-                places = await translate_offsets.with_source(sides, idle, moved, every=force, final=True)
-            self.places = places
-        figures = group_totals(self.places)
-        unsure = [place for each in self.places.values() for place in each if place.reason]
-        figures |= {"unsure": [told(place) for place in unsure[:NAMED]]}  # type: ignore[dict-item]
-        text = f"{figures['groups']} groups, {figures['partitions']} partitions: {figures['exact']} exact,"
-        text += f" {figures['before_the_place']} before the place, {figures['without_offset']} without an offset"
-        return StepOutcome("done", text, dict(figures))
+            self.offsets = await translate_offsets.without_source(self._clusters)
+        elif (blocked := await self._translate()) is not None:
+            return blocked
+        totals = messages.group_totals(self.offsets)
+        unsure = [offset for of_group in self.offsets.values() for offset in of_group if offset.reason]
+        figures = {**totals, "unsure": [offset_figures(offset) for offset in unsure[:NAMED]]}
+        return StepOutcome("done", messages.translated(totals), figures)
 
-    def _at_work(self, busy: Sequence[str]) -> StepOutcome:
-        text = f"still at work on {self._sides.origin.settings.alias}: {names(busy)}. Stop them, then run this again;"
-        return StepOutcome("blocked", f"{text} --skip-active leaves them where they are", {"active": busy[:NAMED]})
+    async def _translate(self) -> StepOutcome | None:
+        """Translate what groups have committed on the origin; an outcome: some of them are still at work there."""
+        clusters, force, moved = self._clusters, self._options.force, self._moved_before
+        groups = await clusters.groups(clusters.origin)
+        offsets = await translate_offsets.with_source(clusters, groups, moved, every=force)
+        busy = with_members({name: groups[name] for name in offsets})
+        if not self._options.skip_active and not self._dry:
+            at_work = sorted(busy.keys() | await self._others_at_work(groups, busy))
+            if at_work:
+                text = messages.groups_at_work(self._origin, at_work)
+                return StepOutcome("blocked", text, {"active": at_work[:NAMED]})
+        if not self._dry:
+            idle = {name: groups[name] for name in offsets.keys() - busy.keys()}
+            offsets = await translate_offsets.with_source(clusters, idle, moved, every=force, final=True)
+        self.offsets = offsets
+        return None
+
+    async def _others_at_work(self, groups: Mapping[str, ListedGroup], busy: Collection[str]) -> set[str]:
+        """Groups with members that have committed nothing that would be moved."""
+        force = self._options.force
+        others = with_members(translate_offsets.to_move(self._clusters, groups, self._moved_before, every=force))
+        others = {name: group for name, group in others.items() if name not in busy}
+        return await groups_at_work(self._clusters, others, every=force)
 
     async def _commit(self) -> StepOutcome:
-        alias = self._sides.destination.settings.alias
+        """The offsets are committed on the destination."""
+        alias = self._destination
         result = await commit_offsets.commit(
-            self._sides, self.places, self._moved_before, self._options, dry=self._dry, still_due=self.left
+            self._clusters, self.offsets, self._moved_before, self._options, dry=self._dry, still_due=self.still_due
         )
         if result.refused:
             refused = [(group, error.name) for (group, _), error in result.refused.items()]
@@ -223,13 +237,13 @@ class FailoverSteps:
         figures = {
             "committed": result.committed,
             "there_already": result.there_already,
-            "kept": [told(place) for place in result.kept[:NAMED]],
+            "kept": [offset_figures(offset) for offset in result.kept[:NAMED]],
             "active": result.active,
         }
         text = f"{'would commit' if self._dry else 'committed'} {result.committed} offsets on {alias}; "
         text += f"{result.there_already} were there already"
         if result.kept:
-            groups = sorted({place.group for place in result.kept})
+            groups = sorted({offset.group for offset in result.kept})
             text += f"; {len(result.kept)} were left as somebody else set them, of {names(groups)} (--force replaces)"
         if result.at_work:
             text += f"; moved before, and at work there since: {names(result.at_work)}"
@@ -240,49 +254,37 @@ class FailoverSteps:
         return StepOutcome("done", text, figures)
 
     async def _verify(self) -> StepOutcome:
-        result = await record_comparison.verify(self._sides, self.places, with_source=not self._options.source_is_gone)
+        """The record at each offset is the same on both clusters."""
+        with_source = not self._options.source_is_gone
+        result = await record_comparison.verify(self._clusters, self.offsets, with_source=with_source)
         if result["different"]:
             text = f"{len(result['different'])} places hold another record than on the other side, the first"
             return StepOutcome("blocked", f"{text} {result['different'][0]}: no consumer may start there", result)
-        if self._options.source_is_gone:
+        if not with_source:
             return StepOutcome("done", f"{result['compared']} places lie within their logs", result)
         text = f"the record at each of {result['compared']} places is the same on both sides"
         text += f"; {result['not_comparable']} can't be compared" if result["not_comparable"] else ""
         return StepOutcome("done", text, result)
 
     async def _redirect(self) -> StepOutcome:
-        pairs = {(p.origin.topic, p.destination.topic) for e in self.places.values() for p in e if p.destination}
-        topics = {
-            origin: ", ".join(topic for of, topic in sorted(pairs) if of == origin) for origin in dict(sorted(pairs))
-        }
+        """Producers and consumers are told where to go; after a failback the flow is resumed."""
         if (found := await self._left_behind(groups=True)) is not None:
             return found
-        lines = redirect(self._sides.flow, self._sides.kind, topics, sorted(self.places), self._sides.policy)
-        if self._sides.kind == "failback":
+        topics: dict[str, str] = {}
+        every = (offset for of_group in self.offsets.values() for offset in of_group)
+        for origin, topic in sorted({(o.origin.topic, o.destination.topic) for o in every if o.destination}):
+            topics[origin] = f"{topics[origin]}, {topic}" if origin in topics else topic
+        flow, kind = self._clusters.flow, self._clusters.kind
+        lines = messages.redirect(flow, kind, topics, sorted(self.offsets), self._clusters.policy)
+        if kind == "failback":
             lines.append(await self._resume())
-        figures = {"topics": dict(sorted(topics.items())[:NAMED]), "groups": len(self.places)}
+        figures = {"topics": dict(list(topics.items())[:NAMED]), "groups": len(self.offsets)}
         return StepOutcome("done", "\n".join(lines), figures)
 
     async def _resume(self) -> str:
-        flow = str(self._sides.flow.name)
         if self._running is None:
-            return f"Start the system (`mirror-ray up CONFIG`), and lift the pause: mirror-ray resume '{flow}'"
+            return f"Start the system (`mirror-ray up CONFIG`), and lift the pause: mirror-ray resume '{self._flow}'"
         if self._dry:
-            return f"{flow} would be resumed where it stood."
-        await self._running.resume(flow)
-        return f"{flow} is resumed where it stood."
-
-    async def _why_behind(self, behind: Collection[TopicPartition]) -> str:
-        """Why waiting is of no use; "" while it is."""
-        flow = str(self._sides.carrying.name)
-        if self._running is None:
-            return ": no running system was found that copies them"
-        for each in await self._running.partitions(flow):
-            if TopicPartition(each.topic, each.partition) in behind and each.state in {"paused", "stopped", "refused"}:
-                by_operator = each.state == "paused" and each.reason is None
-                lift = f" (`mirror-ray resume '{flow}'`)" if by_operator else f": {each.reason}"
-                return f": {each.topic}-{each.partition} is {each.state}{lift}"
-        return ""
-
-    def _or_gone(self) -> str:
-        return "; --source-is-gone goes on without" if self._sides.kind == "failover" else ""
+            return f"{self._flow} would be resumed where it stood."
+        await self._running.resume(self._flow)
+        return f"{self._flow} is resumed where it stood."

@@ -1,4 +1,4 @@
-"""Where every group goes on: asked of the side that it leaves, or of what the target knows where that side is gone."""
+"""Translates every group's offsets: asked of the cluster that it leaves, or of the target where the source is gone."""
 
 from __future__ import annotations
 
@@ -6,248 +6,270 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from mirror_ray.failover.clusters import FailoverClusters, answered
-from mirror_ray.failover.translated_offsets import NOT_COPIED, NOT_THERE, GroupPlacement, final_place, known_place
-from mirror_ray.failover.uncommitted_topics import unread_places
-from mirror_ray.groups.merged_groups import GroupPosition, merge_positions
-from mirror_ray.groups.offset_state import GroupPartition
+from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.groups.cluster_groups import answered
+from mirror_ray.groups.merged_groups import assumed_offset, first_translations, merge_translated
+from mirror_ray.groups.merged_topics import GroupRemote, uncommitted_topics
+from mirror_ray.groups.translated_offset import (
+    NOT_COPIED,
+    NOT_THERE,
+    TranslatedGroups,
+    TranslatedOffset,
+    by_checkpoint,
+    within_log,
+)
 from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition
+from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition, translate_many
 from mirror_ray.offsets.map import ExactOffset
-from mirror_ray.offsets.translation import LogBounds, Translation
+from mirror_ray.offsets.translation import LogBounds, Translation, within
 
-Places = dict[str, list[GroupPlacement]]
+Offsets = dict[str, list[TranslatedOffset]]
 
 
 def to_move(
-    sides: FailoverClusters,
-    groups: Mapping[str, ListedGroup],
-    moved: Mapping[str, list[GroupPlacement]],
-    *,
-    every: bool,
+    clusters: FailoverClusters, groups: Mapping[str, ListedGroup], moved: TranslatedGroups, *, every: bool
 ) -> dict[str, ListedGroup]:
-    """Those of these groups that are moved, where they have committed what the flow carries; see ``with_source``."""
-    found = {name: each for name, each in groups.items() if each.why_without_offsets is None}
-    if sides.kind == "failback" and not every:
-        found = {name: each for name, each in found.items() if name in moved}
+    """The groups that are moved, where they have committed in topics that the flow copies.
+
+    Args:
+        clusters: Both clusters.
+        groups: On the cluster that they leave.
+        moved: For a failback, what the failover has moved: other groups stay where they are, unless ``every``.
+        every: A failback brings back every group that reads remote topics.
+    """
+    found = {name: group for name, group in groups.items() if group.why_without_offsets is None}
+    if clusters.kind == "failback" and not every:
+        found = {name: group for name, group in found.items() if name in moved}
     return found
 
 
 async def with_source(
-    sides: FailoverClusters,
+    clusters: FailoverClusters,
     groups: Mapping[str, ListedGroup],
-    moved: Mapping[str, list[GroupPlacement]],
+    moved: TranslatedGroups,
     *,
     every: bool,
     final: bool = False,
-) -> Places:
-    """Translate what groups have committed on the side that they leave.
+) -> Offsets:
+    """Translate what groups have committed on the cluster that they leave.
 
-    Args:
-        sides: Both sides.
-        groups: On the side that they leave.
-        moved: For a failback, what the failover has moved: other groups stay where they are, unless ``every``.
-        every: See there.
-        final: No offset may be about to change by a transaction that is open.
+    ``final``: no offset may be about to change by a transaction that is open. The others: see ``to_move``.
 
     Raises:
         ClusterUnreachableError: A cluster does not answer.
         MirrorError: An offset is not ``final``.
     """
-    await sides.maps_are_read()
-    names = to_move(sides, groups, moved, every=every)
-    committed = await sides.committed(sides.origin, names, stable=final)
-    if sides.kind == "failover":
-        await _with_silent_partitions(sides, committed)
-    for maps in (sides.maps, *sides.routed.values()):
-        await maps.prepare()
-    for group, offset in _unread_of_routes(sides, moved, committed):
-        committed[group.group][group.partition] = offset
-    routes = {each: sides.remote_partitions(each) for offsets in committed.values() for each in offsets}
-    if sides.kind == "failback" and every:
-        committed = {g: o for g, o in committed.items() if any(map(sides.is_remote, o))}
-    logs = await sides.logs(sides.destination, {route.remote for each in routes.values() for route in each})
-    await sides.look(routes)
-    # Of the topics that were merged into one, not all need have as many partitions.
-    routes = {
-        each: tuple(r for r in found if len(found) == 1 or not r.back or r.remote in logs)
-        for each, found in routes.items()
+    await clusters.read_maps()
+    names = to_move(clusters, groups, moved, every=every)
+    committed = await clusters.committed(clusters.origin, names, stable=final)
+    if clusters.kind == "failover":
+        await _add_empty_partitions(clusters, committed)
+    await clusters.prepare_maps()
+    for group, offsets in committed.items():
+        offsets.update(_unread_of_routes(clusters, moved.get(group, ()), offsets))
+    remotes = {
+        partition: clusters.remote_partitions(partition) for offsets in committed.values() for partition in offsets
     }
-    every_place = [
-        await _located(GroupPartition(group, partition), offset, route, logs, merged=_is_merged(routes[partition]))
+    if clusters.kind == "failback" and every:
+        committed = {group: offsets for group, offsets in committed.items() if any(map(clusters.is_remote, offsets))}
+    logs = await clusters.logs(clusters.destination, {remote.remote for found in remotes.values() for remote in found})
+    await clusters.refresh(remotes)
+    # Of the topics that were merged into one, not all need have as many partitions.
+    remotes = {
+        partition: tuple(remote for remote in found if len(found) == 1 or not remote.back or remote.remote in logs)
+        for partition, found in remotes.items()
+    }
+    rows = [
+        (group, partition, offset, remote)
         for group, offsets in committed.items()
         for partition, offset in sorted(offsets.items())
-        for route in routes[partition] or (None,)
+        for remote in remotes[partition] or (None,)
     ]
-    left = await unread_places(sides, groups, every_place, logs)
-    found: Places = {}
-    for place in await _merged(sides, [*every_place, *left], logs, left):
-        found.setdefault(place.group, []).append(place)
+    asked = {(remote, offset.offset): None for _, _, offset, remote in rows if remote and remote.remote in logs}
+    translations = dict(zip(asked, await translate_many(list(asked)), strict=True))
+    translated = [
+        TranslatedOffset(
+            group=group,
+            origin=partition,
+            origin_offset=offset.offset,
+            destination=remote.remote if remote else None,
+            translation=_bounded(remote, offset.offset, translations, logs, merged=_is_merged(remotes[partition])),
+            metadata=offset.metadata,
+            back=clusters.is_remote(partition),
+        )
+        for group, partition, offset, remote in rows
+    ]
+    translated += await _uncommitted(clusters, groups, translated, logs)
+    merged = await answered(
+        clusters.origin, merge_translated(translated, logs, clusters.origin, clusters.isolation_level)
+    )
+    found: Offsets = defaultdict(list)
+    for offset in merged:
+        found[offset.group].append(offset)
     # A group of other topics is not this flow's business.
-    return {group: places for group, places in found.items() if any(place.destination for place in places)}
+    return {group: offsets for group, offsets in found.items() if any(offset.destination for offset in offsets)}
 
 
-async def without_source(sides: FailoverClusters) -> Places:
-    """What the checkpoints and the map on the target say. Raises as ``with_source`` does."""
-    await sides.maps_are_read(both=False)
-    said = await sides.said()
-    here = sides.destination
-    topics = {each.topic for by_partition in said.values() for each in by_partition}
-    metadata = (await here.refresh(topics)).topics
-    partitions = {TopicPartition(topic, n) for topic in topics for n in metadata[topic].partitions}
-    logs = await sides.logs(here, partitions)
-    found: Places = {}
-    for group, by_partition in said.items():
-        mine = {each.topic for each in by_partition}
-        for remote in sorted(each for each in partitions if each.topic in mine):
-            last = by_partition.get(remote)
-            topics_there = {
+def _bounded(
+    remote: RemotePartition | None,
+    offset: int,
+    translations: Mapping[tuple[RemotePartition, int], Translation],
+    logs: Mapping[TopicPartition, LogBounds],
+    *,
+    merged: bool,
+) -> Translation:
+    """``merged``: the remote partition is one of those that were merged into the group's."""
+    if remote is None:
+        return Translation(offset=None, reason=NOT_COPIED)
+    if remote.remote not in logs:
+        return Translation(offset=None, reason=NOT_THERE)
+    found = translations[remote, offset]
+    outdated = found.retry and found.offset is None
+    end = remote.copied_before(offset) if merged and found.offset is None and not outdated else None
+    if end is not None:
+        # Between the end of this topic's copy and the group's offset are records of the other topics.
+        found = Translation(offset=end, exact=False, reason=found.reason)
+    return within_log(found, logs[remote.remote])
+
+
+def _is_merged(remotes: Sequence[RemotePartition]) -> bool:
+    """Whether these are the topics that were merged into one."""
+    return len(remotes) > 1 and remotes[0].back
+
+
+async def _add_empty_partitions(
+    clusters: FailoverClusters, committed: Mapping[str, dict[TopicPartition, CommittedOffset]]
+) -> None:
+    """Add the partitions of a group's topics in which it has committed nothing, and that are empty: at their start."""
+    topics = {partition.topic for offsets in committed.values() for partition in offsets}
+    metadata = (await clusters.origin.refresh(topics)).topics
+    missing: dict[str, list[TopicPartition]] = defaultdict(list)
+    for group, offsets in committed.items():
+        for topic in {partition.topic for partition in offsets}:
+            numbers = metadata[topic].partitions if topic in metadata else ()
+            every = (TopicPartition(topic, number) for number in numbers)
+            missing[group] += [partition for partition in every if partition not in offsets]
+    logs = await clusters.logs(
+        clusters.origin, {partition for partitions in missing.values() for partition in partitions}
+    )
+    for group, partitions in missing.items():
+        for partition in partitions:
+            log = logs.get(partition)
+            if log is not None and log.start == log.end:
+                committed[group][partition] = CommittedOffset(log.start)
+
+
+def _unread_of_routes(
+    clusters: FailoverClusters, moved: Sequence[TranslatedOffset], committed: Collection[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Where a failover has put a group in topics that records were routed to, if it has no offset there any more.
+
+    For all that is known the group has read nothing there: it must not come back to behind that.
+    """
+    return {
+        offset.destination: CommittedOffset(offset.offset)
+        for offset in moved
+        if offset.destination is not None and offset.offset is not None
+        if clusters.is_routed(offset.destination.topic) and offset.destination not in committed
+    }
+
+
+async def _uncommitted(
+    clusters: FailoverClusters,
+    groups: Mapping[str, ListedGroup],
+    translated: Sequence[TranslatedOffset],
+    logs: Mapping[TopicPartition, LogBounds],
+) -> list[TranslatedOffset]:
+    """Where groups may yet have to read merged topics in which they have committed nothing.
+
+    Raises:
+        ClusterUnreachableError: A cluster does not answer.
+        OSError, MirrorError: A group or the checkpoints can't be asked now.
+    """
+    topics: dict[GroupRemote, set[str]] = defaultdict(set)
+    for offset in translated:
+        remote = offset.destination
+        if remote is not None and not offset.back and clusters.maps_of(remote.topic).rules.merges(remote.topic):
+            topics[offset.group, remote].add(offset.origin.topic)
+    merged_from = {remote: clusters.maps_of(remote.topic).merged_from(remote) for _, remote in topics}
+    described = {
+        group: groups[group].kind
+        for (group, remote), own in topics.items()
+        if group in groups and any(partition.topic not in own for partition in merged_from[remote])
+    }
+    if not described:
+        return []
+    unsubscribed = {
+        (group, remote): checkpoint.unsubscribed
+        for group, by_partition in (await clusters.checkpoints()).items()
+        for remote, checkpoint in by_partition.items()
+    }
+    subscriptions = await clusters.subscriptions(described)
+    found = []
+    for topic in uncommitted_topics(topics, merged_from, subscriptions, unsubscribed):
+        maps = clusters.maps_of(topic.remote.topic)
+        ((first, translation),) = (await first_translations([topic.source], maps, clusters.origin)).values()
+        bounded = Translation(offset=None)
+        if topic.remote in logs:
+            bounded = within(translation, logs[topic.remote])
+        translation = Translation(offset=bounded.offset, exact=False, reason=topic.why)
+        found.append(replace(assumed_offset(topic, first, translation), origin_offset=first if first >= 0 else None))
+    return found
+
+
+async def without_source(clusters: FailoverClusters) -> Offsets:
+    """Where groups go on by their last checkpoints, and by the map where it is newer: what the target itself knows.
+
+    Raises:
+        ClusterUnreachableError: The target does not answer.
+        OSError, MirrorError: The checkpoints can't be read now.
+    """
+    await clusters.read_maps(both=False)
+    checkpoints = await clusters.checkpoints()
+    topics = {remote.topic for by_partition in checkpoints.values() for remote in by_partition}
+    metadata = (await clusters.destination.refresh(topics)).topics
+    remotes = {TopicPartition(topic, number) for topic in topics for number in metadata[topic].partitions}
+    logs = await clusters.logs(clusters.destination, remotes)
+    found: Offsets = {}
+    for group, by_partition in checkpoints.items():
+        own_topics = {remote.topic for remote in by_partition}
+        for remote in sorted(remote for remote in remotes if remote.topic in own_topics):
+            sources = {
                 topic
-                for each, said_of in by_partition.items()
-                if each.topic == remote.topic
-                for topic in said_of.sources
+                for other, checkpoint in by_partition.items()
+                if other.topic == remote.topic
+                for topic in checkpoint.sources
             }
-            maps = sides.maps_of(remote.topic)
-            origin = maps.source_of(remote)
-            if topics_there:
-                origin = TopicPartition(min(topics_there), remote.partition)
+            maps = clusters.maps_of(remote.topic)
+            origin = TopicPartition(min(sources), remote.partition) if sources else maps.source_of(remote)
             if origin is None:
                 continue
-            checkpoint = last.checkpoint if last else None
-            # An offset that stands for several topics is no one topic's.
-            alone = len(topics_there) < 2 and not maps.rules.merges(remote.topic)
-            # Where both sides write, the map of the flow alone tells too little.
-            alone &= not sides.carrying.both_sides_write(origin.topic, remote.topic)
-            by_map = _exactly(maps, origin, checkpoint.upstream_offset) if checkpoint and alone else None
-            place = Translation(offset=None, reason=NOT_THERE)
+            checkpoint = by_partition[remote].checkpoint if remote in by_partition else None
+            # An offset that stands for several topics is no one topic's; where both sides write, one map is not enough.
+            alone = len(sources) < 2 and not maps.rules.merges(remote.topic)
+            alone = alone and not clusters.ahead.both_sides_write(origin.topic, remote.topic)
+            by_map = _exact_offset(maps, origin, checkpoint.upstream_offset) if checkpoint and alone else None
+            translation = Translation(offset=None, reason=NOT_THERE)
             if remote in logs:
-                place = known_place(checkpoint.downstream_offset if checkpoint else None, by_map, logs[remote])
+                translation = by_checkpoint(checkpoint.downstream_offset if checkpoint else None, by_map, logs[remote])
             found.setdefault(group, []).append(
-                GroupPlacement(
+                TranslatedOffset(
                     group=group,
                     origin=origin,
                     origin_offset=checkpoint.upstream_offset if checkpoint else None,
                     destination=remote,
-                    offset=place.offset,
-                    exact=place.exact,
-                    reason=place.reason,
+                    translation=translation,
                     metadata=checkpoint.metadata if checkpoint else "",
                 )
             )
     return found
 
 
-async def _with_silent_partitions(
-    sides: FailoverClusters, committed: Mapping[str, dict[TopicPartition, CommittedOffset]]
-) -> None:
-    """A group that has committed nothing in a partition that is empty on the target stands at its start there."""
-    topics = {each.topic for offsets in committed.values() for each in offsets}
-    numbers: Mapping[str, Collection[int]] = {
-        topic: found.partitions for topic, found in (await sides.origin.refresh(topics)).topics.items()
-    }
-    silent: dict[str, list[TopicPartition]] = defaultdict(list)
-    for group, offsets in committed.items():
-        for topic in {each.topic for each in offsets}:
-            for number in numbers.get(topic, ()):
-                each = TopicPartition(topic, number)
-                if each not in offsets:
-                    silent[group].append(each)
-    starts = await sides.logs(sides.origin, {each for every in silent.values() for each in every})
-    for group, every in silent.items():
-        for each in every:
-            log = starts.get(each)
-            if log is not None and log.start == log.end:
-                committed[group][each] = CommittedOffset(log.start)
-
-
-def _is_merged(routes: Sequence[RemotePartition]) -> bool:
-    """Whether they lead to each of the topics that were merged into one."""
-    return len(routes) > 1 and routes[0].back
-
-
-def _unread_of_routes(
-    sides: FailoverClusters,
-    moved: Mapping[str, list[GroupPlacement]],
-    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
-) -> list[tuple[GroupPartition, CommittedOffset]]:
-    """Where a failover has put groups in topics that records were routed to, if they have no offset there any more.
-
-    Such a group has read nothing there, for all that is known: it must not come back to behind that.
-    """
-    return [
-        (GroupPartition(group, place.destination), CommittedOffset(place.offset))
-        for group, offsets in committed.items()
-        for place in moved.get(group, ())
-        if place.destination is not None and place.offset is not None
-        if sides.is_routed(place.destination.topic) and place.destination not in offsets
-    ]
-
-
-async def _merged(
-    sides: FailoverClusters,
-    places: Sequence[GroupPlacement],
-    logs: Mapping[TopicPartition, LogBounds],
-    left: Mapping[GroupPlacement, str],
-) -> list[GroupPlacement]:
-    """The places, where those of one group in one partition of the destination have one offset for all of them.
-
-    ``left``: why some of them count that are not committed.
-    """
-    positions = [
-        GroupPosition(
-            group=each.group,
-            source=each.origin,
-            committed=each.origin_offset or 0,
-            target=each.destination,
-            back=sides.is_remote(each.origin),
-            translation=Translation(offset=each.offset, exact=each.exact, reason=each.reason),
-            assumed=left.get(each),
-        )
-        for each in places
-    ]
-    merged = await answered(sides.origin, merge_positions(positions, logs, sides.origin, sides.isolation_level))
-    return [
-        replace(each, offset=place.offset, exact=place.exact, reason=place.reason)
-        for each, place in zip(places, merged, strict=True)
-    ]
-
-
-async def _located(
-    key: GroupPartition,
-    committed: CommittedOffset,
-    route: RemotePartition | None,
-    logs: Mapping[TopicPartition, LogBounds],
-    *,
-    merged: bool,
-) -> GroupPlacement:
-    """``merged``: the route is one of several, to the topics that were merged into the group's."""
-    remote = route.remote if route is not None else None
-    if route is None or remote is None:
-        found = Translation(offset=None, reason=NOT_COPIED)
-    elif remote not in logs:
-        found = Translation(offset=None, reason=NOT_THERE)
-    else:
-        found = await route.translate(committed.offset)
-        end = route.copied_before(committed.offset) if merged and found.offset is None else None
-        if end is not None:
-            # What stands between the end of this topic's copy and the group is of the other topics.
-            found = Translation(offset=end, exact=False, reason=found.reason)
-        found = final_place(found, logs[remote])
-    return GroupPlacement(
-        group=key.group,
-        origin=key.partition,
-        origin_offset=committed.offset,
-        destination=remote,
-        offset=found.offset,
-        exact=found.exact,
-        reason=found.reason,
-        metadata=committed.metadata,
-    )
-
-
-def _exactly(maps: FlowMaps, origin: TopicPartition, offset: int) -> int | None:
-    page = maps.own.store.find(origin)
-    place = page.segments.to_target(offset) if page is not None and not page.segments.empty else None
-    return place.offset if isinstance(place, ExactOffset) else None
+def _exact_offset(maps: FlowMaps, origin: TopicPartition, offset: int) -> int | None:
+    found = maps.own.store.find(origin)
+    if found is None or found.segments.empty:
+        return None
+    target = found.segments.to_target(offset)
+    return target.offset if isinstance(target, ExactOffset) else None

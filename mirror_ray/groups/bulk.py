@@ -9,13 +9,12 @@ import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.groups.merged_groups import GroupPosition, merge_positions
-from mirror_ray.groups.merged_topics import GroupThere
-from mirror_ray.groups.subscriptions import GroupReads, first_unread
+from mirror_ray.groups.merged_groups import GroupReads, first_uncommitted, merge_translated
+from mirror_ray.groups.merged_topics import GroupRemote
+from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.model.committed_offset import Commits, CommittedOffset
@@ -32,21 +31,6 @@ _NO_ANSWER: Final = "the leader of its partition on the target does not answer: 
 
 #: Answers every query.
 AnswerQueries = Callable[[Collection[OffsetQuery]], Awaitable[Mapping[OffsetQuery, MapAnswer]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslatedOffset:
-    """One group, one partition."""
-
-    group: str
-    source: TopicPartition
-    committed: CommittedOffset
-    target: TopicPartition
-    #: Whether the topic came from the target, so that nothing is to be committed there.
-    back: bool
-    translation: Translation
-    #: Why it counts, though the group has committed nothing there.
-    assumed: str | None = None
 
 
 class LocalMaps:
@@ -141,42 +125,33 @@ async def translate_all(
     found = [
         TranslatedOffset(
             group=row.group,
-            source=row.partition,
-            committed=row.committed,
-            target=row.remote.remote,
-            back=row.remote.back,
+            origin=row.partition,
+            origin_offset=row.committed.offset,
+            destination=row.remote.remote,
             translation=_bounded(source, row, translation, logs.get(row.remote.remote)),
+            metadata=row.committed.metadata,
+            back=row.remote.back,
             assumed=row.assumed,
         )
         for row, translation in zip(rows, translations, strict=True)
     ]
-    positions = [
-        GroupPosition(
-            group=row.group,
-            source=row.source,
-            committed=row.committed.offset,
-            target=None if row.back else row.target,
-            translation=row.translation,
-            assumed=row.assumed,
-        )
-        for row in found
-    ]
-    merged = await merge_positions(positions, logs, source, flow.fetch.isolation_level)
-    return [replace(row, translation=translation) for row, translation in zip(found, merged, strict=True)]
+    own = [offset for offset in found if not offset.back]
+    merged = iter(await merge_translated(own, logs, source, flow.fetch.isolation_level))
+    return [offset if offset.back else next(merged) for offset in found]
 
 
 async def _uncommitted(
     maps: FlowTranslator, source: ClusterConnections, rows: Collection[_Row], reads: GroupReads
 ) -> list[_Row]:
     """Where groups may yet have to read merged topics in which they have committed nothing."""
-    committed_in: dict[GroupThere, set[str]] = defaultdict(set)
+    committed_in: dict[GroupRemote, set[str]] = defaultdict(set)
     for row in rows:
         if row.remote.merges:
             committed_in[row.group, row.remote.remote].add(row.partition.topic)
-    unread = await first_unread(maps, source, committed_in, reads)
+    uncommitted = await first_uncommitted(maps, source, committed_in, reads)
     return [
-        _Row(topic.there[0], topic.source, CommittedOffset(first), remote, topic.why)
-        for topic, first in unread.items()
+        _Row(topic.group, topic.source, CommittedOffset(first), remote, topic.why)
+        for topic, first in uncommitted.items()
         if (remote := maps.remote_partition(topic.source)) is not None
     ]
 

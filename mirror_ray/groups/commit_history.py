@@ -1,7 +1,7 @@
-"""What groups had committed at any moment of the past: what is written down of it, and read back. Pure.
+"""The commit history: what groups had committed at any moment of the past.
 
-A checkpoint actor writes down what it saw change, and now and then all that there is (a *snapshot*), and a record with
-nothing in it where nothing changes: so a moment at which nobody looked is told from one at which nothing happened.
+A checkpoint actor records what has changed since its last reading, now and then everything (a *snapshot*), and an empty
+record where nothing changes: so a moment at which nobody read differs from one at which nothing happened.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.commit_record import DELETED, SNAPSHOT_MS, CommitRecord, Kind, pieces
 
 _NOTHING_NEW_MS: Final = 10_000
-#: A look is good for the time behind it up to the next one, and no longer than this.
-LOOK_LASTS_MS: Final = 60_000
+#: A reading is valid until the next one, and no longer than this.
+READING_VALID_MS: Final = 60_000
 
 
 class CommitRecorder:
-    """Says what is to be written down; one life. See ``CommitRecord``."""
+    """Makes the records of one life of a checkpoint actor."""
 
     def __init__(self, life: bytes, number: int = 0, of: int = 1) -> None:
         self._life, self._number, self._of = life, number, of
@@ -31,22 +31,22 @@ class CommitRecorder:
         #: None: the life has not begun.
         self._snapshot_ms: int | None = None
 
-    def look(self, book: GroupOffsetState, now_ms: int) -> list[CommitRecord]:
-        """What to write of the book as it is now; from now on it is taken as written."""
+    def record(self, state: GroupOffsetState, now_ms: int) -> list[CommitRecord]:
+        """The records to write of the state as it is now; they are taken as written."""
         now_ms = max(now_ms, self._at_ms)
         if self._snapshot_ms is None or now_ms - self._snapshot_ms >= SNAPSHOT_MS:
             kind: Kind = "snapshot"
             entries: Iterable[GroupOffset] = (
-                entry for entries in book.groups.values() for entry in entries.values() if entry.source
+                entry for entries in state.groups.values() for entry in entries.values() if entry.source
             )
             self._snapshot_ms = now_ms
-        elif book.unrecorded or now_ms - self._at_ms >= _NOTHING_NEW_MS:
-            kind, entries = "changes", book.unrecorded
+        elif state.unrecorded or now_ms - self._at_ms >= _NOTHING_NEW_MS:
+            kind, entries = "changes", state.unrecorded
         else:
             return []
         self._at_ms = now_ms
         records = list(self._records(kind, list(pieces(_commits(entries)))))
-        book.unrecorded.clear()
+        state.unrecorded.clear()
         return records
 
     def _records(self, kind: Kind, parts: list[Commits]) -> Iterator[CommitRecord]:
@@ -74,19 +74,19 @@ def _commits(entries: Iterable[GroupOffset]) -> Commits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownHistory:
-    """Why it can't be told what was committed at a moment; times in ms, None: there is none."""
+    """Why it is not known what was committed at a moment; times in ms, None: there is none."""
 
-    #: The first moment that can be asked.
+    #: The first moment that is known.
     oldest_ms: int | None
-    #: The last moment before it at which every checkpoint actor had looked.
+    #: The last moment before it at which every checkpoint actor had read.
     before_ms: int | None
 
 
 class CommitHistory:
-    """Takes a flow's records in the order of the topic, from anywhere in it, and tells what held at one moment.
+    """Takes a flow's records in the order of the topic, from anywhere in it, and knows what held at one moment.
 
-    Guarantees: what it tells is what the checkpoint actors had seen by then, all of them, none longer than
-    ``LOOK_LASTS_MS`` before. A snapshot or a look that was cut off counts as not written.
+    Guarantees: its answer is what the checkpoint actors had read by then, all of them, none longer than
+    ``READING_VALID_MS`` before. A snapshot or a reading that was cut off counts as not written.
     """
 
     def __init__(self, at_ms: int) -> None:
@@ -104,19 +104,19 @@ class CommitHistory:
     def commits(self) -> Commits | UnknownHistory:
         """What groups had committed at the moment."""
         shares = self._shares()
-        known = [lives for lives in shares if all(each.holds(self.at_ms) for each in lives)]
+        known = [lives for lives in shares if all(life.holds(self.at_ms) for life in lives)]
         if not known:
             return self._unknown()
         found: dict[str, dict[TopicPartition, CommittedOffset]] = defaultdict(dict)
-        for life in max(known, key=lambda lives: min(each.begun_ms or 0 for each in lives)):
+        for life in max(known, key=lambda lives: min(life.begun_ms or 0 for life in lives)):
             for group, offsets in life.offsets.items():
                 found[group] |= offsets
         return {group: offsets for group, offsets in found.items() if offsets}
 
     def _shares(self) -> list[list[_Life]]:
-        """For each number of checkpoint actors, the life of each that may know."""
+        """For each number of checkpoint actors, the best life of each of them."""
         best: dict[int, dict[int, _Life]] = defaultdict(dict)
-        for life in sorted(self._lives.values(), key=lambda each: (each.holds(self.at_ms), each.begun_ms or 0)):
+        for life in sorted(self._lives.values(), key=lambda life: (life.holds(self.at_ms), life.begun_ms or 0)):
             best[life.of][life.number] = life
         return [list(lives.values()) for of, lives in best.items() if len(lives) == of]
 
@@ -127,7 +127,7 @@ class CommitHistory:
                 by_share[life.of][life.number].append(life)
         whole = [list(shares.values()) for of, shares in by_share.items() if len(shares) == of]
         oldest = [max(min(life.first_ms or 0 for life in lives) for lives in shares) for shares in whole]
-        before = [min(max(life.looked_ms for life in lives) for lives in shares) for shares in whole]
+        before = [min(max(life.read_ms for life in lives) for lives in shares) for shares in whole]
         return UnknownHistory(oldest_ms=min(oldest, default=None), before_ms=max(filter(None, before), default=None))
 
 
@@ -137,26 +137,26 @@ class _Life:
     of: int
     #: The next record's.
     expected: int
-    #: As they were at ``looked_ms``.
+    #: As they were at ``read_ms``.
     offsets: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     #: Of the first snapshot that counts, None: there is none; and of the first one at all.
     begun_ms: int | None = None
     first_ms: int | None = None
-    #: The last look that counts.
-    looked_ms: int = 0
-    #: Pieces of a look that is not complete.
+    #: The last reading that counts.
+    read_ms: int = 0
+    #: Pieces of a reading that is not complete.
     pending: list[CommitRecord] = field(default_factory=list)
-    #: Whether a record from behind the moment was seen: nothing that comes, or is missing, after it matters.
+    #: Whether a record from after the moment was taken: nothing behind it matters.
     passed: bool = False
 
     def holds(self, at_ms: int) -> bool:
-        return self.begun_ms is not None and at_ms - self.looked_ms <= LOOK_LASTS_MS
+        return self.begun_ms is not None and at_ms - self.read_ms <= READING_VALID_MS
 
     def take(self, record: CommitRecord, at_ms: int) -> None:
         if record.sequence > self.expected:
             self.pending = []
             if not self.passed:
-                # What is missing may be from before the moment, so that only a snapshot is to be believed.
+                # What is missing may be from before the moment, so that only a snapshot counts.
                 self.begun_ms, self.offsets = None, {}
         self.expected = record.sequence + 1
         self.passed |= record.at_ms > at_ms
@@ -166,7 +166,7 @@ class _Life:
             self.pending.append(record)
         if not (self.pending and record.last):
             return
-        look, self.pending = self.pending, []
+        reading, self.pending = self.pending, []
         if record.kind == "snapshot":
             self.first_ms = self.first_ms or record.at_ms
         if record.at_ms > at_ms:
@@ -175,15 +175,15 @@ class _Life:
             self.offsets = {}
             self.begun_ms = self.begun_ms or record.at_ms
         if self.begun_ms is not None:
-            self.looked_ms = record.at_ms
-            for each in look:
-                self._apply(each.commits)
+            self.read_ms = record.at_ms
+            for piece in reading:
+                self._apply(piece.commits)
 
     def _apply(self, commits: Commits) -> None:
         for group, offsets in commits.items():
-            mine = self.offsets.setdefault(group, {})
+            committed_by = self.offsets.setdefault(group, {})
             for partition, committed in offsets.items():
                 if committed.offset < 0:
-                    mine.pop(partition, None)
+                    committed_by.pop(partition, None)
                 else:
-                    mine[partition] = committed
+                    committed_by[partition] = committed

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from mirror_ray.config.settings import GroupSettings
-from mirror_ray.groups.commit_history import LOOK_LASTS_MS, CommitHistory, CommitRecorder, UnknownHistory
+from mirror_ray.groups.commit_history import READING_VALID_MS, CommitHistory, CommitRecorder, UnknownHistory
 from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
@@ -21,9 +21,9 @@ from mirror_ray.model.internal_topics import commits_topic
 from mirror_ray.records.commit_record import SNAPSHOT_MS, CommitRecord
 
 _LIFE_BYTES: Final = 16
-#: A group's round waits no longer than this, and after a failure the next rounds do not wait at all for as long.
+#: A round waits no longer than this, and after a failure the next rounds do not wait at all for as long.
 _PATIENCE_S: Final = 10.0
-#: Not written yet; beyond this they are given up, and the history begins anew.
+#: Unwritten records beyond this are given up, and the history begins anew.
 _MOST_BYTES: Final = 16 << 20
 #: Records are in the order of writing, and are written later than they say while the target does not answer.
 _LATE_MS: Final = 900_000
@@ -32,7 +32,7 @@ _SLACK_MS: Final = 300_000
 
 
 class HistoryWriter:
-    """Writes down what one checkpoint actor sees of a flow's commits. It never raises: groups go on without it."""
+    """Writes what one checkpoint actor reads of a flow's commits. It never raises: the group sync does without it."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class HistoryWriter:
     def _begin(self) -> CommitRecorder:
         return CommitRecorder(os.urandom(_LIFE_BYTES), *self._share)
 
-    async def write(self, book: GroupOffsetState, unseen: Mapping[str, str]) -> None:
-        """Write down what has changed; what can't be written now is kept for the next time.
+    async def write(self, state: GroupOffsetState, unread: Mapping[str, str]) -> None:
+        """Write what has changed; what can't be written now is kept for the next time.
 
-        ``unseen``: why a group could not be looked at; "" stands for any. A look that has not seen all is not written:
-        it would be read as if what it lacks were not there.
+        ``unread``: why a group could not be read; "" stands for any. An incomplete reading is not written: what it
+        lacks would count as not there.
         """
-        if unseen:
-            self._lacks(unseen)
+        if unread:
+            self._report_gap(unread)
         else:
             self._whole_s = time.monotonic()
-            for record in self._recorder.look(book, int(time.time() * 1000)):
+            for record in self._recorder.record(state, int(time.time() * 1000)):
                 self._waiting.append(KeyedRecord(*record.encode()))
         if not self._waiting or time.monotonic() < self._not_before_s:
             return
@@ -75,15 +75,15 @@ class HistoryWriter:
             self._not_before_s = time.monotonic() + _PATIENCE_S
             why = str(error) or f"no answer within {_PATIENCE_S:g} s"
             self._on_problem(f"the history of commits can't be written, and is tried again: {why}")
-            if sum(len(each.value or b"") for each in self._waiting) > _MOST_BYTES:
+            if sum(len(record.value or b"") for record in self._waiting) > _MOST_BYTES:
                 self._waiting.clear()
                 self._recorder = self._begin()
         else:
             self._waiting.clear()
 
-    def _lacks(self, unseen: Mapping[str, str]) -> None:
-        if time.monotonic() - self._whole_s > LOOK_LASTS_MS / 1000:
-            group, why = min(unseen.items())
+    def _report_gap(self, unread: Mapping[str, str]) -> None:
+        if time.monotonic() - self._whole_s > READING_VALID_MS / 1000:
+            group, why = min(unread.items())
             what = f"group {group}: {why}" if group else why
             self._on_problem(
                 f"the history of commits has a gap while not all groups can be seen: {what}. Grant DESCRIBE on the"
@@ -104,7 +104,7 @@ async def commits_as_of(source_alias: str, target: ClusterConnections, at_ms: in
     found = history.commits()
     if not isinstance(found, UnknownHistory):
         return found
-    # Only who has seen all of it can say what may be asked.
+    # Only the whole topic says which moments are known.
     history = CommitHistory(at_ms)
     await _read(history, InternalTopicReader(target, commits_topic(source_alias)), until_known=True)
     found = history.commits()
@@ -114,7 +114,7 @@ async def commits_as_of(source_alias: str, target: ClusterConnections, at_ms: in
 
 
 async def _read(history: CommitHistory, reader: InternalTopicReader, *, until_known: bool = False) -> None:
-    """Read until nothing that comes later can matter."""
+    """Read until nothing behind it can matter."""
     complete = False
     while not complete:
         anew, records, complete = await reader.read()

@@ -1,28 +1,16 @@
-"""Where every consumer group stands on both sides, and what is to be done about it. Pure.
-
-Checkpoints are MM2's (``MirrorCheckpointTask``), and our memory: a header says which offset is about to be committed on
-the target, and which one was committed there before. It is in the topic before the commit is sent.
-"""
+"""The committed offsets of a flow's groups on both sides, and what the group sync is to do about them."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from mirror_ray.groups.merged_topics import has_gone_back
-from mirror_ray.groups.sync_rule import KeepOffset, TargetOffset, WriteOffset, decide
+from mirror_ray.groups.commit_rules import ACTIVE, KeepOffset, TargetOffset, WriteOffset, decide_sync, has_gone_back
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.mm2_records import CheckpointRecord
-
-WRITTEN_HEADER: Final = b"mirror-ray.written"
-#: Tells our own checkpoints from those of others.
-WRITER_HEADER: Final = b"mirror-ray.writer"
-
-ACTIVE: Final = "the group is active on the target"
 
 
 class GroupPartition(NamedTuple):
@@ -41,26 +29,26 @@ class GroupOffset:
     translation: Translation | None = None
     #: Of the partition's map, when ``translation`` was made.
     version: int = -1
-    #: The last checkpoint that was emitted, and what its header said.
+    #: The last checkpoint that was emitted, and the committed offsets in its header.
     checkpoint: CheckpointRecord | None = None
-    told: tuple[int, ...] = ()
-    #: What we may have committed on the target: meant to be, then before.
+    emitted_written: tuple[int, ...] = ()
+    #: What we may have committed on the target: the offset meant to be committed, then its predecessor.
     written: tuple[int, ...] = ()
-    #: Where the group stood on the target when that was last seen; None: nowhere, or it has not been looked at.
-    stands: int | None = None
-    #: Whether the source's offset went back since it was written.
+    #: Committed on the target when it was last read; None: nothing, or it was not read.
+    on_target: int | None = None
+    #: Whether the source offset went back since the last commit.
     went_back: bool = False
-    #: Why the group does not stand on the target where it stands on the source.
+    #: Why the translated offset is not committed on the target.
     reason: str | None = None
-    #: Where several topics are merged: the remote partition for which this entry stands, and the positions there, by
-    #: topic, as they are now and as a checkpoint has told them.
+    #: Where several topics are merged: the remote partition that this entry is for, and the source offsets by topic, as
+    #: they are now and as the last checkpoint has them.
     merged: TopicPartition | None = None
     sources: dict[str, int] = field(default_factory=dict)
-    told_sources: dict[str, int] = field(default_factory=dict)
-    #: Of such an entry: the other topics that are merged there, and that the group does not read; and as it was told.
+    emitted_sources: dict[str, int] = field(default_factory=dict)
+    #: Of such an entry: the other topics that are merged there and that the group does not read, now and as emitted.
     unsubscribed: frozenset[str] = frozenset()
-    told_unsubscribed: frozenset[str] = frozenset()
-    #: Of an entry for which such a one stands: what is shown of it.
+    emitted_unsubscribed: frozenset[str] = frozenset()
+    #: Of an entry that a merged one stands for: its translation in status.
     shown: Translation | None = None
 
     @property
@@ -74,10 +62,10 @@ class GroupOffsetState:
 
     Attributes:
         groups: Every group's partitions.
-        untranslated: What has no exact place yet.
-        unsynced: What has a place, and is not known to stand there on the target.
-        unsaid: What may have a checkpoint to be emitted.
-        unrecorded: What has changed on the source since the commit history took it.
+        untranslated: Offsets without an exact translation.
+        unsynced: Translated offsets that are not known to be committed on the target.
+        unemitted: Offsets that may have a checkpoint to be emitted.
+        unrecorded: Offsets that changed on the source since the commit history recorded them.
         merged: Entries that stand for several topics of a group, by group and remote partition.
     """
 
@@ -85,7 +73,7 @@ class GroupOffsetState:
         self.groups: dict[str, dict[TopicPartition, GroupOffset]] = {}
         self.untranslated: set[GroupOffset] = set()
         self.unsynced: set[GroupOffset] = set()
-        self.unsaid: set[GroupOffset] = set()
+        self.unemitted: set[GroupOffset] = set()
         self.unrecorded: set[GroupOffset] = set()
         self.merged: dict[str, dict[TopicPartition, GroupOffset]] = {}
 
@@ -97,9 +85,9 @@ class GroupOffsetState:
             entry = entries[partition] = GroupOffset(GroupPartition(group, partition))
         return entry
 
-    def remember(self, partition: TopicPartition, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
+    def restore(self, partition: TopicPartition, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
         """Take a checkpoint that somebody else emitted: an earlier life of ours, or MM2; by source partition."""
-        _remember(self.entry(checkpoint.group, partition), checkpoint, written)
+        _restore(self.entry(checkpoint.group, partition), checkpoint, written)
 
     def merged_entry(self, group: str, remote: TopicPartition) -> GroupOffset:
         """The entry that stands for a group in a remote partition of several topics, made where there is none."""
@@ -109,54 +97,54 @@ class GroupOffsetState:
             entry = entries[remote] = GroupOffset(GroupPartition(group, remote), merged=remote)
         return entry
 
-    def remember_merged(
+    def restore_merged(
         self,
         checkpoint: CheckpointRecord,
         written: tuple[int, ...],
         sources: Mapping[str, int],
         unsubscribed: frozenset[str] = frozenset(),
     ) -> None:
-        """As ``remember``, of a remote partition of several topics."""
+        """As ``restore``, of a remote partition of several topics."""
         entry = self.merged_entry(checkpoint.group, checkpoint.partition)
-        _remember(entry, checkpoint, written)
-        entry.sources = entry.told_sources = dict(sources)
-        entry.unsubscribed = entry.told_unsubscribed = unsubscribed
+        _restore(entry, checkpoint, written)
+        entry.sources = entry.emitted_sources = dict(sources)
+        entry.unsubscribed = entry.emitted_unsubscribed = unsubscribed
 
     def merge(
         self,
         group: str,
         remote: TopicPartition,
         lead: CommittedOffset,
-        place: Translation,
+        translation: Translation,
         sources: Mapping[str, int],
         *,
         unsubscribed: frozenset[str] = frozenset(),
     ) -> None:
-        """Take the one place of a group in a remote partition of several topics.
+        """Take the one translation of a group in a remote partition of several topics.
 
-        ``lead``: the position whose place it is. ``sources``: the positions in all of them. ``unsubscribed``: see
-        ``GroupOffset``.
+        ``lead``: the committed offset that it is of. ``sources``: the offsets in all of the topics. ``unsubscribed``:
+        those that the group does not read.
         """
         entry = self.merged_entry(group, remote)
         if entry.unsubscribed != unsubscribed:
-            self.unsaid.add(entry)
+            self.unemitted.add(entry)
         entry.went_back |= has_gone_back(entry.sources, sources)
-        moved = entry.translation is None or entry.translation.offset != place.offset
+        moved = entry.translation is None or entry.translation.offset != translation.offset
         if entry.sources != sources or moved:
-            self.unsaid.add(entry)
-        entry.source, entry.translation, entry.sources = lead, place, dict(sources)
+            self.unemitted.add(entry)
+        entry.source, entry.translation, entry.sources = lead, translation, dict(sources)
         entry.unsubscribed = unsubscribed
-        entry.reason = entry.reason if entry.reason and not moved else place.reason
-        if place.offset is None:
+        entry.reason = entry.reason if entry.reason and not moved else translation.reason
+        if translation.offset is None:
             self.unsynced.discard(entry)
         elif moved:
             self.unsynced.add(entry)
 
-    def drop_merged(self, left: Collection[tuple[str, TopicPartition]]) -> None:
-        """Entries other than these stand for nothing any more; on the target groups stay as they are."""
+    def keep_merged(self, kept: Collection[tuple[str, TopicPartition]]) -> None:
+        """Drop merged entries other than these; on the target groups stay as they are."""
         for group, entries in self.merged.items():
             for remote, entry in entries.items():
-                if entry.source is not None and (group, remote) not in left:
+                if entry.source is not None and (group, remote) not in kept:
                     entry.source = entry.translation = None
                     self.unsynced.discard(entry)
 
@@ -182,24 +170,24 @@ class GroupOffsetState:
             self.unsynced.discard(entry)
 
     def to_translate(self, versions: Mapping[TopicPartition, int]) -> Iterator[tuple[GroupOffset, int]]:
-        """Yield what to look up: source offsets without an exact place, where the map has changed since."""
+        """Yield the offsets to translate: those without an exact translation, where the map has changed since."""
         for entry in self.untranslated:
             if entry.source is not None and entry.version != versions.get(entry.key.partition, 0):
                 yield entry, entry.source.offset
 
     def translated(self, entry: GroupOffset, offset: int, version: int, found: Translation) -> None:
-        """Take the place of a source offset, by that version of the map."""
+        """Take the translation of a source offset, by that version of the map."""
         if entry.source is None or entry.source.offset != offset:
             return
         if found.offset is not None and (entry.translation is None or entry.translation.offset != found.offset):
             self.unsynced.add(entry)
-            self.unsaid.add(entry)
+            self.unemitted.add(entry)
         entry.translation, entry.version, entry.reason = found, version, found.reason
         if found.offset is not None and found.exact:
             self.untranslated.discard(entry)
 
-    def look_again(self) -> None:
-        """What was known of the target may be old: every offset is to be compared anew."""
+    def recheck(self) -> None:
+        """What is known of the target may be old: compare every offset anew."""
         for entries in (*self.groups.values(), *self.merged.values()):
             for entry in entries.values():
                 if entry.source is not None and entry.translation is not None and entry.translation.offset is not None:
@@ -208,15 +196,15 @@ class GroupOffsetState:
     def compare(
         self, entry: GroupOffset, on_target: int | None, *, both_sides_write: bool = False
     ) -> WriteOffset | None:
-        """What to commit on the target, where the group stands at ``on_target`` and is not active."""
-        entry.stands = on_target
+        """What to commit on the target, where ``on_target`` is committed and the group is not active."""
+        entry.on_target = on_target
         if on_target is not None and entry.written and on_target not in entry.written:
-            # Somebody else has replaced what we had written: put back there, it would not be ours either.
+            # Somebody else has replaced what we had committed: set back to that, it would not be ours either.
             entry.written = ()
-            self.unsaid.add(entry)
+            self.unemitted.add(entry)
         if entry.translation is None or entry.translation.offset is None:
             return None
-        act = decide(
+        decision = decide_sync(
             TargetOffset(
                 committed=on_target,
                 written=entry.written,
@@ -225,39 +213,39 @@ class GroupOffsetState:
                 both_sides_write=both_sides_write,
             )
         )
-        if isinstance(act, WriteOffset):
-            entry.written = (act.offset,) if on_target is None else (act.offset, on_target)
-            self.unsaid.add(entry)
-            return act
-        entry.reason = act.reason or entry.translation.reason
-        if act == KeepOffset():
+        if isinstance(decision, WriteOffset):
+            entry.written = (decision.offset,) if on_target is None else (decision.offset, on_target)
+            self.unemitted.add(entry)
+            return decision
+        entry.reason = decision.reason or entry.translation.reason
+        if decision == KeepOffset():
             if entry.written[:1] == (on_target,):
-                # What was meant is seen to stand there: where it stood before is no longer ours.
+                # What was meant is committed there: its predecessor is no longer ours.
                 entry.written = entry.written[:1]
             self._settled(entry)
         return None
 
     def wrote(self, entry: GroupOffset, error: str | None) -> None:
-        """What became of ``compare``'s commit; None: it was taken."""
+        """Take the result of the commit that ``compare`` asked for; None: it succeeded."""
         if error is None:
             entry.written = entry.written[:1]
-            entry.stands = entry.written[0]
+            entry.on_target = entry.written[0]
             entry.reason = entry.translation.reason if entry.translation else None
             self._settled(entry)
         else:
             entry.reason = error
             if error == ACTIVE:
                 entry.written = entry.written[1:]
-                self.unsaid.add(entry)
+                self.unemitted.add(entry)
 
     def active(self, group: str) -> None:
-        """The group has members on the target: its offsets there are its own business."""
+        """The group has members on the target: its offsets there are left alone."""
         for entry in (*self.groups.get(group, {}).values(), *self.merged.get(group, {}).values()):
             if entry in self.unsynced:
                 entry.reason = ACTIVE
 
     def checkpoint(self, entry: GroupOffset, remote: TopicPartition) -> CheckpointRecord | None:
-        """The checkpoint of an entry that is ``unsaid``; None: there is none, or it was emitted already."""
+        """The checkpoint of an ``unemitted`` entry; None: there is none, or it was emitted already."""
         if entry.source is None or entry.translation is None or entry.translation.offset is None:
             return None
         checkpoint = CheckpointRecord(
@@ -267,18 +255,18 @@ class GroupOffsetState:
             downstream_offset=entry.translation.offset,
             metadata=entry.source.metadata,
         )
-        known = (entry.checkpoint, entry.told, entry.told_sources, entry.told_unsubscribed)
+        known = (entry.checkpoint, entry.emitted_written, entry.emitted_sources, entry.emitted_unsubscribed)
         return checkpoint if (checkpoint, entry.written, entry.sources, entry.unsubscribed) != known else None
 
-    def said(self, entry: GroupOffset, checkpoint: CheckpointRecord | None, written: tuple[int, ...]) -> None:
-        """It is in the topic, with that header; None: there was none to be emitted."""
+    def emitted(self, entry: GroupOffset, checkpoint: CheckpointRecord | None, written: tuple[int, ...]) -> None:
+        """The checkpoint is in the topic, with ``written`` in its header; None: there was none to emit."""
         if checkpoint is not None:
-            entry.checkpoint, entry.told, entry.told_sources = checkpoint, written, entry.sources
-            entry.told_unsubscribed = entry.unsubscribed
-        self.unsaid.discard(entry)
+            entry.checkpoint, entry.emitted_written, entry.emitted_sources = checkpoint, written, entry.sources
+            entry.emitted_unsubscribed = entry.unsubscribed
+        self.unemitted.discard(entry)
 
     def forget(self, groups: Collection[str]) -> None:
-        """Groups that are gone on the source; on the target they stay as they are."""
+        """Forget groups that are gone on the source; on the target they stay as they are."""
         for group in groups:
             self.committed(group, {})
 
@@ -287,22 +275,9 @@ class GroupOffsetState:
         entry.went_back = False
 
 
-def encode_written(written: tuple[int, ...]) -> bytes:
-    """The header's value."""
-    return struct.pack(f">{len(written)}q", *written)
-
-
-def decode_written(checkpoint: CheckpointRecord, headers: tuple[tuple[bytes, bytes | None], ...]) -> tuple[int, ...]:
-    """What a checkpoint of an earlier life says was written. MM2 has no header, and commits what it emits."""
-    value = dict(headers).get(WRITTEN_HEADER)
-    if value is None or len(value) % 8:
-        return (checkpoint.downstream_offset,)
-    return struct.unpack(f">{len(value) // 8}q", value)
-
-
-def _remember(entry: GroupOffset, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
-    entry.checkpoint, entry.written, entry.told = checkpoint, written, written
-    # Whoever was about to commit an offset before the one that stood there had seen the source go back.
+def _restore(entry: GroupOffset, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
+    entry.checkpoint, entry.written, entry.emitted_written = checkpoint, written, written
+    # Whoever was about to commit an offset before its predecessor had seen the source offset go back.
     entry.went_back = any(written[0] < before for before in written[1:])
 
 

@@ -1,6 +1,6 @@
-"""The checkpoint actor: carries consumer groups over, and answers where an offset is on the other side.
+"""The checkpoint actor: syncs consumer groups and translates offsets.
 
-One task per flow: a flow whose clusters can't be reached holds up no other.
+There is one task per flow: a flow whose clusters can't be reached holds up no other.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _EVENTS_KEPT = 1000
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 10.0
 #: A round may take as much time as the pause after it: then half a core is used, whatever the number of groups.
 _MOST_SHARE = 0.5
-#: However rarely groups are carried over, the history of commits looks as often: see ``LOOK_LASTS_MS``.
+#: However rarely groups are synced, the commit history reads them as often (``READING_VALID_MS``).
 _HISTORY_S = 30.0
 #: Until the last acknowledgements are in the segments topic.
-_TOLD_S = 1.5
-_LOOK_S = 0.05
+_PUBLISHED_S = 1.5
+_POLL_S = 0.05
 #: For the last entries of the audit log.
 _FLUSH_S = 1.0
 
 
 @dataclass(slots=True, eq=False)
 class _Flow:
-    """One flow's part."""
+    """What belongs to one flow."""
 
     settings: FlowSettings
     source: ClusterConnections
     target: ClusterConnections
     maps: FlowMaps
-    carrier: GroupOffsetSync
+    sync: GroupOffsetSync
     task: asyncio.Task[None] = field(init=False)
     #: Seconds that the last round took; None before the first.
     round_s: float | None = None
@@ -62,14 +62,14 @@ class _Flow:
 
 
 class GroupSyncService:
-    """Carries its share of the groups: those whose name's checksum leaves ``number`` when divided by their number."""
+    """Syncs its share of the groups: those whose name's checksum modulo the number of actors is ``number``."""
 
     def __init__(self, audit_logs: AuditLogs, number: int = 0) -> None:
         """Nothing happens before ``configure``. ``audit_logs`` keep what is committed."""
         self._audit_logs = audit_logs
         self._number, self._of = number, 1
         self._flows: dict[FlowName, _Flow] = {}
-        self._views: dict[FlowName, object] = {}
+        self._inputs: dict[FlowName, object] = {}
         self._events: deque[tuple[int, str, str, str]] = deque(maxlen=_EVENTS_KEPT)
         self._configuring = asyncio.Lock()
 
@@ -84,7 +84,7 @@ class GroupSyncService:
             if settings.checkpoint_actors != self._of:
                 await asyncio.gather(*(self._end(name) for name in list(self._flows)))
                 self._of = settings.checkpoint_actors
-            for name in [name for name in self._flows if self._views[name] != _view(settings, wanted.get(name))]:
+            for name in [name for name in self._flows if self._inputs[name] != _depends_on(settings, wanted.get(name))]:
                 await self._end(name)
             for name, flow in wanted.items():
                 if name not in self._flows:
@@ -104,34 +104,34 @@ class GroupSyncService:
             asked = self._find(flow)
             name = asked.settings.name
             # Routes belong to their flow.
-            chosen = [asked, *(each for each in chosen if each is not asked and each.settings.name.live == name)]
-        every = ((each.settings.route, status) for each in chosen for status in each.carrier.statuses())
+            chosen = [asked, *(found for found in chosen if found is not asked and found.settings.name.live == name)]
+        every = ((found.settings.route, status) for found in chosen for status in found.sync.statuses())
         return tuple(status for route, status in every if route is None or status.partitions)
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
-        """Where position ``offset`` of a source partition is on the target; ``back``: the other way round."""
-        each = self._find(flow)
-        await each.maps.ready()
-        return await each.maps.translate(TopicPartition(topic, partition), offset, back=back)
+        """Translate an offset of a source partition; ``back``: one of its remote partition."""
+        found = self._find(flow)
+        await found.maps.ready()
+        return await found.maps.translate(TopicPartition(topic, partition), offset, back=back)
 
     async def settle(self, deadline_s: float) -> bool:
-        """Carry over at once what can be; whether every flow had its round by the deadline.
+        """Sync at once; returns whether every flow had its round by the deadline.
 
-        A replicator tells within about a second what it has copied, so the round begins after that.
+        A replicator publishes within about a second what it has copied, so the round begins after that.
         """
-        carrying = [flow for flow in self._flows.values() if flow.settings.groups.emit_checkpoints_enabled]
-        if not carrying:
+        syncing = [flow for flow in self._flows.values() if flow.settings.groups.emit_checkpoints_enabled]
+        if not syncing:
             return True
-        await asyncio.sleep(_TOLD_S)
-        after = {id(flow): flow.begun for flow in carrying}
-        for flow in carrying:
-            flow.carrier.hurry()
+        await asyncio.sleep(_PUBLISHED_S)
+        after = {id(flow): flow.begun for flow in syncing}
+        for flow in syncing:
+            flow.sync.sync_at_once()
         try:
             async with asyncio.timeout(deadline_s):
-                for flow in carrying:
+                for flow in syncing:
                     while flow.done <= after[id(flow)]:
                         flow.wake.set()
-                        await asyncio.sleep(_LOOK_S)
+                        await asyncio.sleep(_POLL_S)
         except TimeoutError:
             return False
         return True
@@ -142,7 +142,7 @@ class GroupSyncService:
             await asyncio.gather(*(self._end(name) for name in list(self._flows)))
         await asyncio.to_thread(self._audit_logs.flush, _FLUSH_S)
 
-    def _mine(self, group: str) -> bool:
+    def _accepts(self, group: str) -> bool:
         return zlib.crc32(group.encode()) % self._of == self._number
 
     def _begin(self, settings: MirrorSettings, flow: FlowSettings) -> None:
@@ -150,36 +150,36 @@ class GroupSyncService:
         client_id = f"{name}|mirror-ray|checkpoint"
         source = ClusterConnections(settings.clusters[name.source], client_id)
         target = ClusterConnections(settings.clusters[name.target], client_id)
-        maps = FlowMaps(flow, source, target, self._teller(name), _flow_back(settings, flow))
-        history = HistoryWriter(name.source, target, self._teller(name), self._number, self._of)
+        maps = FlowMaps(flow, source, target, self._reporter(name), _flow_back(settings, flow))
+        history = HistoryWriter(name.source, target, self._reporter(name), self._number, self._of)
         kept = history if flow.groups.history_enabled else None
-        trail = self._audit_logs.of(settings, name)
-        carrier = GroupOffsetSync(flow, source, target, maps, trail, mine=self._mine, history=kept)
-        each = _Flow(flow, source, target, maps, carrier)
-        self._flows[name], self._views[name] = each, _view(settings, flow)
-        each.task = asyncio.create_task(self._carry(each), name=f"groups of {name}")
+        audit_log = self._audit_logs.of(settings, name)
+        sync = GroupOffsetSync(flow, source, target, maps, audit_log, accepts=self._accepts, history=kept)
+        begun = _Flow(flow, source, target, maps, sync)
+        self._flows[name], self._inputs[name] = begun, _depends_on(settings, flow)
+        begun.task = asyncio.create_task(self._run(begun), name=f"groups of {name}")
 
     async def _end(self, name: FlowName) -> None:
-        each = self._flows.pop(name)
-        self._views.pop(name)
-        each.task.cancel()
-        await asyncio.gather(each.task, return_exceptions=True)
-        await each.maps.close()
-        await asyncio.gather(each.source.close(), each.target.close())
+        flow = self._flows.pop(name)
+        self._inputs.pop(name)
+        flow.task.cancel()
+        await asyncio.gather(flow.task, return_exceptions=True)
+        await flow.maps.close()
+        await asyncio.gather(flow.source.close(), flow.target.close())
 
-    async def _carry(self, flow: _Flow) -> None:
+    async def _run(self, flow: _Flow) -> None:
         """Round after round, for as long as the flow is there."""
         pause_s, begun = _FIRST_PAUSE_S, False
         while True:
             began_s = time.monotonic()
             try:
                 if not begun:
-                    await flow.carrier.begin()
+                    await flow.sync.begin()
                     begun = True
                 if flow.settings.groups.emit_checkpoints_enabled:
                     flow.begun += 1
                     number = flow.begun
-                    await flow.carrier.round()
+                    await flow.sync.round()
                     flow.done, flow.done_s = number, time.monotonic()
                 if self._number == 0:
                     await flow.maps.own.delete_obsolete()
@@ -195,9 +195,9 @@ class GroupSyncService:
     @staticmethod
     async def _pause(flow: _Flow, round_s: float) -> None:
         groups = flow.settings.groups
-        looks = groups.emit_checkpoints_enabled and groups.history_enabled
+        reads = groups.emit_checkpoints_enabled and groups.history_enabled
         left_s = max(groups.emit_checkpoints_interval_s - round_s, round_s * (1 / _MOST_SHARE - 1))
-        await pause(flow.wake, left_s, flow.carrier.look if looks else None)
+        await pause(flow.wake, left_s, flow.sync.read_source if reads else None)
 
     def _failed(self, flow: _Flow, error: Exception) -> None:
         unforeseen = not isinstance(error, OSError | MirrorError)
@@ -212,15 +212,15 @@ class GroupSyncService:
             self._event("info", flow.settings.name, "consumer groups are carried over again")
         flow.problem = None
 
-    def _teller(self, name: FlowName) -> Callable[[str], None]:
-        told: set[str] = set()
+    def _reporter(self, name: FlowName) -> Callable[[str], None]:
+        reported: set[str] = set()
 
-        def tell(text: str) -> None:
-            if text not in told:
-                told.add(text)
+        def report(text: str) -> None:
+            if text not in reported:
+                reported.add(text)
                 self._event("warning", name, text)
 
-        return tell
+        return report
 
     def _event(self, level: str, name: FlowName, text: str) -> None:
         self._events.append((int(time.time() * 1000), level, str(name), text))
@@ -232,34 +232,34 @@ class GroupSyncService:
         raise ConfigError(f"there is no running flow {flow!r}; running flows: {names}")
 
 
-async def pause(wake: asyncio.Event, pause_s: float, look: Callable[[], Awaitable[None]] | None) -> None:
-    """Wait until ``wake`` is set, but no longer than ``pause_s``; ``look`` is called now and then in the meantime."""
+async def pause(wake: asyncio.Event, pause_s: float, read: Callable[[], Awaitable[None]] | None) -> None:
+    """Wait until ``wake`` is set, but no longer than ``pause_s``; ``read`` is called now and then in the meantime."""
     wake.clear()
     until_s = time.monotonic() + pause_s
     while pause_s > 0:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_s if look is None else min(pause_s, _HISTORY_S)):
+            async with asyncio.timeout(pause_s if read is None else min(pause_s, _HISTORY_S)):
                 await wake.wait()
                 return
         pause_s = until_s - time.monotonic()
-        if look is not None and pause_s > 0:
-            await look()
+        if read is not None and pause_s > 0:
+            await read()
 
 
 def _summary(flow: _Flow) -> FlowGroups:
-    book = flow.carrier.book
+    state = flow.sync.state
     return FlowGroups(
-        groups=sum(1 for entries in book.groups.values() if any(entry.source for entry in entries.values())),
-        untranslated=len(book.untranslated),
-        unsynced=len(book.unsynced),
+        groups=sum(1 for entries in state.groups.values() if any(entry.source for entry in entries.values())),
+        untranslated=len(state.untranslated),
+        unsynced=len(state.unsynced),
         round_s=flow.round_s,
-        problem=flow.problem or flow.carrier.problems.get(""),
+        problem=flow.problem or flow.sync.problems.get(""),
         age_s=time.monotonic() - flow.done_s if flow.settings.groups.emit_checkpoints_enabled else None,
     )
 
 
-def _view(settings: MirrorSettings, flow: FlowSettings | None) -> object:
-    """All that a flow's part depends on."""
+def _depends_on(settings: MirrorSettings, flow: FlowSettings | None) -> object:
+    """The settings that a flow's part depends on."""
     if flow is None:
         return None
     name = flow.name
@@ -268,4 +268,4 @@ def _view(settings: MirrorSettings, flow: FlowSettings | None) -> object:
 
 
 def _flow_back(settings: MirrorSettings, flow: FlowSettings) -> FlowSettings | None:
-    return next((each for each in settings.flows if each.name == flow.name.back and each.enabled), None)
+    return next((other for other in settings.flows if other.name == flow.name.back and other.enabled), None)

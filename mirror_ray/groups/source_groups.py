@@ -21,57 +21,57 @@ from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-#: A broker that did not tell its groups is asked again no later than this.
+#: A broker that did not list its groups is asked again no later than this.
 _ASK_SILENT_S: Final = 10.0
 
 
 class SourceGroups:
-    """Of a flow's groups those that ``mine`` accepts.
+    """The groups of a flow that ``accepts`` lets through.
 
     Attributes:
-        listing: The last one; None before the first look.
-        without_offsets: Why a group has nothing to be carried over.
-        problems: What the last look could not see, by group; "" stands for the cluster.
+        listing: The last one; None before the first reading.
+        without_offsets: Why a group has no offsets to be synced.
+        problems: What the last reading could not tell, by group; "" stands for the cluster.
     """
 
     def __init__(
         self,
         settings: GroupSettings,
         source: ClusterConnections,
-        mine: Callable[[str], bool],
+        accepts: Callable[[str], bool],
         covers: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """``covers``: whether offsets in a topic are anybody's business here."""
+        """``covers``: whether offsets in a topic are of interest here."""
         self.listing: GroupListing | None = None
         self.without_offsets: dict[str, str] = {}
         self.problems: dict[str, str] = {}
         self._filter = GroupFilter(settings.include, settings.exclude)
         self._refresh_s = settings.refresh_interval_s
-        self._mine, self._covers = mine, covers
+        self._accepts, self._covers = accepts, covers
         self._coordinators = GroupCoordinators(source)
         self._reader = OffsetReader(self._coordinators)
         self._listed_s = float("-inf")
         self._wanted: list[str] = []
-        #: Of groups some of whose offsets the broker did not tell, which says so once: why.
+        #: Why some of a group's offsets are missing: the broker says so only once.
         self._partly: dict[str, str] = {}
 
-    def hurry(self) -> None:
-        """List the groups in the next look, whatever the interval is."""
+    def list_at_once(self) -> None:
+        """List the groups in the next reading, whatever the interval is."""
         self._listed_s = float("-inf")
 
-    async def look(self, book: GroupOffsetState) -> None:
-        """Read what has changed into the book. What could not be seen is there as it was, and among the problems.
+    async def read(self, state: GroupOffsetState) -> None:
+        """Read what has changed into the state. What could not be read stays as it was, and is among the problems.
 
         Raises:
             OSError, MirrorError: The source can't be used now.
         """
-        # Until it is over: a look that breaks off has seen nothing.
+        # Until it is over: a reading that breaks off has read nothing.
         self.problems = {"": "it was not read to the end"}
-        listing = await self._listed(book)
+        listing = await self._listed(state)
         read = await self._reader.read(self._wanted)
-        topic_ids = await self._topic_ids(book, read.changed)
+        topic_ids = await self._topic_ids(state, read.changed)
         for group, found in read.changed.items():
-            self._take(book, group, found, topic_ids)
+            self._take(state, group, found, topic_ids)
         self._partly = {group: self._partly[group] for group in self._partly.keys() & set(self._wanted)}
         self.problems = {
             group: f"its offsets on the source: {why}" for group, why in {**self._partly, **read.failed}.items()
@@ -79,7 +79,7 @@ class SourceGroups:
         if listing.silent:
             self.problems[""] = "; ".join(f"broker {broker}: {why}" for broker, why in listing.silent.items())
 
-    async def _listed(self, book: GroupOffsetState) -> GroupListing:
+    async def _listed(self, state: GroupOffsetState) -> GroupListing:
         now_s, listing = time.monotonic(), self.listing
         lasts_s = min(self._refresh_s, _ASK_SILENT_S) if listing is not None and listing.silent else self._refresh_s
         if listing is not None and now_s - self._listed_s < lasts_s:
@@ -89,46 +89,46 @@ class SourceGroups:
         wanted = {
             name: listed
             for name, listed in (listing.groups | listing.unknown).items()
-            if self._filter.should_replicate_group(name) and self._mine(name)
+            if self._filter.should_replicate_group(name) and self._accepts(name)
         }
-        self.without_offsets = {name: why for name, each in wanted.items() if (why := each.why_without_offsets)}
+        self.without_offsets = {name: why for name, listed in wanted.items() if (why := listed.why_without_offsets)}
         self._wanted = [name for name in wanted if name not in self.without_offsets]
-        book.forget(book.groups.keys() - set(self._wanted))
+        state.forget(state.groups.keys() - set(self._wanted))
         return listing
 
-    async def _topic_ids(self, book: GroupOffsetState, changed: Mapping[str, GroupOffsets]) -> Mapping[str, TopicId]:
-        """Of the topics that may be others than when their offsets were read last."""
+    async def _topic_ids(self, state: GroupOffsetState, changed: Mapping[str, GroupOffsets]) -> Mapping[str, TopicId]:
+        """The ids of topics that may be others than when their offsets were read last."""
         asked = {
             partition.topic
             for group, found in changed.items()
             for partition, committed in found.offsets.items()
-            if not _goes_on(_source(book, group, partition), committed)
+            if not _same_topic(_source(state, group, partition), committed)
         }
         if not asked:
             return {}
         try:
             known = (await self._coordinators.cluster.refresh(asked)).topics
         except (OSError, MirrorError) as error:
-            # What was read will not be told as changed again, so it is taken without.
+            # What was read will not be reported as changed again, so it is taken without.
             log.info("ids of the topics that groups read: %s", error)
             return {}
         return {topic: known[topic].topic_id for topic in asked if topic in known and not known[topic].error_code}
 
-    def _take(self, book: GroupOffsetState, group: str, found: GroupOffsets, topic_ids: Mapping[str, TopicId]) -> None:
+    def _take(self, state: GroupOffsetState, group: str, found: GroupOffsets, topic_ids: Mapping[str, TopicId]) -> None:
         committed: dict[TopicPartition, CommittedOffset] = {}
         for partition in found.errors.keys() | found.offsets.keys():
             if not self._covers(partition.topic):
                 continue
-            before, now = _source(book, group, partition), found.offsets.get(partition)
+            before, now = _source(state, group, partition), found.offsets.get(partition)
             if now is None:
-                # Nobody tells where it stands, and it may still be there.
+                # Its offset is not known now, and may still be there.
                 now = before
             else:
-                same = before.topic_id if before is not None and _goes_on(before, now) else NO_TOPIC_ID
+                same = before.topic_id if before is not None and _same_topic(before, now) else NO_TOPIC_ID
                 now = now._replace(topic_id=topic_ids.get(partition.topic, same))
             if now is not None and now.offset >= 0:
                 committed[partition] = now
-        book.committed(group, committed)
+        state.committed(group, committed)
         self._partly.pop(group, None)
         for partition, error in found.errors.items():
             if not self._covers(partition.topic):
@@ -136,11 +136,11 @@ class SourceGroups:
             self._partly[group] = f"{partition}: {error.name}"
 
 
-def _source(book: GroupOffsetState, group: str, partition: TopicPartition) -> CommittedOffset | None:
-    entry = book.groups.get(group, {}).get(partition)
+def _source(state: GroupOffsetState, group: str, partition: TopicPartition) -> CommittedOffset | None:
+    entry = state.groups.get(group, {}).get(partition)
     return entry.source if entry is not None else None
 
 
-def _goes_on(before: CommittedOffset | None, now: CommittedOffset) -> bool:
-    """Whether it is in the same topic: where one is deleted, Kafka deletes what groups have committed there."""
+def _same_topic(before: CommittedOffset | None, now: CommittedOffset) -> bool:
+    """Whether it is of the same topic: where one is deleted, Kafka deletes what groups have committed there."""
     return before is not None and before.topic_id != NO_TOPIC_ID and now.offset >= before.offset

@@ -1,11 +1,12 @@
-"""What is shown of a flow's consumer groups. Pure."""
+"""The status of a flow's consumer groups."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from mirror_ray.groups.offset_state import ACTIVE, GroupOffset, GroupOffsetState
+from mirror_ray.groups.commit_rules import ACTIVE
+from mirror_ray.groups.offset_state import GroupOffset, GroupOffsetState
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupState, GroupStatus
 from mirror_ray.offsets.translation import Translation
@@ -16,8 +17,8 @@ _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopi
 
 def group_statuses(
     flow: FlowName,
-    book: GroupOffsetState,
-    remote: Callable[[TopicPartition], tuple[TopicPartition, bool] | None],
+    offsets: GroupOffsetState,
+    remote_of: Callable[[TopicPartition], tuple[TopicPartition, bool] | None],
     *,
     listed: Mapping[str, tuple[str, str]],
     without_offsets: Mapping[str, str],
@@ -28,63 +29,66 @@ def group_statuses(
 
     Args:
         flow: The flow.
-        book: Where its groups stand.
-        remote: A source partition's name on the target, and whether it came from there; None: it is not copied.
+        offsets: The state of its groups.
+        remote_of: A source partition's name on the target, and whether it came from there; None: it is not copied.
         listed: Kind and state of each group on the source.
-        without_offsets: Why a group has nothing to be carried over.
+        without_offsets: Why a group has no offsets to be synced.
         problems: What could not be asked about a group in the last round.
         synced: Whether offsets are written to the target at all.
     """
-    for group in sorted({*book.groups, *without_offsets, *problems} - {""}):
-        entries = {p: entry for p, entry in book.groups.get(group, {}).items() if entry.source is not None}
+    for group in sorted({*offsets.groups, *without_offsets, *problems} - {""}):
+        entries = {p: entry for p, entry in offsets.groups.get(group, {}).items() if entry.source is not None}
         why = without_offsets.get(group) or problems.get(group)
         if not entries and why is None:
             continue
-        partitions = tuple(_partition(book, entries[each], remote(each), synced=synced) for each in sorted(entries))
-        states: set[GroupState] = {each.state for each in partitions}
+        partitions = tuple(
+            _partition(offsets, entries[partition], remote_of(partition), synced=synced)
+            for partition in sorted(entries)
+        )
+        states: set[GroupState] = {status.state for status in partitions}
         if group in without_offsets:
             states = {"kept"}
         elif why is not None:
             states = {"behind"}
-        state = next(each for each in _BY_WEIGHT if each in states)
+        state = next(known for known in _BY_WEIGHT if known in states)
         kind, source_state = listed.get(group, ("", ""))
-        reasons = (each.reason for each in partitions if each.state == state)
+        reasons = (status.reason for status in partitions if status.state == state)
         yield GroupStatus(
             flow=str(flow),
             group=group,
             kind=kind,
             source_state=source_state,
             state=state,
-            reason=why or next((each for each in reasons if each), None),
+            reason=why or next(filter(None, reasons), None),
             partitions=partitions,
         )
 
 
 def _partition(
-    book: GroupOffsetState, entry: GroupOffset, remote: tuple[TopicPartition, bool] | None, *, synced: bool
+    offsets: GroupOffsetState, entry: GroupOffset, remote: tuple[TopicPartition, bool] | None, *, synced: bool
 ) -> GroupPartitionStatus:
-    merged = book.merged.get(entry.key.group, {}).get(remote[0]) if remote and entry.shown is not None else None
-    found, standing = (entry.shown, merged) if merged is not None else (entry.translation, entry)
+    merged = offsets.merged.get(entry.key.group, {}).get(remote[0]) if remote and entry.shown is not None else None
+    found, counted = (entry.shown, merged) if merged is not None else (entry.translation, entry)
     return GroupPartitionStatus(
         topic=entry.key.partition.topic,
         partition=entry.key.partition.partition,
         remote_topic=remote[0].topic if remote else "",
         source_offset=entry.source.offset if entry.source else -1,
         target_offset=found.offset if found else None,
-        committed_offset=standing.stands,
+        committed_offset=counted.on_target,
         exact=found is None or found.exact,
-        state="uncopied" if remote is None else _state(book, standing, found, written=synced and not remote[1]),
-        reason=(found.reason if found and merged else None) or standing.reason,
+        state="uncopied" if remote is None else _state(offsets, counted, found, written=synced and not remote[1]),
+        reason=(found.reason if found and merged else None) or counted.reason,
     )
 
 
-def _state(book: GroupOffsetState, entry: GroupOffset, found: Translation | None, *, written: bool) -> GroupState:
+def _state(offsets: GroupOffsetState, entry: GroupOffset, found: Translation | None, *, written: bool) -> GroupState:
     if found is None or found.offset is None:
         return "behind"
     if not written:
         return "translated"
-    if entry in book.unsynced and entry.reason == ACTIVE:
+    if entry in offsets.unsynced and entry.reason == ACTIVE:
         return "active"
-    if entry in book.unsynced and entry.reason not in (None, found.reason):
+    if entry in offsets.unsynced and entry.reason not in (None, found.reason):
         return "kept"
-    return "behind" if found.waits or entry in book.unsynced else "synced"
+    return "behind" if found.waits or entry in offsets.unsynced else "synced"

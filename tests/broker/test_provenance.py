@@ -98,7 +98,7 @@ async def test_groups_of_a_topic_that_both_sides_write(clusters: Clusters, uniqu
         (last,) = [each for each in await system.coordinator.groups("A->B") if each.group == f"{unique_topic}-10"]
         assert [(each.state, each.exact, each.reason) for each in last.partitions] == [("synced", True, None)] * 2
         rows = await carry_out(settings, BulkOrder(flow=FlowName("A", "B")), LocalMaps)
-        assert {(row.translated.group, row.translated.source): row.translated.translation.offset for row in rows} == {
+        assert {(row.translated.group, row.translated.origin): row.translated.translation.offset for row in rows} == {
             (group, each): offset for group, offsets in there.items() for each, offset in offsets.items()
         }
         # The flow back sees them on B now, at places of its own for A, which lie before those where they stand there.

@@ -130,7 +130,7 @@ def _told_alike(mirror: Mirror, scene: Scene) -> None:
         if scene.mark in each.group
     }
     found = {
-        (row.group, row.source): (row.translation.offset, row.translation.exact)
+        (row.group, row.origin): (row.translation.offset, row.translation.exact)
         for row in (row.translated for row in rows)
         if scene.mark in row.group
     }

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
-from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow, MakeFind, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow, MakeAnswer, carry_out
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -134,13 +134,13 @@ def _by_the_actor(
     }
 
 
-def _by(settings: MirrorSettings, make_find: MakeFind) -> dict[tuple[str, TopicPartition, int], Row]:
+def _by(settings: MirrorSettings, make_find: MakeAnswer) -> dict[tuple[str, TopicPartition, int], Row]:
     rows: list[BulkRow] = asyncio.run(carry_out(settings, BulkOrder(flow=FLOW), make_find))
     assert {row.outcome for row in rows} == {None}
     found = [row.translated for row in rows]
     return {
-        (each.group, each.source, each.committed.offset): Row(
-            each.target, each.translation.offset, each.translation.exact, each.translation.reason
+        (each.group, each.origin, each.origin_offset or 0): Row(
+            each.destination or each.origin, each.translation.offset, each.translation.exact, each.translation.reason
         )
         for each in found
     }

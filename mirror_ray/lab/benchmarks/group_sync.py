@@ -57,7 +57,7 @@ async def measure(source: ClusterConnections, target: ClusterConnections, option
     await timed("first round: all are new", 1, sync.round)
     await timed("round without a change", options.rounds, sync.round)
     await timed(f"round, {len(some)} groups changed", options.rounds, sync.round, lambda: commits.advance(some))
-    sync.hurry()
+    sync.sync_at_once()
     await timed("round in which all are compared again", 1, sync.round)
     restarted = GroupOffsetSync(flow, source, target, maps, UNRECORDED)
     await timed("begin after a restart: checkpoints are read", 1, restarted.begin)

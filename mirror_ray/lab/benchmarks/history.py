@@ -57,7 +57,7 @@ class RecordedGroups:
         """Record one round; returns CPU seconds, and bytes written."""
         self.now_ms += ROUND_MS
         began_s = time.process_time()
-        records = self.recorder.look(self.state, self.now_ms)
+        records = self.recorder.record(self.state, self.now_ms)
         written = [KeyedRecord(*record.encode()) for record in records]
         size = sum(len(batch) for batch in batches(written, self.now_ms))
         took_s = time.process_time() - began_s

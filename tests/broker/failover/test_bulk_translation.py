@@ -14,7 +14,7 @@ from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.groups.bulk import LocalMaps
-from mirror_ray.groups.offset_state import ACTIVE
+from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -190,7 +190,7 @@ async def test_what_transforms_left_out_of_it_is_known(clusters: Clusters, make_
     assert await outcomes(known) == {prefix: (sum(offset < 30 for offset in kept), True, None)}
     assert (await outcomes(plain))[prefix][:2] == (0, False)
     async with FailoverClusters(known, FLOW, "failback") as sides:
-        await sides.maps_are_read()
+        await sides.read_maps()
         await sides.maps.refresh([TopicPartition(remote, 0)])
         route = sides.maps.remote_partition(TopicPartition(remote, 0))
         assert route is not None

@@ -57,7 +57,7 @@ async def test_a_group_comes_before_the_end(clusters: Clusters, make_topic: Topi
             left = order(names.flow, options=FailoverOptions(skip_active=True))
             report = await carry_out(system.settings, left, system.coordinator)
             assert report.plan.finished, report.plan.results
-        assert sorted(report.places) == [names.group, new]
+        assert sorted(report.offsets) == [names.group, new]
         assert len(await aside(lambda: process(b, names.group, names.remote))) == 140
 
 

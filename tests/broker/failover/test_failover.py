@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from mirror_ray.failover.audit_topic import FailoverAudit
 from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, StepResult
-from mirror_ray.failover.run import carry_out, look
+from mirror_ray.failover.run import carry_out, read_history
 from mirror_ray.failover.steps import StepTiming
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
@@ -98,7 +98,7 @@ async def test_what_was_written_on_the_target_comes_back_by_the_flow_back(
         await aside(lambda: commit(b, group, {(topic, 0): 10, (topic, 1): 5, (names.remote, 0): 45}))
         report = await carry_out(config, order(names.flow, "failback"), system.coordinator)
         assert report.plan.finished, report.plan.results
-        found = {place.origin: place.offset for place in report.places[group]}
+        found = {place.origin: place.offset for place in report.offsets[group]}
         assert found == {(topic, 0): 10, (topic, 1): 5, (names.remote, 0): 45, (names.remote, 1): 30}
         assert report.plan.results[FailoverStep.VERIFY].figures["compared"] == 4
         left = await aside(lambda: process(a, group, f"{back.source}.{topic}"))
@@ -127,8 +127,8 @@ async def test_another_record_at_a_place_stops_it_and_a_new_plan_takes_its_turn(
             await carry_out(system.settings, order(names.flow, "failback"), system.coordinator)
         again = order(names.flow, options=FailoverOptions(force=True), restart=True)
         report = await carry_out(system.settings, again, system.coordinator)
-        assert [place.offset for place in report.places[names.group]] == [30, 30]
-        plans = (await look(system.settings, names.flow)).plans()
+        assert [place.offset for place in report.offsets[names.group]] == [30, 30]
+        plans = (await read_history(system.settings, names.flow)).plans()
         assert [plan.state for plan in plans] == ["abandoned", "finished"]
 
 
@@ -164,7 +164,7 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
         if when == "before":
             await carry_out(system.settings, order(names.flow), system.coordinator)
         assert written == list(STEPS)
-        (plan,) = (await look(system.settings, names.flow)).plans()
+        (plan,) = (await read_history(system.settings, names.flow)).plans()
         assert plan.finished
         assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 140
 
@@ -172,13 +172,13 @@ async def test_it_is_taken_up_after_a_break_in_each_step(
 async def test_a_dry_run_changes_nothing(clusters: Clusters, make_topic: TopicMaker) -> None:
     """Neither a plan nor a pause nor an offset is left behind, and all figures are there."""
     async with scene(clusters, make_topic) as (system, names):
-        before = (await look(system.settings, names.flow)).plans()
+        before = (await read_history(system.settings, names.flow)).plans()
         report = await carry_out(system.settings, order(names.flow, dry=True), system.coordinator)
         assert list(report.plan.results) == list(STEPS)
         assert outcomes(report) == ["done"] * 9
         assert report.plan.results[FailoverStep.CHECK].figures["groups"] == 1
-        assert [place.offset for place in report.places[names.group]] == [30, 30]
-        assert (await look(system.settings, names.flow)).plans() == before
+        assert [place.offset for place in report.offsets[names.group]] == [30, 30]
+        assert (await read_history(system.settings, names.flow)).plans() == before
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"copying"}
 
 
@@ -203,7 +203,7 @@ async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMa
             without = order(names.flow, options=FailoverOptions(skip_active=True))
             report = await carry_out(system.settings, without, system.coordinator)
             assert report.plan.finished
-            assert list(report.places) == [idle]
+            assert list(report.offsets) == [idle]
 
 
 async def test_an_offset_in_an_open_transaction_holds_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
@@ -224,7 +224,7 @@ async def test_an_offset_in_an_open_transaction_holds_it_up(clusters: Clusters, 
         await aside(lambda: producer.commit_transaction(60))
         consumer.close()
         report = await carry_out(system.settings, order(names.flow), system.coordinator)
-        assert [place.offset for place in report.places[names.group]] == [70, 30]
+        assert [place.offset for place in report.offsets[names.group]] == [70, 30]
 
 
 async def test_producers_that_write_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:
@@ -265,6 +265,6 @@ async def test_the_source_is_gone(clusters: Clusters, make_topic: TopicMaker) ->
     assert "--source-is-gone" in report.plan.results[FailoverStep.DETECT].summary
     report = await carry_out(config, order(names.flow, options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
-    assert [place.offset for place in report.places[names.group]] == [30, 30]
+    assert [place.offset for place in report.offsets[names.group]] == [30, 30]
     with pytest.raises(ClusterUnreachableError):
         await carry_out(config, order(names.flow, "failback"), None)

@@ -16,7 +16,7 @@ import pytest
 from mirror_ray.failover.audit_topic import FailoverAudit
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.plan import STEPS, FailoverStep, Kind
-from mirror_ray.failover.run import carry_out, look
+from mirror_ray.failover.run import carry_out, read_history
 from mirror_ray.failover.steps import StepTiming
 from mirror_ray.kafka.group_offsets import ToCommit
 from mirror_ray.model.errors import ConfigError
@@ -87,7 +87,7 @@ def named(key: Mapping[str, str], value: Any) -> str:
 def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
     """Kills around everything that a plan writes."""
     killer = Killer()
-    append, say, write = FailoverAudit._append, FailoverClusters.say, FailoverClusters.commit
+    append, say, write = FailoverAudit._append, FailoverClusters.append_checkpoints, FailoverClusters.commit
 
     async def appended(audit: FailoverAudit, records: Iterable[tuple[Mapping[str, str], Any]]) -> None:
         written = list(records)
@@ -105,7 +105,7 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
         return await killer.around("commits", write_counted)
 
     monkeypatch.setattr(FailoverAudit, "_append", appended)
-    monkeypatch.setattr(FailoverClusters, "say", said)
+    monkeypatch.setattr(FailoverClusters, "append_checkpoints", said)
     monkeypatch.setattr(FailoverClusters, "commit", committed)
     return killer
 
@@ -129,7 +129,7 @@ async def kill_and_go_on(
                 break
             continue
         raise AssertionError(f"not every moment came: {killer.moments}, {report.plan.state}")
-    plan = (await look(system.settings, names.flow)).plans()[-1]
+    plan = (await read_history(system.settings, names.flow)).plans()[-1]
     assert (plan.kind, plan.finished) == (kind, True)
     again = STEPS[STEPS.index(back_to) :] if back_to is not None else ()
     assert [(result.step, result.repeats) for result in plan.results.values()] == [

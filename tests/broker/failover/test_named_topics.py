@@ -210,7 +210,7 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
         await system.wait(synced, "groups are carried over")
     report = await carry_out(config, scene.order(options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
-    origins = {place.origin.topic for place in report.places[scene.plain]}
+    origins = {place.origin.topic for place in report.offsets[scene.plain]}
     assert origins == {scene.legacy}
     plain = await aside(lambda: process(scene.b, scene.plain, scene.renamed))
     assert sorted(plain) == sorted(unread[scene.plain])

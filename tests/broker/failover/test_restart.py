@@ -8,7 +8,7 @@ import pytest
 
 from mirror_ray.failover import copy_progress
 from mirror_ray.failover.plan import FailoverPlan, FailoverStep, StepResult
-from mirror_ray.failover.run import carry_out, look
+from mirror_ray.failover.run import carry_out, read_history
 from mirror_ray.observe.status import PartitionStatus
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import numbered, order, scene
@@ -64,7 +64,7 @@ async def test_a_plan_that_was_sent_back_is_begun_anew(
         assert FailoverStep.STOP not in report.plan.results
         report = await carry_out(system.settings, order(names.flow, restart=True), system.coordinator)
         assert report.plan.finished, report.plan.results
-        old, new = (await look(system.settings, names.flow)).plans()
+        old, new = (await read_history(system.settings, names.flow)).plans()
         assert (old.abandoned, new.id, new.repeats) == (True, report.plan.id, 0)
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
         assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 160

@@ -96,7 +96,7 @@ async def test_there_and_back(clusters: Clusters) -> None:
     async with LocalSystem(config, groups=True) as system:
         await carried(system, scene)
         rows = await translate_all(config, BulkOrder(flow=scene.flow), LocalMaps)
-        found = {tuple(row.translated.target): row.translated.translation for row in rows}
+        found = {tuple(row.translated.destination or ()): row.translated.translation for row in rows}
         assert {key: (translation.offset, translation.exact) for key, translation in found.items()} == {
             (remote, number): (offset, True)
             for remote, offsets in scene.places().items()
@@ -136,6 +136,6 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
         assert {each.flow for each in statuses} == {str(flow.name) for flow in config.flows}
     report = await carry_out(config, scene.order(options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
-    assert {place.origin.topic for place in report.places[scene.group]} == {scene.topic}
+    assert {place.origin.topic for place in report.offsets[scene.group]} == {scene.topic}
     there = [v for remote in scene.remotes for v in await aside(lambda r=remote: process(scene.b, scene.group, r))]  # type: ignore[misc]
     assert sorted(there) == sorted(scene.unread)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from mirror_ray.failover import copy_progress
 from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
-from mirror_ray.failover.run import FailoverReport, carry_out, look
+from mirror_ray.failover.run import FailoverReport, carry_out, read_history
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
@@ -203,7 +203,7 @@ async def test_written_while_a_group_is_waited_for(clusters: Clusters, make_topi
         assert [result.step for result in told[1:]] == list(STEPS[STEPS.index(FailoverStep.PRODUCERS) :])
         assert len(await held(clusters.b, names.remote)) == 700
         assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 640
-        (plan,) = (await look(system.settings, names.flow)).plans()
+        (plan,) = (await read_history(system.settings, names.flow)).plans()
         assert plan.finished
         assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
 
@@ -287,7 +287,7 @@ async def test_a_group_goes_on_on_the_side_that_it_has_left(clusters: Clusters, 
         assert report.plan.next_step == FailoverStep.OFFSETS, report.plan.results
         assert names.group in report.plan.results[FailoverStep.OFFSETS].summary
         report = await until_done(system, names)
-        assert [place.offset for place in report.places[names.group]] == [90, 95]
+        assert [place.offset for place in report.offsets[names.group]] == [90, 95]
 
 
 async def test_transactions_behind_the_last_step(clusters: Clusters, make_topic: TopicMaker) -> None:

@@ -6,7 +6,7 @@ import uuid
 
 from confluent_kafka import Consumer, TopicPartition
 
-from mirror_ray.groups.offset_state import ACTIVE
+from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.sync import GroupOffsetSync
 from tests.support.carrying import carrier, internal_topics
 from tests.support.clusters import Clusters, TopicMaker

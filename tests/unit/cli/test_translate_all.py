@@ -13,12 +13,10 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSettings, MirrorSettings
 from mirror_ray.failover import bulk_translation
 from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow
-from mirror_ray.groups.bulk import TranslatedOffset
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.errors import NoAnswerError
 from mirror_ray.model.names import FlowName, TopicPartition
-from mirror_ray.offsets.translation import Translation
+from tests.support.factories import translated_offset
 from tests.unit.cli.fakes import FakeCoordinator
 
 Run = Callable[..., Any]
@@ -28,13 +26,8 @@ Run = Callable[..., Any]
 def orders(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> list[BulkOrder]:
     """What would be carried out against clusters; one offset is what comes of it."""
     given: list[BulkOrder] = []
-    row = TranslatedOffset(
-        group="billing",
-        source=TopicPartition("orders", 1),
-        committed=CommittedOffset(70),
-        target=TopicPartition("A.orders", 1),
-        back=False,
-        translation=Translation(offset=68, exact=False, reason="why"),
+    row = translated_offset(
+        TopicPartition("orders", 1), 70, TopicPartition("A.orders", 1), 68, group="billing", exact=False, reason="why"
     )
 
     async def carry_out(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.failover.left_behind import LeftBehind, PartitionEnds, has_gone_on, left_behind, told
+from mirror_ray.failover.left_behind import LeftBehind, PartitionEnds, has_gone_on, left_behind, outcome_of
 from mirror_ray.failover.plan import FailoverStep
-from mirror_ray.failover.translated_offsets import GroupPlacement
+from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
+from tests.support.factories import translated_offset
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
 
@@ -42,7 +43,7 @@ def test_nothing_is_left_behind_only_where_every_record_was_copied(
 def test_what_is_said_of_records() -> None:
     """Topics, how many, and what to do; back to the producers."""
     found = left_behind({ORDERS: ends(500, 1000), BILLS: ends(7, 9, stable=8), TopicPartition("x", 0): ends(3, 3)})
-    done = told(found, "A", "A->B catches up", or_gone="; --source-is-gone goes on without")
+    done = outcome_of(found, "A", "A->B catches up", or_gone="; --source-is-gone goes on without")
     assert done is not None
     assert (done.outcome, done.back_to) == ("blocked", FailoverStep.PRODUCERS)
     assert done.figures == {
@@ -59,20 +60,20 @@ def test_what_is_said_of_records() -> None:
 
 def test_what_is_said_of_groups_and_of_nothing() -> None:
     """Records come first: whoever goes back to the producers looks for the groups again."""
-    done = told(LeftBehind(groups=["g"]), "A", "")
+    done = outcome_of(LeftBehind(groups=["g"]), "A", "")
     assert done is not None
     assert (done.back_to, done.figures) == (FailoverStep.OFFSETS, {"active": ["g"]})
-    both = told(LeftBehind(written={ORDERS: 1}, groups=["g"]), "A", "")
+    both = outcome_of(LeftBehind(written={ORDERS: 1}, groups=["g"]), "A", "")
     assert both is not None
     assert both.back_to == FailoverStep.PRODUCERS
-    assert told(LeftBehind(), "A", "") is None
+    assert outcome_of(LeftBehind(), "A", "") is None
 
 
 def test_a_group_that_has_gone_on() -> None:
     """Forward or back, or begun in a partition of the flow; what has expired says nothing."""
 
-    def place(offset: int | None) -> GroupPlacement:
-        return GroupPlacement(group="g", origin=ORDERS, origin_offset=offset, destination=ORDERS, offset=1)
+    def place(offset: int | None) -> TranslatedOffset:
+        return translated_offset(ORDERS, offset, ORDERS, 1)
 
     assert has_gone_on([place(5)], {ORDERS: CommittedOffset(6)})
     assert has_gone_on([place(5)], {ORDERS: CommittedOffset(4)})

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.failover.audit_topic import AuditBook, place_records
+from mirror_ray.failover.audit_topic import FailoverHistory, offset_records
 from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Outcome, StepResult
 from mirror_ray.failover.run import still_due
-from mirror_ray.failover.translated_offsets import GroupPlacement
 from mirror_ray.model.names import TopicPartition
+from tests.support.factories import translated_offset
 
 #: What each try of the next step comes to: a result that is written, or a break before that.
 TRIES = st.lists(st.sampled_from(["done", "skipped", "blocked", "lost"]), max_size=60)
@@ -37,12 +37,12 @@ def written(plan: FailoverPlan, results: list[StepResult]) -> Iterator[tuple[byt
         yield json.dumps({"plan": plan.id, "step": each.step}).encode(), json.dumps(asdict(each)).encode()
 
 
-def read(records: list[tuple[bytes, bytes]]) -> AuditBook:
-    """The book of these records."""
-    book = AuditBook()
+def read(records: list[tuple[bytes, bytes]]) -> FailoverHistory:
+    """The history of these records."""
+    history = FailoverHistory()
     for key, value in records:
-        book.apply(key, value)
-    return book
+        history.apply(key, value)
+    return history
 
 
 @given(TRIES)
@@ -110,29 +110,27 @@ def test_what_a_step_came_to_last_is_known_though_the_plan_went_back() -> None:
     """Which groups `commit` has left decides what the next try does with them."""
     done = [result(step, "done") for step in STEPS[: STEPS.index(FailoverStep.VERIFY)]]
     back = replace(result(FailoverStep.PRODUCERS, "blocked"), repeats=1)
-    book = read(list(written(new_plan(), [*done, back])))
-    (plan,) = book.plans()
+    history = read(list(written(new_plan(), [*done, back])))
+    (plan,) = history.plans()
     assert list(plan.results) == [FailoverStep.DETECT, FailoverStep.CHECK, FailoverStep.PRODUCERS]
     assert (plan.state, plan.next_step) == ("blocked in producers", FailoverStep.PRODUCERS)
-    assert book.last_try(plan.id, FailoverStep.COMMIT) == done[-1]
-    assert book.last_try("another", FailoverStep.COMMIT) is None
+    assert history.last_try(plan.id, FailoverStep.COMMIT) == done[-1]
+    assert history.last_try("another", FailoverStep.COMMIT) is None
 
 
 def test_who_came_after_the_last_commit_was_moved_by_none() -> None:
     """Until the next try of `commit`; what the topic says of it outlives kills, compaction and groups that leave."""
-    place = GroupPlacement(
-        group="g", origin=TopicPartition("t", 0), origin_offset=1, destination=TopicPartition("u", 0), offset=1
-    )
+    place = translated_offset(TopicPartition("t", 0), 1, TopicPartition("u", 0), 1)
 
     def placed(group: str, since: int, count: int = 1) -> list[tuple[bytes, bytes]]:
-        records = place_records("failover-1", group, [place] * count, since)
+        records = offset_records("failover-1", group, [place] * count, since)
         return [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in records]
 
     records = [*placed("first", 0), *placed("left", 0), *placed("gone", 2), *placed("new", 1), *placed("long", 2, 2001)]
-    book = read([*records, *placed("gone", 0, 0)])
-    since = book.since("failover-1")
+    history = read([*records, *placed("gone", 0, 0)])
+    since = history.since("failover-1")
     assert since == {"first": 0, "left": 0, "new": 1, "long": 2}
-    assert len(book.places("failover-1")["long"]) == 2001
+    assert len(history.offsets("failover-1")["long"]) == 2001
     tried = replace(result(FailoverStep.COMMIT, "blocked"), figures={"active": ["left"]})
     assert still_due(None, since) is None
     assert still_due(result(FailoverStep.COMMIT, "blocked"), since) is None
@@ -174,26 +172,18 @@ def test_a_source_that_was_gone_stays_gone() -> None:
 
 def test_the_book_knows_plans_by_time_and_places_by_group() -> None:
     """Records of others, and of later versions, are passed over."""
-    place = GroupPlacement(
-        group="g",
-        origin=TopicPartition("orders", 1),
-        origin_offset=7,
-        destination=TopicPartition("A.orders", 1),
-        offset=5,
-        exact=False,
-        reason="cleaned",
-        metadata="m",
-    )
-    nowhere = replace(place, destination=None, offset=None, origin_offset=None)
+    orders, remote = TopicPartition("orders", 1), TopicPartition("A.orders", 1)
+    known = translated_offset(orders, 7, remote, 5, exact=False, reason="cleaned", metadata="m")
+    unknown = translated_offset(orders, None, None, None, exact=False, reason="cleaned", metadata="m")
     records = [*written(new_plan("b", 2), []), *written(new_plan("a", 1), [])]
     key = json.dumps({"plan": "a", "group": "g"}).encode()
-    records.append((key, json.dumps([place.to_json(), nowhere.to_json()]).encode()))
+    records.append((key, json.dumps([known.to_json(), unknown.to_json()]).encode()))
     strange = [(b"x", b"y"), (b'{"plan": "c"}', b"{}"), (b'{"plan": "a", "step": "dance"}', b"{}"), (b"[]", b"1")]
-    book = read(records + strange)
-    assert [plan.id for plan in book.plans()] == ["a", "b"]
-    assert book.plans("failback") == []
-    assert book.places("a") == {"g": [place, nowhere]}
-    assert book.places("b") == {}
+    history = read(records + strange)
+    assert [plan.id for plan in history.plans()] == ["a", "b"]
+    assert history.plans("failback") == []
+    assert history.offsets("a") == {"g": [known, unknown]}
+    assert history.offsets("b") == {}
 
 
 @pytest.mark.parametrize("count", [1, 2000, 2001, 25_000])
@@ -201,22 +191,20 @@ def test_any_number_of_places_fits_into_the_topic(count: int) -> None:
     """Of one group, with names as long as they may be: no record, even uncompressed, is above the brokers' default."""
     topic = "t" * 200
     places = [
-        GroupPlacement(
-            group="g",
-            origin=TopicPartition(topic, number),
-            origin_offset=10**12 + number,
-            destination=TopicPartition(f"A.{topic}", number),
-            offset=10**12 + number,
+        translated_offset(
+            TopicPartition(topic, number), 10**12 + number, TopicPartition(f"A.{topic}", number), 10**12 + number
         )
         for number in range(count)
     ]
-    records = [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in place_records("p", "g", places)]
+    records = [
+        (json.dumps(key).encode(), json.dumps(value).encode()) for key, value in offset_records("p", "g", places)
+    ]
     assert max(len(value) for _, value in records) < 1 << 20
     fewer = [
-        (json.dumps(key).encode(), json.dumps(value).encode()) for key, value in place_records("p", "g", places[:1])
+        (json.dumps(key).encode(), json.dumps(value).encode()) for key, value in offset_records("p", "g", places[:1])
     ]
     # Compaction leaves the newest record of each key, at its offset.
     again = dict([*fewer, *records])
-    assert read([(key, again[key]) for key, _ in records]).places("p") == {"g": places}
-    assert read([*records, *fewer]).places("p") == {"g": places[:1]}
-    assert read([*records, (fewer[0][0], b"[]")]).places("p") == {}
+    assert read([(key, again[key]) for key, _ in records]).offsets("p") == {"g": places}
+    assert read([*records, *fewer]).offsets("p") == {"g": places[:1]}
+    assert read([*records, (fewer[0][0], b"[]")]).offsets("p") == {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror_ray.failover.audit_topic import AuditBook
+from mirror_ray.failover.audit_topic import FailoverHistory
 from mirror_ray.failover.plan import STEPS, FailoverPlan, FailoverStep, Kind, StepResult
 from mirror_ray.failover.run import is_paused_before
 from tests.unit.failover.test_plan import new_plan, read, result, written
@@ -24,7 +24,7 @@ def plan(number: int, kind: Kind = "failover") -> FailoverPlan:
     return replace(new_plan(f"{kind}-{number}", number), kind=kind)
 
 
-def book(*plans: tuple[FailoverPlan, list[StepResult]]) -> AuditBook:
+def history(*plans: tuple[FailoverPlan, list[StepResult]]) -> FailoverHistory:
     """What the topic says of them, and of the new one."""
     records = [record for each, results in plans for record in written(each, results)]
     return read([*records, *written(NEW, done(until=FailoverStep.STOP))])
@@ -53,14 +53,14 @@ def back(to: FailoverStep) -> StepResult:
 )
 def test_the_plan_before_may_have_paused_the_flow(results: list[StepResult], paused: bool) -> None:
     """Behind its catch-up, whatever has been dropped since; another one between them that did nothing hides nothing."""
-    assert is_paused_before(book((plan(1), results)), NEW) == paused
-    assert is_paused_before(book((plan(1), results), (plan(2), done(until=FailoverStep.PRODUCERS))), NEW) == paused
+    assert is_paused_before(history((plan(1), results)), NEW) == paused
+    assert is_paused_before(history((plan(1), results), (plan(2), done(until=FailoverStep.PRODUCERS))), NEW) == paused
 
 
 def test_a_failback_lifts_the_pause() -> None:
     """Once it is finished; until then it keeps the flow paused itself."""
     moved, moves_back = (plan(1), done()), plan(2, "failback")
-    assert not is_paused_before(book(moved, (moves_back, done())), NEW)
-    assert is_paused_before(book(moved, (moves_back, done(until=FailoverStep.REDIRECT))), NEW)
-    assert is_paused_before(book(moved, (moves_back, done(until=FailoverStep.CHECK))), NEW)
-    assert not is_paused_before(book(), NEW)
+    assert not is_paused_before(history(moved, (moves_back, done())), NEW)
+    assert is_paused_before(history(moved, (moves_back, done(until=FailoverStep.REDIRECT))), NEW)
+    assert is_paused_before(history(moved, (moves_back, done(until=FailoverStep.CHECK))), NEW)
+    assert not is_paused_before(history(), NEW)

@@ -5,15 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.failover.translated_offsets import (
-    decide_failback,
-    decide_failover,
-    final_place,
-    known_place,
-    lost_if_gone,
-    reread_if_gone,
-)
-from mirror_ray.groups.sync_rule import KeepOffset, WriteOffset
+from mirror_ray.failover.left_behind import lost_if_gone, reread_if_gone
+from mirror_ray.groups.commit_rules import KeepOffset, TargetOffset, WriteOffset, decide_failback, decide_failover
+from mirror_ray.groups.translated_offset import by_checkpoint, within_log
 from mirror_ray.offsets.translation import NOTHING_COPIED, LogBounds, Translation
 
 OFFSETS = st.integers(0, 50)
@@ -24,20 +18,20 @@ AHEAD = Translation(offset=5, exact=False, waits=True, reason="it stands at 9 on
 def test_nothing_was_copied() -> None:
     """An empty remote partition is read from its start; one with records of others is not guessed about."""
     nothing = Translation(offset=None, reason=NOTHING_COPIED)
-    assert final_place(nothing, LogBounds(3, 3)) == Translation(offset=3)
-    assert final_place(nothing, LogBounds(0, 3)).offset is None
+    assert within_log(nothing, LogBounds(3, 3)) == Translation(offset=3)
+    assert within_log(nothing, LogBounds(0, 3)).offset is None
 
 
 def test_ahead_of_the_copy() -> None:
     """A group goes on at the end of the copy, never beyond, and it is said that this is before its place."""
-    assert final_place(AHEAD, LogBounds(0, 8)) == AHEAD
-    assert final_place(AHEAD, LogBounds(0, 3)).offset is None
+    assert within_log(AHEAD, LogBounds(0, 8)) == AHEAD
+    assert within_log(AHEAD, LogBounds(0, 3)).offset is None
 
 
 @given(st.none() | OFFSETS, st.none() | OFFSETS, LOGS)
 def test_a_known_place_lies_within_the_log(said: int | None, by_map: int | None, log: LogBounds) -> None:
     """Whatever checkpoint and map say; and without a checkpoint nothing with records is guessed about."""
-    place = known_place(said, by_map, log)
+    place = by_checkpoint(said, by_map, log)
     if place.offset is not None:
         assert log.start <= place.offset <= log.end
     elif said is None:
@@ -61,11 +55,16 @@ def test_a_failback_sets_no_group_back_that_was_further(place: int, stands: int 
 
 def test_a_failover_goes_by_the_rule_of_the_group_sync() -> None:
     """What somebody else committed stays, unless it is forced."""
-    assert decide_failover(5, None, (), went_back=False, force=False) == WriteOffset(5)
-    assert decide_failover(5, 4, (4,), went_back=False, force=False) == WriteOffset(5)
-    assert decide_failover(5, 5, (), went_back=False, force=True) == KeepOffset()
-    assert isinstance(decide_failover(5, 7, (4,), went_back=False, force=False), KeepOffset)
-    assert decide_failover(5, 7, (4,), went_back=False, force=True) == WriteOffset(5)
+
+    def decided(committed: int | None, *written: int, force: bool = False) -> KeepOffset | WriteOffset:
+        known = TargetOffset(committed=committed, written=written, translated=5, went_back=False)
+        return decide_failover(known, force=force)
+
+    assert decided(None) == WriteOffset(5)
+    assert decided(4, 4) == WriteOffset(5)
+    assert decided(5, force=True) == KeepOffset()
+    assert isinstance(decided(7, 4), KeepOffset)
+    assert decided(7, 4, force=True) == WriteOffset(5)
 
 
 def test_what_would_be_lost_and_read_again_now() -> None:

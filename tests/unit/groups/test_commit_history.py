@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.groups.commit_history import LOOK_LASTS_MS, CommitHistory, CommitRecorder, UnknownHistory
+from mirror_ray.groups.commit_history import READING_VALID_MS, CommitHistory, CommitRecorder, UnknownHistory
 from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.model.committed_offset import Commits, CommittedOffset
 from mirror_ray.model.names import TopicPartition
@@ -34,7 +34,7 @@ class Watcher:
 
     def __init__(self, number: int = 0, of: int = 1, life: int = 1, at_ms: int = START_MS) -> None:
         self.recorder = CommitRecorder(life.to_bytes(16, "big"), number, of)
-        self.book = GroupOffsetState()
+        self.offsets = GroupOffsetState()
         self.at_ms = at_ms
         self.state: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self.truth: list[tuple[int, State]] = []
@@ -44,10 +44,10 @@ class Watcher:
         """The next look, at which these groups have committed this and no more."""
         self.at_ms += after_ms
         for group, offsets in groups.items():
-            self.book.committed(group, offsets)
+            self.offsets.committed(group, offsets)
             self.state[group] = dict(offsets)
         self.truth.append((self.at_ms, {group: dict(each) for group, each in self.state.items() if each}))
-        records = [CommitRecord.decode(record.encode()[1]) for record in self.recorder.look(self.book, self.at_ms)]
+        records = [CommitRecord.decode(record.encode()[1]) for record in self.recorder.record(self.offsets, self.at_ms)]
         self.records += records
         return records
 
@@ -130,11 +130,11 @@ def test_a_time_in_which_nobody_looked_is_not_known() -> None:
     """The actor was dead, and what it finds afterwards says nothing about the time between."""
     first = Watcher()
     first.look(a={PARTITIONS[0]: CommittedOffset(1)})
-    second = Watcher(life=2, at_ms=first.at_ms + 10 * LOOK_LASTS_MS)
+    second = Watcher(life=2, at_ms=first.at_ms + 10 * READING_VALID_MS)
     second.look(a={PARTITIONS[0]: CommittedOffset(2)})
     records = [*first.records, *second.records]
-    assert ask(records, first.at_ms + LOOK_LASTS_MS) == first.state
-    between = ask(records, first.at_ms + LOOK_LASTS_MS + 1)
+    assert ask(records, first.at_ms + READING_VALID_MS) == first.state
+    between = ask(records, first.at_ms + READING_VALID_MS + 1)
     assert between == UnknownHistory(oldest_ms=first.at_ms, before_ms=first.at_ms)
     assert ask(records, second.at_ms) == second.state
     assert ask(records, first.at_ms - 1) == UnknownHistory(oldest_ms=first.at_ms, before_ms=None)

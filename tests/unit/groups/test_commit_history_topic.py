@@ -9,7 +9,7 @@ import pytest
 
 from mirror_ray.config.settings import GroupSettings
 from mirror_ray.groups import commit_history_topic, source_groups
-from mirror_ray.groups.commit_history import LOOK_LASTS_MS, CommitHistory, UnknownHistory
+from mirror_ray.groups.commit_history import READING_VALID_MS, CommitHistory, UnknownHistory
 from mirror_ray.groups.commit_history_topic import HistoryWriter
 from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.groups.source_groups import SourceGroups
@@ -104,15 +104,15 @@ class Life:
         nowhere = cast(ClusterConnections, source)
         settings = GroupSettings(include=(".*",), refresh_interval_s=600)
         self.source = source
-        self.book = GroupOffsetState()
+        self.state = GroupOffsetState()
         self.groups = SourceGroups(settings, nowhere, lambda _: True)
         self.history = HistoryWriter("A", nowhere, source.problems.append)
 
     async def look(self, after_s: float = 2) -> None:
         """One more, so long after the one before."""
         self.source.now_s += after_s
-        await self.groups.look(self.book)
-        await self.history.write(self.book, self.groups.problems)
+        await self.groups.read(self.state)
+        await self.history.write(self.state, self.groups.problems)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ async def test_a_new_life_that_does_not_see_all_leaves_the_old_ones_word(
     for _ in range(40):
         await new.look()
     assert source.ask(seen_s + 5) == before
-    assert source.ask(seen_s + LOOK_LASTS_MS / 1000) == before
+    assert source.ask(seen_s + READING_VALID_MS / 1000) == before
     assert isinstance(source.ask(source.now_s), UnknownHistory)
     assert any("not all groups can be seen" in each for each in source.problems)
     source.failing, source.refused, source.silent, source.hidden = {}, {}, {}, set()
@@ -168,7 +168,7 @@ async def test_what_cannot_be_seen_is_not_told_as_fresh(source: Source) -> None:
             source.committed["h"][Q] = CommittedOffset(source.committed["h"][Q].offset + 1)
             await life.look()
         source.failing, source.refused = {}, {}
-    assert life.book.groups["h"][Q].source == before["h"][Q]
+    assert life.state.groups["h"][Q].source == before["h"][Q]
     assert source.ask(seen_s + 30) == before
     assert isinstance(source.ask(source.now_s), UnknownHistory)
     await life.look()

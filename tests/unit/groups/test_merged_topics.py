@@ -8,21 +8,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.groups.merged_topics import (
-    SOURCES_HEADER,
-    UNSUBSCRIBED_HEADER,
-    SourcePosition,
-    decode_sources,
-    decode_unsubscribed,
-    encode_sources,
-    has_gone_back,
-    merge,
-    not_read,
-    unread,
-    unsubscribed_header,
-)
-from mirror_ray.groups.offset_state import GroupOffsetState, decode_written, encode_written
-from mirror_ray.groups.sync_rule import WriteOffset
+from mirror_ray.groups.checkpoints import GroupCheckpoint, decode_sources, decode_unsubscribed
+from mirror_ray.groups.commit_rules import WriteOffset, has_gone_back
+from mirror_ray.groups.merged_topics import MergedPart, merge, uncommitted_topics, unsubscribed_topics
+from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
@@ -32,11 +21,9 @@ from mirror_ray.records.mm2_records import CheckpointRecord
 ALL = TopicPartition("all", 0)
 
 
-def part(topic: str, committed: int, place: int | None, *, at_end: bool = False, exact: bool = True) -> SourcePosition:
+def part(topic: str, committed: int, place: int | None, *, at_end: bool = False, exact: bool = True) -> MergedPart:
     """A position of a group."""
-    return SourcePosition(
-        topic, committed, Translation(offset=place, exact=exact, reason=None if exact else "why"), at_end
-    )
+    return MergedPart(topic, committed, Translation(offset=place, exact=exact, reason=None if exact else "why"), at_end)
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.data())
@@ -52,7 +39,7 @@ def test_nothing_is_passed_over(log: list[str], data: st.DataObject) -> None:
         unread += places[read:]
     found = merge(parts, len(log))
     assert found.offset == min(unread, default=len(log))
-    for each, shown in zip(parts, found.places, strict=True):
+    for each, shown in zip(parts, found.translations, strict=True):
         again = [at for at, of in enumerate(log) if of == each.topic][: each.committed]
         assert shown.offset == found.offset
         assert not (shown.exact and any(at >= found.offset for at in again))
@@ -80,14 +67,14 @@ def test_never_ahead_of_what_a_group_may_have_to_read(
     places = {topic: [at for at, of in enumerate(log) if of == topic] for topic in "ab"}
     read = {topic: min(offset, len(places[topic])) for topic, offset in read.items()}
 
-    def part_of(topic: str, offset: int, why: str | None = None) -> SourcePosition:
+    def part_of(topic: str, offset: int, why: str | None = None) -> MergedPart:
         own = places[topic]
         place = own[offset] if offset < len(own) else (own[-1] + 1 if own else None)
-        return SourcePosition(topic, offset, Translation(offset=place), offset == len(own), why)
+        return MergedPart(topic, offset, Translation(offset=place), offset == len(own), why)
 
     others = [each for each in sources if each.topic not in read]
-    seen = not_read(now, others, not_read(before, others, ()))
-    left = unread({THERE: set(read)}, {ALL: sources}, {} if now is None else {"g": now}, {THERE: seen})
+    seen = unsubscribed_topics(now, others, unsubscribed_topics(before, others, ()))
+    left = uncommitted_topics({THERE: set(read)}, {ALL: sources}, {} if now is None else {"g": now}, {THERE: seen})
     parts = [part_of(*each) for each in read.items()] + [part_of(each.source.topic, 0, each.why) for each in left]
     found = merge(parts, len(log))
     member_of = now or before
@@ -99,8 +86,8 @@ def test_never_ahead_of_what_a_group_may_have_to_read(
     assert found.offset <= min(unread_there, default=len(log))
     if len(reads) == 1:
         # What is known to read one topic alone is put at its very record there.
-        assert found.places[0] == parts[0].place
-    for each, shown in zip(parts, found.places, strict=True):
+        assert found.translations[0] == parts[0].translation
+    for each, shown in zip(parts, found.translations, strict=True):
         again = places[each.topic][: each.committed]
         assert not (shown.exact and any(at >= found.offset for at in again))
         assert shown.exact or shown.reason
@@ -112,7 +99,7 @@ def test_what_a_group_has_to_read_of_other_topics() -> None:
     def left(*, members: Subscription | None = None, unsubscribed: Collection[str] = ()) -> list[str]:
         sources = [TopicPartition(topic, 0) for topic in "abc"]
         subscriptions = {} if members is None else {"g": members}
-        found = unread({THERE: {"a"}}, {ALL: sources}, subscriptions, {THERE: unsubscribed})
+        found = uncommitted_topics({THERE: {"a"}}, {ALL: sources}, subscriptions, {THERE: unsubscribed})
         return [f"{each.source.topic}: {each.why.split(',', maxsplit=1)[0]}" for each in found]
 
     assert left(members=Subscription(frozenset("ab"))) == ["b: it reads b"]
@@ -129,32 +116,36 @@ def test_what_a_group_has_to_read_of_other_topics() -> None:
 def test_what_members_do_not_read_is_remembered() -> None:
     """Until they are seen again; of a topic that was merged later nothing is known."""
     b, c = TopicPartition("b", 0), TopicPartition("c", 0)
-    seen = not_read(Subscription(frozenset("a")), [b], ())
+    seen = unsubscribed_topics(Subscription(frozenset("a")), [b], ())
     assert seen == {"b"}
-    assert not_read(None, [b, c], seen) == {"b"}
-    assert not_read(Subscription(frozenset("ab")), [b, c], seen) == {"c"}
+    assert unsubscribed_topics(None, [b, c], seen) == {"b"}
+    assert unsubscribed_topics(Subscription(frozenset("ab")), [b, c], seen) == {"c"}
 
 
-def test_topics_in_a_checkpoint_that_are_not_read() -> None:
-    """They come back; what is no such header says nothing."""
-    assert decode_unsubscribed(unsubscribed_header({"b", "a"})) == {"a", "b"}
-    assert unsubscribed_header(()) == ()
+def test_headers_of_a_checkpoint_come_back() -> None:
+    """The sources, and the topics that are not read; a value that does not parse counts as missing."""
+    record = CheckpointRecord(group="g", partition=ALL, upstream_offset=5, downstream_offset=50)
+    for sources, unsubscribed in ((dict[str, int](), frozenset[str]()), ({"a": 1, "b": 2}, frozenset({"d", "c"}))):
+        checkpoint = GroupCheckpoint(checkpoint=record, written=(7, 3), sources=sources, unsubscribed=unsubscribed)
+        assert GroupCheckpoint.decode(*checkpoint.encode()) == checkpoint
     for value in (None, b"", b"{", b"{}", b"7"):
-        assert decode_unsubscribed([(UNSUBSCRIBED_HEADER, value)]) == frozenset()
+        assert decode_unsubscribed(value) == frozenset()
+    for value in (None, b"", b"{", b"[1]"):
+        assert decode_sources(value) == {}
 
 
 def test_a_group_of_one_topic_is_as_if_it_were_alone() -> None:
     """Its very place, or why there is none."""
     for alone in (part("a", 3, 17), part("a", 3, None, exact=False), part("a", 3, 17, at_end=True)):
-        assert merge([alone], 99).places == (alone.place,)
+        assert merge([alone], 99).translations == (alone.translation,)
 
 
 def test_a_place_that_is_not_known_is_waited_for() -> None:
     """What was appended and is not told yet could be before the others' places."""
     found = merge([part("a", 3, 17), part("b", 1, None, exact=False)], 99)
     assert found.offset is None
-    assert [each.offset for each in found.places] == [None, None]
-    assert "b" in (found.places[0].reason or "")
+    assert [each.offset for each in found.translations] == [None, None]
+    assert "b" in (found.translations[0].reason or "")
     # Nothing is behind its position on the source: nothing of it can be before the end.
     assert merge([part("a", 3, 17), part("b", 0, None, at_end=True)], 99).offset == 17
 
@@ -162,14 +153,7 @@ def test_a_place_that_is_not_known_is_waited_for() -> None:
 def test_an_idle_topic_holds_nothing_up() -> None:
     """Its last record lies far behind, and the group has read it."""
     found = merge([part("a", 500, 900), part("b", 3, 12, at_end=True)], 900)
-    assert (found.offset, [each.exact for each in found.places]) == (900, [True, True])
-
-
-def test_sources_in_a_checkpoint() -> None:
-    """They come back; what is no such header says nothing."""
-    assert decode_sources([(SOURCES_HEADER, encode_sources({"a": 1, "b": 2}))]) == {"a": 1, "b": 2}
-    for value in (None, b"", b"{", b"[1]"):
-        assert decode_sources([(SOURCES_HEADER, value)]) == {}
+    assert (found.offset, [each.exact for each in found.translations]) == (900, [True, True])
 
 
 def test_gone_back() -> None:
@@ -181,44 +165,45 @@ def test_gone_back() -> None:
 
 
 class Carried:
-    """A group of two topics, by the book, with a target that takes every commit."""
+    """A group of two topics, by the state, with a target that takes every commit."""
 
     def __init__(self) -> None:
-        self.book = GroupOffsetState()
+        self.state = GroupOffsetState()
         self.target: int | None = None
         self.topic: tuple[CheckpointRecord, tuple[int, ...], dict[str, int]] | None = None
 
     def round(self, end: int, **positions: tuple[int, int]) -> int | None:
         """``positions``: source offset and place of each topic."""
         offsets = {TopicPartition(topic, 0): CommittedOffset(offset) for topic, (offset, _) in positions.items()}
-        self.book.committed("g", offsets)
+        self.state.committed("g", offsets)
         places = {topic: Translation(offset=place) for topic, (_, place) in positions.items()}
-        parts = [SourcePosition(topic, offset, places[topic], False) for topic, (offset, _) in positions.items()]
+        parts = [MergedPart(topic, offset, places[topic], False) for topic, (offset, _) in positions.items()]
         found = merge(parts, end)
-        lead = self.book.entry("g", TopicPartition(found.lead.topic, 0)).source
+        lead = self.state.entry("g", TopicPartition(found.lead.topic, 0)).source
         assert lead is not None
-        place = found.places[parts.index(found.lead)]
-        self.book.merge("g", ALL, lead, place, {topic: offset for topic, (offset, _) in positions.items()})
-        self.book.drop_merged([("g", ALL)])
-        entry = self.book.merged["g"][ALL]
-        act = self.book.compare(entry, self.target) if entry in self.book.unsynced else None
-        for unsaid in list(self.book.unsaid):
-            checkpoint = self.book.checkpoint(unsaid, ALL)
+        place = found.translations[parts.index(found.lead)]
+        self.state.merge("g", ALL, lead, place, {topic: offset for topic, (offset, _) in positions.items()})
+        self.state.keep_merged([("g", ALL)])
+        entry = self.state.merged["g"][ALL]
+        act = self.state.compare(entry, self.target) if entry in self.state.unsynced else None
+        for unemitted in list(self.state.unemitted):
+            checkpoint = self.state.checkpoint(unemitted, ALL)
             if checkpoint is not None:
-                self.topic = checkpoint, unsaid.written, dict(unsaid.sources)
-            self.book.said(unsaid, checkpoint, unsaid.written)
+                self.topic = checkpoint, unemitted.written, dict(unemitted.sources)
+            self.state.emitted(unemitted, checkpoint, unemitted.written)
         if isinstance(act, WriteOffset):
             self.target = act.offset
-            self.book.wrote(entry, None)
+            self.state.wrote(entry, None)
         return self.target
 
     def dies(self) -> None:
         """The next life knows what is in the checkpoints topic."""
-        self.book = GroupOffsetState()
+        self.state = GroupOffsetState()
         if self.topic is not None:
             checkpoint, written, sources = self.topic
-            header = decode_written(checkpoint, ((b"mirror-ray.written", encode_written(written)),))
-            self.book.remember_merged(checkpoint, header, decode_sources([(SOURCES_HEADER, encode_sources(sources))]))
+            emitted = GroupCheckpoint(checkpoint=checkpoint, written=written, sources=sources).encode()
+            found = GroupCheckpoint.decode(*emitted)
+            self.state.restore_merged(checkpoint, found.written, found.sources)
 
 
 def test_a_group_moves_by_the_topic_that_is_behind() -> None:
@@ -238,21 +223,21 @@ def test_a_group_moves_by_the_topic_that_is_behind() -> None:
 
 def test_what_is_not_read_is_told_by_itself() -> None:
     """A checkpoint is emitted when that alone has changed, and the next life knows it."""
-    book = GroupOffsetState()
+    state = GroupOffsetState()
     source, place = CommittedOffset(5), Translation(offset=50)
-    book.merge("g", ALL, source, place, {"a": 5})
-    entry = book.merged["g"][ALL]
-    book.said(entry, book.checkpoint(entry, ALL), entry.written)
-    book.merge("g", ALL, source, place, {"a": 5})
-    assert entry not in book.unsaid
-    book.merge("g", ALL, source, place, {"a": 5}, unsubscribed=frozenset("b"))
-    assert entry in book.unsaid
-    checkpoint = book.checkpoint(entry, ALL)
+    state.merge("g", ALL, source, place, {"a": 5})
+    entry = state.merged["g"][ALL]
+    state.emitted(entry, state.checkpoint(entry, ALL), entry.written)
+    state.merge("g", ALL, source, place, {"a": 5})
+    assert entry not in state.unemitted
+    state.merge("g", ALL, source, place, {"a": 5}, unsubscribed=frozenset("b"))
+    assert entry in state.unemitted
+    checkpoint = state.checkpoint(entry, ALL)
     assert checkpoint is not None
-    book.said(entry, checkpoint, entry.written)
-    assert book.checkpoint(entry, ALL) is None
+    state.emitted(entry, checkpoint, entry.written)
+    assert state.checkpoint(entry, ALL) is None
     later = GroupOffsetState()
-    later.remember_merged(checkpoint, (), {"a": 5}, frozenset("b"))
+    later.restore_merged(checkpoint, (), {"a": 5}, frozenset("b"))
     assert later.merged["g"][ALL].unsubscribed == frozenset("b")
 
 
@@ -262,7 +247,7 @@ def test_a_commit_of_somebody_else_is_kept() -> None:
     carried.round(100, a=(5, 50), b=(7, 30))
     carried.target = 33
     assert carried.round(100, a=(6, 55), b=(8, 40)) == 33
-    entry = carried.book.merged["g"][ALL]
+    entry = carried.state.merged["g"][ALL]
     assert entry.reason == "offset 33 on the target was committed there by somebody else"
     assert replace(entry.translation or Translation(offset=None), reason=None) == Translation(offset=40)
 

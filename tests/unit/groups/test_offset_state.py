@@ -6,7 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mirror_ray.groups.offset_state import WRITTEN_HEADER, GroupOffsetState, decode_written, encode_written
+from mirror_ray.groups.checkpoints import WRITTEN_HEADER, GroupCheckpoint, encode_written
+from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translation import Translation
@@ -19,7 +20,7 @@ OFFSET = st.integers(0, 20)
 def decode_header(header: bytes) -> tuple[int, ...]:
     """What may have been written."""
     nothing = CheckpointRecord(group="", partition=REMOTE, upstream_offset=0, downstream_offset=0)
-    return decode_written(nothing, ((WRITTEN_HEADER, header),))
+    return GroupCheckpoint.decode(*nothing.encode(), ((WRITTEN_HEADER, header),)).written
 
 
 class Carrying(RuleBasedStateMachine):
@@ -35,7 +36,7 @@ class Carrying(RuleBasedStateMachine):
         self.lowest_since_write: int | None = None
         #: The newest checkpoint, as the compacted topic keeps it.
         self.topic: tuple[CheckpointRecord, bytes] | None = None
-        self.book = GroupOffsetState()
+        self.state = GroupOffsetState()
         self.version = 0
 
     @rule(offset=OFFSET)
@@ -48,7 +49,7 @@ class Carrying(RuleBasedStateMachine):
     @rule(offset=st.integers(100, 120))
     def commits_on_target(self, offset: int) -> None:
         """It has failed over, or somebody resets it: to where we put it, too, which nobody can tell apart."""
-        entry = self.book.groups.get("billing", {}).get(SOURCE)
+        entry = self.state.groups.get("billing", {}).get(SOURCE)
         ours = {*(entry.written if entry else ()), *(decode_header(self.topic[1]) if self.topic else ())}
         self.target = offset
         self.foreign = None if offset in ours else offset
@@ -67,30 +68,30 @@ class Carrying(RuleBasedStateMachine):
     @rule()
     def dies(self) -> None:
         """The next one knows what is in the topic."""
-        self.book = GroupOffsetState()
+        self.state = GroupOffsetState()
         if self.topic is not None:
             checkpoint, header = self.topic
-            self.book.remember(SOURCE, checkpoint, decode_header(header))
+            self.state.restore(SOURCE, checkpoint, decode_header(header))
 
     @rule(ends=st.sampled_from(["before the checkpoint", "before the commit", "before the answer", "whole"]))
     def round(self, ends: str) -> None:
         """One round, or the beginning of one."""
-        self.book.committed("billing", {SOURCE: CommittedOffset(self.source)} if self.source is not None else {})
-        for each, offset in list(self.book.to_translate({SOURCE: self.version})):
+        self.state.committed("billing", {SOURCE: CommittedOffset(self.source)} if self.source is not None else {})
+        for each, offset in list(self.state.to_translate({SOURCE: self.version})):
             beyond = offset > self.copied
             place = 100 + min(offset, self.copied)
             found = Translation(offset=place, exact=not beyond, waits=beyond)
-            self.book.translated(each, offset, self.version, found)
-        entry = self.book.entry("billing", SOURCE)
-        write = self.book.compare(entry, self.target) if entry in self.book.unsynced else None
+            self.state.translated(each, offset, self.version, found)
+        entry = self.state.entry("billing", SOURCE)
+        write = self.state.compare(entry, self.target) if entry in self.state.unsynced else None
         if ends == "before the checkpoint":
             self.dies()
             return
-        if entry in self.book.unsaid:
-            checkpoint, written = self.book.checkpoint(entry, REMOTE), entry.written
+        if entry in self.state.unemitted:
+            checkpoint, written = self.state.checkpoint(entry, REMOTE), entry.written
             if checkpoint is not None:
                 self.topic = (checkpoint, encode_written(written))
-            self.book.said(entry, checkpoint, written)
+            self.state.emitted(entry, checkpoint, written)
         if write is None:
             return
         if ends == "before the commit":
@@ -100,7 +101,7 @@ class Carrying(RuleBasedStateMachine):
         if ends == "before the answer":
             self.dies()
             return
-        self.book.wrote(entry, None)
+        self.state.wrote(entry, None)
 
     def _commit(self, offset: int) -> None:
         assert self.foreign is None or self.target is None, "somebody else's commit was replaced"
@@ -114,13 +115,13 @@ class Carrying(RuleBasedStateMachine):
     @rule()
     def settles(self) -> None:
         """Left alone, the group stands where it should, or there is a reason."""
-        self.book.look_again()
+        self.state.recheck()
         self.round("whole")
-        entry = self.book.entry("billing", SOURCE)
+        entry = self.state.entry("billing", SOURCE)
         assert self.source is not None
-        assert entry.stands == self.target
+        assert entry.on_target == self.target
         if self.target != 100 + min(self.source, self.copied):
-            # The topic may still call ours what the book no longer does: only the next book goes by the topic.
+            # The topic may still call ours what the state no longer does: only the next state goes by the topic.
             assert self.foreign is not None or self.target not in entry.written
             assert "somebody else" in (entry.reason or "")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.groups.sync_rule import KeepOffset, TargetOffset, WriteOffset, decide
+from mirror_ray.groups.commit_rules import KeepOffset, TargetOffset, WriteOffset, decide_sync
 
 
 def standing(
@@ -35,7 +35,7 @@ def standing(
 )
 def test_what_is_done(group: TargetOffset, done: KeepOffset | WriteOffset) -> None:
     """The plain cases."""
-    assert decide(group) == done
+    assert decide_sync(group) == done
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_done(group: TargetOffset, done: KeepOffset | WriteOffset) -> No
 )
 def test_what_is_left_alone(group: TargetOffset, why: str) -> None:
     """With a reason."""
-    done = decide(group)
+    done = decide_sync(group)
     assert isinstance(done, KeepOffset)
     assert why in str(done.reason)
 
@@ -58,8 +58,10 @@ def test_what_is_left_alone(group: TargetOffset, why: str) -> None:
 def test_where_both_sides_write_no_group_is_put_back() -> None:
     """Not even where it was seen to go back: two flows that follow each other's places would go on without end."""
     group = replace(standing(7, (7,), 5, went_back=True), both_sides_write=True)
-    assert decide(group) == KeepOffset("it stands at 7 on the target; where both sides write, no group is put back")
-    assert decide(replace(group, translated=9)) == WriteOffset(9)
+    assert decide_sync(group) == KeepOffset(
+        "it stands at 7 on the target; where both sides write, no group is put back"
+    )
+    assert decide_sync(replace(group, translated=9)) == WriteOffset(9)
 
 
 OFFSET = st.integers(0, 5)
@@ -76,7 +78,7 @@ OFFSET = st.integers(0, 5)
 )
 def test_nobody_elses_commit_is_replaced(group: TargetOffset) -> None:
     """And nothing goes back unless it was meant to."""
-    done = decide(group)
+    done = decide_sync(group)
     if isinstance(done, WriteOffset):
         assert done.offset == group.translated
         assert group.committed is None or group.committed in group.written
