@@ -107,7 +107,8 @@ def merge(parts: Sequence[MergedPart], end: int) -> MergedOffset:
         why = lead.assumed or f"it reads {lead.topic}, too"
         why = f"{why}: {lead.translation.reason}" if lead.translation.reason else why
         waiting = Translation(offset=None, waits=True, reason=why)
-        return MergedOffset(None, lead, tuple(part.translation if part in unknown else waiting for part in parts))
+        translations = tuple(part.translation if part in unknown else waiting for part in parts)
+        return MergedOffset(None, lead, translations)
     lead = min(parts, key=lambda part: (_bound(part, end), part.topic))
     offset = _bound(lead, end)
     return MergedOffset(offset, lead, tuple(_shown(part, lead, offset or 0) for part in parts))

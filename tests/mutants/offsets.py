@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_map = mutants_of("offsets/segments", "offsets/segments")
+_map = mutants_of("offsets/map", "offsets/segments")
 _segment = mutants_of("model/segment", "offsets/map_store", "records/segment_block")
-_book = mutants_of("offsets/map_store", "offsets/map_store")
+_book = mutants_of("offsets/map", "offsets/map_store")
 _gap = mutants_of("offsets/gap_scan", "offsets/gap_scan", "offsets/translator")
 _translator = mutants_of("offsets/translator", "offsets/translator")
-_translate = mutants_of("offsets/translate", "offsets/translate")
+_translate = mutants_of("offsets/translation", "offsets/translate")
 _merged = mutants_of("groups/merged_topics", "groups/merged_topics")
+_gone_back = mutants_of("groups/commit_rules", "groups/merged_topics")
 _both = mutants_of("offsets/bidirectional", "offsets/bidirectional")
-_sync = mutants_of("groups/sync_rule", "groups/sync_rule")
+_sync = mutants_of("groups/commit_rules", "groups/sync_rule")
 _groups = mutants_of("groups/offset_state", "groups/offset_state_calls", "groups/offset_state")
 _look = mutants_of("failover/left_behind", "failover/left_behind")
 _commit = mutants_of("failover/commit_offsets", "failover/commit_offsets", "failover/commit_order")
@@ -23,8 +24,8 @@ MUTANTS = (
     _map("a hole of the target is a record", "if offset < end.target:", "if offset <= end.target:"),
     _map(
         "what was not told is behind the copy's end",
-        "return ExactPosition(end.target) if offset <= self._head else BeyondMap()",
-        "return ExactPosition(end.target)",
+        "return ExactOffset(end.target) if offset <= self._head else BeyondMap()",
+        "return ExactOffset(end.target)",
     ),
     _map(
         "records that were not told are a hole",
@@ -54,28 +55,32 @@ MUTANTS = (
         "self.target_topic_id, self.epoch, self.segments[0].source)",
         "self.target_topic_id, 0, self.segments[0].source)",
     ),
-    _book("what is told late replaces what is known", "if page is not None and block.epoch < page.epoch:", "if False:"),
+    _book(
+        "what is told late replaces what is known", "if found is not None and block.epoch < found.epoch:", "if False:"
+    ),
     _book(
         "blocks of one epoch are late",
-        "if page is not None and block.epoch < page.epoch:",
-        "if page is not None and block.epoch <= page.epoch:",
+        "if found is not None and block.epoch < found.epoch:",
+        "if found is not None and block.epoch <= found.epoch:",
     ),
     _book(
         "another target topic has the same offsets",
-        "(page.source_topic_id, page.target_topic_id) != (\n",
-        "(page.source_topic_id, block.target_topic_id) != (\n",
+        "(found.source_topic_id, found.target_topic_id) != ids",
+        "(found.source_topic_id, block.target_topic_id) != ids",
     ),
     _book(
         "another source topic has the same offsets",
-        "(page.source_topic_id, page.target_topic_id) != (\n",
-        "(block.source_topic_id, page.target_topic_id) != (\n",
+        "(found.source_topic_id, found.target_topic_id) != ids",
+        "(block.source_topic_id, found.target_topic_id) != ids",
     ),
-    _book("what is told late is as good", "        page.epoch = block.epoch\n", ""),
+    _book("what is told late is as good", "        found.epoch = block.epoch\n", ""),
     _book(
-        "blocks of what was cut are kept", "            self._drop_cut(page, block.segments[0])\n", "            pass\n"
+        "blocks of what was cut are kept",
+        "            self._drop_cut(found, block.segments[0])\n",
+        "            pass\n",
     ),
-    _book("the version stays", "        page.version = self._changes\n", ""),
-    _gap("records of others are the flow's", "return others_wrote(self._gap) or self._places", "return self._places"),
+    _book("the version stays", "        found.version = self._changes\n", ""),
+    _gap("records of others are the flow's", "return others_wrote(self._gap) or self._map", "return self._map"),
     _gap(
         "a gap with other records than were copied is known",
         "        if self._records != copied:\n",
@@ -101,32 +106,34 @@ MUTANTS = (
     ),
     _translator(
         "another topic's gap is the same",
-        "key = (source, page.source_topic_id, gap)",
-        'key = (source, TopicId(""), gap)',
+        "key = (source, answer.topic_ids[0] if answer.topic_ids else None, gap)",
+        "key = (source, None, gap)",
     ),
     _translator(
         "what could not be read is no answer for ever",
-        'return _Unknown(f"the source can\'t be read: {error}", again=True)',
+        'return _UnknownGap(f"the source can\'t be read: {error}", retry=True)',
         'found = f"{error}"\n                self._gaps[key] = found',
     ),
-    _translate("a place behind the log's end is one", "if found.offset > there.end:", "if False:"),
-    _translate("a place before the log's begin is one", "if found.offset < there.start:", "if False:"),
+    _translate("a place behind the log's end is one", "if found.offset > log.end:", "if False:"),
+    _translate("a place before the log's begin is one", "if found.offset < log.start:", "if False:"),
     _merged("a group is put at the furthest of its places", "lead = min(parts, key", "lead = max(parts, key"),
     _merged(
         "a place that is not known does not count",
-        "        return MergedOffset(None, lead, nowhere)\n",
-        "        parts = [part for part in parts if part not in open_ones] or parts\n",
+        "        return MergedOffset(None, lead, translations)\n",
+        "        parts = [part for part in parts if part not in unknown] or parts\n",
     ),
     _merged(
-        "who has read all stands at its place", "return max(end, part.place.offset or 0)", "return part.place.offset"
+        "who has read all stands at its place",
+        "return max(end, part.translation.offset or 0)",
+        "return part.translation.offset",
     ),
-    _merged("who has read all is put at the end alone", "return max(end, part.place.offset or 0)", "return end"),
-    _merged(
+    _merged("who has read all is put at the end alone", "return max(end, part.translation.offset or 0)", "return end"),
+    _gone_back(
         "a group that stands still has gone back",
         "any(offset < before.get(topic, offset + 1)",
         "any(offset <= before.get(topic, offset + 1)",
     ),
-    _merged(
+    _gone_back(
         "a group that reads another topic has not gone back",
         "before.get(topic, offset + 1)",
         "before.get(topic, offset)",
@@ -138,31 +145,31 @@ MUTANTS = (
     ),
     _merged(
         "what nobody is seen to read is passed over",
-        "if subscription is None and source.topic not in unsubscribed.get(there, ()):",
+        "if subscription is None and source.topic not in unsubscribed.get((group, remote), ()):",
         "if False:",
     ),
     _both(
         "a group is put behind what it has not read",
-        "offset = min(place.offset or 0 for place in places)",
-        "offset = max(place.offset or 0 for place in places)",
+        "offset = min(translation.offset or 0 for translation in translations)",
+        "offset = max(translation.offset or 0 for translation in translations)",
     ),
     _both(
         "one place that is known is enough",
         "    if unknown is not None:\n        return unknown\n",
-        "    parts = tuple(part for part in parts if part.place.offset is not None) or parts\n",
+        "    sides = tuple(side for side in sides if side.translation.offset is not None) or sides\n",
     ),
     _both("what is read again is exact", "exact = None not in ends and read <= offset", "exact = None not in ends"),
-    _both("an end that was seen too late counts", "if each.source_end <= nothing_before]", "]"),
+    _both("an end that was seen too late counts", "if both.source_end <= nothing_before]", "]"),
     _both("what was not copied is known", "known = copied and bool(ends)", "known = bool(ends)"),
     _both(
         "what has not come back is known",
-        "all_told = bool(seen) and seen[-1].target_end <= tail.reached",
-        "all_told = bool(seen)",
+        "complete = bool(log_ends) and log_ends[-1].target_end <= tail.reached",
+        "complete = bool(log_ends)",
     ),
     _both(
         "ends that were seen first count",
-        "all_told = bool(seen) and seen[-1].target_end",
-        "all_told = bool(seen) and seen[0].target_end",
+        "complete = bool(log_ends) and log_ends[-1].target_end",
+        "complete = bool(log_ends) and log_ends[0].target_end",
     ),
     _both(
         "a topic that a third side writes is carried",
@@ -210,18 +217,18 @@ MUTANTS = (
     ),
     _groups(
         "where it stood before is ours for ever",
-        "            entry.written = entry.written[:1]\n            entry.stands",
-        "            entry.stands",
+        "            entry.written = entry.written[:1]\n            entry.on_target",
+        "            entry.on_target",
     ),
     _groups(
         "what was there is not remembered before it is replaced",
-        "(act.offset,) if on_target is None else (act.offset, on_target)",
-        "(act.offset,)",
+        "(decision.offset,) if on_target is None else (decision.offset, on_target)",
+        "(decision.offset,)",
     ),
     _groups(
         "what is to be written is not said before",
-        "            self.unsaid.add(entry)\n            return act\n",
-        "            return act\n",
+        "            self.unemitted.add(entry)\n            return decision\n",
+        "            return decision\n",
     ),
     _groups(
         "a place that is not exact is final",
@@ -248,52 +255,52 @@ MUTANTS = (
         "entry.went_back |= has_gone_back(entry.sources, sources)",
         "pass",
     ),
-    _look("what is not copied is left", "        if begin < seen.log_end:\n", "        if begin < seen.stable:\n"),
-    _look("one record may be left", "        if begin < seen.log_end:\n", "        if begin + 1 < seen.log_end:\n"),
-    _look("open transactions are left", "        if seen.stable < seen.log_end:\n", "        if False:\n"),
+    _look("what is not copied is left", "        if begin < found.log_end:\n", "        if begin < found.stable:\n"),
+    _look("one record may be left", "        if begin < found.log_end:\n", "        if begin + 1 < found.log_end:\n"),
+    _look("open transactions are left", "        if found.stable < found.log_end:\n", "        if False:\n"),
     _look(
         "a partition that was never copied is complete",
-        "seen.log_start if seen.copied_to is None else",
-        "seen.log_end if seen.copied_to is None else",
+        "found.log_start if found.copied_to is None else",
+        "found.log_end if found.copied_to is None else",
     ),
     _look("a group that goes on is left", "].offset != ", "].offset < "),
     _look("records that are left do not block", "    if found.records:\n", "    if False:\n"),
     _commit(
         "a group that was moved and worked is put back",
-        "if group in before and stands is not None and stands >= offset:",
+        "if group in moved_before and on_destination is not None and on_destination >= translated:",
         "if False:",
     ),
     _commit(
         "a group at work is committed for",
-        "waiting = {name: each for name, each in waiting.items() if name not in taken}",
+        "waiting = {name: of_group for name, of_group in waiting.items() if name not in taken}",
         "pass",
     ),
     _commit("a share group is committed for", 'return group.kind == "share" or group.state', "return group.state"),
     _commit(
         "a commit is made before it is remembered",
-        "    await sides.say(memory)\n    await _write(sides, commits, result)\n",
-        "    await _write(sides, commits, result)\n    await sides.say(memory)\n",
+        "    await clusters.append_checkpoints(memory)\n    await _write(clusters, commits, result)\n",
+        "    await _write(clusters, commits, result)\n    await clusters.append_checkpoints(memory)\n",
     ),
     _commit("a dry run commits", "    if dry:\n        result.committed", "    if False:\n        result.committed"),
     _commit(
         "a group goes back before what it had read",
-        "offset=max(place.offset, left.get(place.destination, 0))",
-        "offset=place.offset",
+        "offset=max(offset.offset, left[offset.destination])",
+        "offset=offset.offset",
     ),
-    _commit("a group that is behind is not at work", "committed[place.destination].offset < place.offset", "False"),
+    _commit("a group that is behind is not at work", "committed[offset.destination].offset < offset.offset", "False"),
     _commit(
         "what was there is not remembered",
-        "written = (offset,) if stands is None else (offset, stands)",
-        "written = (offset,)",
+        "written=(translated,) if on_target is None else (translated, on_target)",
+        "written=(translated,)",
     ),
     _commit(
         "refused commits are given back all the same",
-        'if sides.kind == "failback" and not result.refused:',
-        'if sides.kind == "failback":',
+        'if clusters.kind == "failback" and not result.refused:',
+        'if clusters.kind == "failback":',
     ),
     _commit(
         "a group that went back on the source is not noticed",
-        "place.origin_offset is not None and place.origin_offset < before",
+        "offset.origin_offset is not None and offset.origin_offset < last.checkpoint.upstream_offset",
         "False",
     ),
     _plan("a blocked step is over", 'return self.outcome != "blocked"', "return True"),
