@@ -23,7 +23,7 @@ class ClusterIds(NamedTuple):
 
 
 def begun_with(record: FlowRecord | None) -> ClusterIds | None:
-    """The clusters that a flow's state tells of; None before it has begun."""
+    """The clusters in a flow's record; None before it has begun."""
     return None if record is None else ClusterIds(record.source_cluster_id, record.target_cluster_id)
 
 
@@ -42,12 +42,12 @@ def turned_refusal(flow: FlowName, begun: ClusterIds, found: ClusterIds) -> str 
     ]
     if not other:
         return None
-    return f"{flow}: {'; '.join(other)}. {_ways(flow, begun, found)}"
+    return f"{flow}: {'; '.join(other)}. {_advice(flow, begun, found)}"
 
 
-def _ways(flow: FlowName, begun: ClusterIds, found: ClusterIds) -> str:
+def _advice(flow: FlowName, begun: ClusterIds, found: ClusterIds) -> str:
     if found.target in ("", begun.target):
-        # Its state there is the other source's, and a second system would take it from the first.
+        # The state topic there is the former source's, and a second system would take it from the first.
         return (
             f"Give the new cluster an alias of its own: {state_topic(flow.source)} on {flow.target} keeps how far the "
             f"copy of {begun.source} has come"
@@ -59,7 +59,7 @@ def _ways(flow: FlowName, begun: ClusterIds, found: ClusterIds) -> str:
 
 
 class BegunFlows:
-    """Remembers flows that have begun, those that were ended since too. ``down`` forgets them all."""
+    """Remembers the clusters of flows that have begun, until ``down``; also of those that were ended since."""
 
     def __init__(self, ask: Callable[[ClusterSettings], Awaitable[str]]) -> None:
         """``ask``: the id of the cluster that answers by these settings."""
@@ -67,16 +67,16 @@ class BegunFlows:
         self.known: dict[FlowName, ClusterIds] = {}
 
     def learn(self, records: Mapping[FlowName, FlowRecord | None]) -> bool:
-        """Take in what flows' states say; whether any of it was not known."""
+        """Remember the clusters in flows' records; whether any of them was not known."""
         found = {flow.live: begun for flow, record in records.items() if (begun := begun_with(record)) is not None}
         is_new = not found.keys() <= self.known.keys()
         self.known = found | self.known
         return is_new
 
     async def check(self, before: MirrorSettings | None, after: MirrorSettings) -> None:
-        """See that no flow that has begun would be turned to another cluster. Asks only for flows that begin anew.
+        """Refuse to turn a flow that has begun to another cluster. Asks only the clusters of flows that begin anew.
 
-        A cluster whose settings stay and that does not answer is no reason: the flow looks itself before it goes on.
+        A cluster with unchanged settings that does not answer is no reason: the flow itself checks before it goes on.
 
         Raises:
             ConfigError: With a sentence for each flow that would be.
@@ -93,8 +93,8 @@ class BegunFlows:
         found = await asyncio.gather(*(self._id_of(alias, before, after) for alias in aliases))
         ids: Mapping[str, str] = dict(zip(aliases, found, strict=True))
         now = {name: ClusterIds(ids[name.source], ids[name.target]) for name in flows}
-        told = [turned_refusal(name, self.known[name], now[name]) for name in flows]
-        problems = [reason for reason in told if reason is not None]
+        reasons = [turned_refusal(name, self.known[name], now[name]) for name in flows]
+        problems = [reason for reason in reasons if reason is not None]
         if problems:
             raise ConfigError(*problems, "nothing has been changed")
 
@@ -108,10 +108,10 @@ class BegunFlows:
 
 
 async def stay_between(flow: FlowName, begun: ClusterIds | None, port: FlowClusters) -> None:
-    """See, before a flow's state is opened, that the flow is not turned: on another target it would begin anew.
+    """Check the clusters' ids before a flow's state is opened: on another target the flow would begin anew.
 
     Raises:
-        ConfigError: Other clusters answer than those that it has begun with; None: it has not.
+        ConfigError: They are not those of ``begun``, the clusters that the flow has begun with.
         MirrorError: A cluster can't be reached.
     """
     if begun is None:

@@ -1,4 +1,4 @@
-"""A flow's topics as its last discovery left them, and what the configs of their remote topics allow."""
+"""A flow's topics as its last discovery left them, and the limits of their remote topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirror_ray.topics.discovery_rules import TopicSide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
-    """A topic of the flow. ``refused`` says why it is not copied."""
+    """A topic of the flow. ``refused``: why it is not copied."""
 
     source: TopicSide
     remote_topic: str
@@ -41,25 +41,25 @@ def changes(
 
 def refusals(
     records: Mapping[str, Mapping[int, PartitionRecord]],
-    trouble: Callable[[TopicPartition], str | None],
+    fault: Callable[[TopicPartition], str | None],
     selected: Mapping[str, str],
 ) -> dict[str, str]:
-    """Why topics as a whole are not copied on, though they were copied before; ``trouble``: what is wrong with one."""
+    """Why topics that were copied before are not copied on; ``fault`` explains the fault of a partition's topic."""
     refused: dict[str, str] = {}
     for topic, partitions in records.items():
         if topic in selected:
             renamed = discovery_rules.renamed_refusal(topic, selected[topic], partitions)
-            troubles = (trouble(TopicPartition(topic, number)) for number in sorted(partitions))
-            reason = renamed or next(filter(None, troubles), None)
+            faults = (fault(TopicPartition(topic, number)) for number in sorted(partitions))
+            reason = renamed or next(filter(None, faults), None)
             if reason is not None:
                 refused[topic] = reason
     return refused
 
 
 class TargetTopicLimits:
-    """The limits of remote topics: read once, and again where a record was refused, for somebody may have raised them.
+    """The limits of remote topics: read once, and again where a record was refused, for they may have been raised.
 
-    A partition whose limits have changed is taken back, so that it is handed out with the new ones.
+    A partition whose limits have changed is taken back, so that it is assigned with the new ones.
     """
 
     def __init__(self, flow: FlowName, port: FlowClusters, *, is_unassigned: Callable[[FlowPartition], bool]) -> None:
@@ -68,21 +68,21 @@ class TargetTopicLimits:
         self._port = port
         self._is_unassigned = is_unassigned
         self._known: dict[str, TargetLimits] = {}
-        self._renewed: set[TopicPartition] = set()
+        self._changed: set[TopicPartition] = set()
 
     def holds_back(self, partition: TopicPartition) -> bool:
-        """Whether the partition is being taken back, to be handed out with other limits."""
-        return partition in self._renewed
+        """Whether the partition is being taken back, to be assigned with other limits."""
+        return partition in self._changed
 
     @property
     def ready(self) -> bool:
-        """Whether something that was taken back may be handed out again; it is, from the next question on."""
+        """Whether partitions that were taken back may be assigned again; from this call on they are."""
         is_unassigned = {
             partition
-            for partition in self._renewed
+            for partition in self._changed
             if self._is_unassigned(FlowPartition(self._flow, partition.topic, partition.partition))
         }
-        self._renewed -= is_unassigned
+        self._changed -= is_unassigned
         return bool(is_unassigned)
 
     async def refresh(
@@ -92,8 +92,8 @@ class TargetTopicLimits:
 
         Args:
             remotes: The remote topics' names by source topic.
-            target: What there is.
-            refused: Partitions that wait because of a record that the target does not take.
+            target: The topics that exist.
+            refused: Partitions with a record that the target refuses.
         """
         doubted = {remotes[partition.topic] for partition in refused if partition.topic in remotes}
         asked = [
@@ -101,7 +101,7 @@ class TargetTopicLimits:
         ]
         if asked:
             before, self._known = self._known, self._known | dict(await self._port.limits(asked))
-            self._renewed |= {
+            self._changed |= {
                 partition
                 for partition in refused
                 if partition.topic in remotes

@@ -1,4 +1,4 @@
-"""A flow's limits as they hold at a moment, and how its replicators share them. Pure."""
+"""A flow's limits at a moment, and how its replicators share them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mirror_ray.model.time_windows import TimeWindow, is_open, next_change
 _Key = TypeVar("_Key", bound=Hashable)
 _Rules = tuple[tuple[Pattern, int], ...]
 
-#: What those of lower priority get in any case, of all.
+#: Share of a limit that is kept for lower priorities.
 _LEFT_FOR_LATER: Final = 0.1
-#: A replicator that has not been counted yet may use so much of a limit.
+#: Share of a limit that a replicator may use before it has been measured.
 UNCOUNTED: Final = 0.01
 
 
 class FlowLimits:
-    """``LimitSettings``, read."""
+    """``LimitSettings``, parsed."""
 
     def __init__(self, settings: LimitSettings) -> None:
         self.settings = settings
@@ -53,7 +53,7 @@ class FlowLimits:
         return _first(self._topics, topic)
 
     def priority(self, topic: str) -> int:
-        """A topic's; 0 where nothing is said."""
+        """A topic's priority; 0 where none is configured."""
         return _first(self._priorities, topic) or 0
 
 
@@ -77,7 +77,7 @@ class TopicReader:
 
 
 def filled(demands: Mapping[_Key, float], total: float) -> dict[_Key, float]:
-    """Shares of ``total``: nobody gets more than he asks for; those who get less all get the same."""
+    """Max-min fair shares of ``total``: nobody gets more than it demands; those that get less all get the same."""
     given, left = {}, total
     rest = len(demands)
     for key, demand in sorted(demands.items(), key=lambda item: item[1]):
@@ -88,7 +88,7 @@ def filled(demands: Mapping[_Key, float], total: float) -> dict[_Key, float]:
 
 
 def by_priority(demands: Mapping[_Key, float], priorities: Mapping[_Key, int], total: float) -> dict[_Key, float]:
-    """The same, higher priorities first; a tenth is left for the lower ones where they ask for it."""
+    """The same, higher priorities first; a tenth is left for the lower ones where they demand it."""
     given: dict[_Key, float] = {}
     left = total
     for priority in sorted(set(priorities.values()), reverse=True):
@@ -104,8 +104,8 @@ def shares(
 ) -> Mapping[tuple[str, FlowName], QuotaShare]:
     """Each replicator's part of the limits, by replicator and flow (the flow itself, its routes, its backfills).
 
-    Guarantees: the parts of the flow's limit, and those of each topic's, sum up to it and never to more. What nobody
-    asks for is dealt out evenly, so that one that is suddenly asked for more can begin.
+    Guarantees: the shares of the flow's limit, and those of each topic's, sum up to it and never to more. What nobody
+    demands is divided evenly, so that a reader whose demand rises suddenly can begin.
     """
     demands = {reader: reader.bytes_per_s for reader in readers}
     topics = _topic_shares(limits, demands)
@@ -162,7 +162,7 @@ def _ranks(limits: FlowLimits, readers: Sequence[TopicReader]) -> tuple[tuple[tu
 
 
 def uncounted(limits: FlowLimits, flow: FlowName, topics: Sequence[str], now: datetime) -> QuotaShare:
-    """What a replicator may use that has got its first partitions of the flow a moment ago."""
+    """What a replicator may use that was just assigned its first partitions of the flow."""
     total = limits.rate(now)
     rates = ((topic, limits.topic_rate(topic)) for topic in topics)
     return QuotaShare(

@@ -1,4 +1,4 @@
-"""Keeps flows to their limits: windows open and close, and replicators share what a flow may read."""
+"""Keeps flows within their limits: opens and closes their windows, and shares out what they may read."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import QuotaShare
 
-#: How often limits are shared anew.
+#: Between two sharings of the limits.
 _SHARE_S: Final = 1.0
-#: Somebody who reads without a backlog may read so much faster before he is counted again.
+#: A reader without a backlog may become so much faster before it is measured again.
 _HEADROOM: Final = 1.25
 
 
 class LimitController:
-    """Of the flows that have limits; a flow's routes and backfills share them with it."""
+    """The limits of all flows; a flow's routes and backfills share its limits with it."""
 
     def __init__(
         self,
@@ -35,17 +35,17 @@ class LimitController:
         wall_ms: Callable[[], int],
         emit: Emit,
     ) -> None:
-        """``flows`` is looked at anew in each call."""
+        """``flows`` is read anew in each call; ``wall_ms``: milliseconds since the epoch."""
         self._flows = flows
         self._assigner = assigner
         self._observed = observed
         self._wall_ms = wall_ms
         self._emit = emit
         self._limits: dict[FlowName, FlowLimits] = {}
-        self._allowances: Mapping[tuple[str, FlowName], QuotaShare] = {}
+        self._allowances: dict[tuple[str, FlowName], QuotaShare] = {}
         self._counted: dict[FlowPartition, int] = {}
         self._shared_s = 0.0
-        #: Flows whose windows have opened, and that had lag for that reason ever since.
+        #: Flows that have lag because a window was closed until a while ago.
         self.catching_up: set[FlowName] = set()
 
     def configure(self, settings: MirrorSettings) -> None:
@@ -65,8 +65,7 @@ class LimitController:
         closed = {name: limits.closed(now) for name, limits in self._limits.items()}
         for name, flow in self._flows.items():
             self._close(flow, closed.get(name.live))
-        for gone in self.catching_up - self._limits.keys():
-            self.catching_up.discard(gone)
+        self.catching_up.intersection_update(self._limits)
         elapsed_s = now_s - self._shared_s
         if self._limits and elapsed_s >= _SHARE_S:
             self._shared_s = now_s
@@ -75,7 +74,7 @@ class LimitController:
             self._allowances, self._counted = {}, {}
 
     def allowances(self, replicator: str) -> tuple[QuotaShare, ...]:
-        """What a replicator may read, of each flow that is limited."""
+        """What a replicator may read of each flow with limits."""
         now = self._now()
         return tuple(
             self._allowances.get((replicator, name)) or uncounted(limits, name, tuple(flow.topics), now)
@@ -88,14 +87,14 @@ class LimitController:
         limits = self._limits.get(flow)
         return None if limits is None else limits.rate(self._now())
 
-    def _close(self, flow: FlowController, why: str | None) -> None:
-        was = flow.closed
-        if why == was:
+    def _close(self, flow: FlowController, reason: str | None) -> None:
+        before = flow.closed
+        if reason == before:
             return
-        flow.close(why)
-        if (why is None) != (was is None):
-            self._emit("info", str(flow.name), why or "inside limits.windows again: copying goes on")
-            if why is None:
+        flow.close(reason)
+        if (reason is None) != (before is None):
+            self._emit("info", str(flow.name), reason or "inside limits.windows again: copying goes on")
+            if reason is None:
                 self.catching_up.add(flow.name.live)
 
     def _share(self, now: datetime, elapsed_s: float) -> None:
@@ -104,21 +103,23 @@ class LimitController:
         for partition, owner in self._assigner.owners.items():
             if partition.flow.live in self._limits:
                 counted[partition] = self._observed.totals(partition)[1]
-                grown = max(0, counted[partition] - self._counted.get(partition, counted[partition]))
-                wish = grown / elapsed_s * _HEADROOM + _waiting_bytes(self._observed.reports.get(partition)) / _SHARE_S
-                readers[partition.flow.live][owner.replicator, partition.flow, partition.topic] += wish
+                growth = max(0, counted[partition] - self._counted.get(partition, counted[partition]))
+                demand = (
+                    growth / elapsed_s * _HEADROOM + _backlog_bytes(self._observed.reports.get(partition)) / _SHARE_S
+                )
+                readers[partition.flow.live][owner.replicator, partition.flow, partition.topic] += demand
         self._counted = counted
-        found: dict[tuple[str, FlowName], QuotaShare] = {}
-        for name, there in readers.items():
-            found |= shares(self._limits[name], [TopicReader(*key, wish) for key, wish in there.items()], now)
-        self._allowances = found
+        self._allowances = {}
+        for name, demands in readers.items():
+            topics = [TopicReader(*reader, demand) for reader, demand in demands.items()]
+            self._allowances |= shares(self._limits[name], topics, now)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._wall_ms() / 1000, UTC)
 
 
-def _waiting_bytes(report: PartitionReport | None) -> float:
-    """What could be read at once; endless where that is not known."""
+def _backlog_bytes(report: PartitionReport | None) -> float:
+    """Bytes of the backlog; infinite where that is not known."""
     if report is None or report.source_end < 0 or report.position < 0:
         return float("inf")
     lag = max(0, report.source_end - report.position)

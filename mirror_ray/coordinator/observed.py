@@ -12,7 +12,7 @@ from mirror_ray.model.assignment import PartitionReport, ReplicatorReport
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import ThrottledTime
 
-#: Long enough to smooth large requests, short enough to show a change while one looks.
+#: Long enough to smooth large requests, short enough to show a change at once.
 WINDOW_S = 5.0
 
 
@@ -47,7 +47,7 @@ class RateMeter:
 
 
 class FlowCounters(Protocol):
-    """What a process counts; it only grows while the process lives."""
+    """A counter of a process; it only grows while the process lives."""
 
     def __add__(self, other: Self, /) -> Self: ...
     def __sub__(self, before: Self, /) -> Self: ...
@@ -57,17 +57,17 @@ _C = TypeVar("_C", bound=FlowCounters)
 
 
 class FlowTotals(Generic[_C]):
-    """By flow, since the coordinator began."""
+    """Sums by flow since the coordinator began. Processes come and go; what they have counted stays."""
 
     def __init__(self, counts: Callable[[ReplicatorReport], Iterable[tuple[FlowName, _C]]], nothing: _C) -> None:
-        """``counts``: where it is in a report; ``nothing``: what is counted at first."""
+        """``counts``: the counters of a report, by flow; ``nothing``: a counter at its start."""
         self._counts, self._nothing = counts, nothing
         self._totals: dict[FlowName, _C] = {}
 
     def take(self, before: ReplicatorReport | None, report: ReplicatorReport, *, adopted: bool) -> None:
         """Add what a process counted since its report ``before``; None: this is its first.
 
-        ``adopted``: what it counted until then was before our time.
+        ``adopted``: the process counted before this coordinator began.
         """
         same = before is not None and before.pid == report.pid
         known = dict(self._counts(before)) if before is not None and same else {}
@@ -80,30 +80,30 @@ class FlowTotals(Generic[_C]):
         return dict(self._totals)
 
     def of(self, flow: FlowName) -> _C:
-        """One flow's."""
+        """The sum of one flow."""
         return self._totals.get(flow, self._nothing)
 
 
-#: "Just now".
-_RECENT_S: Final = 10.0
+#: The window that throttled time is measured over.
+_THROTTLE_WINDOW_S: Final = 10.0
 
 
 class ThrottleShare:
-    """By flow."""
+    """The share of the last seconds that flows were throttled, from sums that only grow."""
 
     def __init__(self) -> None:
         self._samples: dict[FlowName, deque[tuple[float, ThrottledTime]]] = {}
 
     def sample(self, now_s: float, totals: Mapping[FlowName, ThrottledTime]) -> None:
-        """Remember the sums as of now."""
+        """Take the sums of each flow at ``now_s``."""
         for flow, held in totals.items():
             samples = self._samples.setdefault(flow, deque())
             samples.append((now_s, held))
-            while len(samples) > 2 and samples[1][0] <= now_s - _RECENT_S:
+            while len(samples) > 2 and samples[1][0] <= now_s - _THROTTLE_WINDOW_S:
                 samples.popleft()
 
     def of(self, flow: FlowName) -> ThrottledTime:
-        """Seconds of each second."""
+        """Throttled seconds of each second."""
         samples = self._samples.get(flow)
         if not samples or len(samples) < 2:
             return ThrottledTime()
@@ -133,7 +133,7 @@ class LagTrend:
         length_s = self.window_s / _SLICES
         last = self._slices[-1] if self._slices else None
         if last is not None and now_s - last.began_s > 2 * length_s:
-            # Nothing was seen for a while: what was before says nothing of now.
+            # After a break in the samples the former ones say nothing about now.
             self._slices.clear()
             last = None
         if last is None or now_s - last.began_s >= length_s:
@@ -143,7 +143,7 @@ class LagTrend:
 
     @property
     def growing(self) -> bool:
-        """Whether it has grown through the whole window. The slice that has just begun counts too."""
+        """Whether the lag has grown through the whole window. The slice that has just begun counts too."""
         least = [lag_slice.least for lag_slice in self._slices]
         full = len(least) == _SLICES + 1
         return full and all(before < after for before, after in pairwise(least))
@@ -183,14 +183,14 @@ class ObservedState:
     _topics: dict[FlowTopic, _Metered] = field(default_factory=dict)
     #: Topics that have grown since their meters were read.
     _grown: set[FlowTopic] = field(default_factory=set)
-    #: Bytes per partition at the last look, for the loads that ``loads`` computes.
-    _looked: dict[FlowPartition, int] = field(default_factory=dict)
-    _looked_s: float = 0.0
+    #: Bytes per partition at the last call of ``loads``.
+    _loaded: dict[FlowPartition, int] = field(default_factory=dict)
+    _loaded_s: float = 0.0
 
     def take(self, report: PartitionReport, *, adopted: bool = False) -> PartitionReport | None:
         """Fold in a report and return the one before it.
 
-        ``adopted``: what it counts was copied before we looked, and is not our growth.
+        ``adopted``: it counts what was copied before this coordinator began.
         """
         partition = report.partition
         before = self.reports.get(partition)
@@ -251,22 +251,22 @@ class ObservedState:
 
     def loads(self, now_s: float) -> dict[FlowPartition, float]:
         """Bytes/s of each partition since the last call; empty at the first."""
-        elapsed_s = now_s - self._looked_s
+        elapsed_s = now_s - self._loaded_s
         loads = {
-            partition: (totals.bytes - self._looked[partition]) / elapsed_s
+            partition: (totals.bytes - self._loaded[partition]) / elapsed_s
             for partition, totals in self._totals.items()
-            if elapsed_s > 0 and partition in self._looked
+            if elapsed_s > 0 and partition in self._loaded
         }
-        self._looked = {partition: totals.bytes for partition, totals in self._totals.items()}
-        self._looked_s = now_s
+        self._loaded = {partition: totals.bytes for partition, totals in self._totals.items()}
+        self._loaded_s = now_s
         return loads
 
     def forget(self, gone: Callable[[FlowPartition], bool]) -> None:
-        """Drop what is known of partitions that no flow has any more."""
+        """Drop the partitions for which ``gone`` is true: no flow has them any more."""
         for partition in [partition for partition in self._totals if gone(partition)]:
             self.reports.pop(partition, None)
             self._totals.pop(partition, None)
-            self._looked.pop(partition, None)
+            self._loaded.pop(partition, None)
         there = {(partition.flow, partition.topic) for partition in self._totals}
         for topic in self._topics.keys() - there:
             del self._topics[topic]

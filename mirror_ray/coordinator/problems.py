@@ -1,4 +1,4 @@
-"""Gathers what problems are judged by, from the coordinator's parts."""
+"""What is wrong with the system now: lag trends, and the facts that alerts are judged by."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAMPLE_S = 1.0
 
 
 class ProblemWatch:
-    """Keeps the lags' trends, and judges when it is asked."""
+    """Samples the lags' trends, and judges on demand."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class ProblemWatch:
         catching_up: set[FlowName],
         audit: Callable[[], Mapping[str, str]],
     ) -> None:
-        """``flows``, ``syncs`` and ``catching_up`` (since their windows opened) are looked at anew in each call.
+        """``flows``, ``syncs`` and ``catching_up`` (flows whose windows have opened) are read anew in each call.
 
-        ``audit``: what keeps the log from being whole.
+        ``audit``: why a flow's audit log lacks something.
         """
         self._flows = flows
         self._syncs = syncs
@@ -44,7 +44,7 @@ class ProblemWatch:
         self._sampled_s = 0.0
 
     def sample(self, now_s: float, settings: MirrorSettings | None) -> None:
-        """Look at the lags, once a second at most."""
+        """Sample the lags, once a second at most."""
         if settings is None:
             return
         window_s = settings.alerts.lag_growing_s
@@ -56,8 +56,8 @@ class ProblemWatch:
             if trend is None or trend.window_s != window_s:
                 trend = self._trends[name] = LagTrend(window_s)
             trend.sample(now_s, lag)
-        for gone in self._trends.keys() - self._flows.keys():
-            del self._trends[gone]
+        for name in self._trends.keys() - self._flows.keys():
+            del self._trends[name]
 
     def judge(
         self,

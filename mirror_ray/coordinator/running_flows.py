@@ -62,7 +62,7 @@ async def open_ports(
 
 _log = logging.getLogger(__name__)
 
-#: Twice that is what a flow may take at most, when it ends, to come to one place with its routes.
+#: A flow that ends may take at most twice that to be aligned with its routes.
 _ALIGN_S = 5.0
 
 
@@ -73,17 +73,17 @@ class _Running:
     syncing: asyncio.Task[None]
     settings: FlowSettings
     #: When this changes, the flow has to be begun anew.
-    path: tuple[object, ...] | None
+    data_path: tuple[object, ...] | None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
 class RunningFlows:
-    """Begins and ends flows; ``controllers`` is theirs, and read by everybody else."""
+    """Begins and ends flows. It alone changes ``controllers``; the other parts read it."""
 
     def __init__(
         self,
         controllers: dict[FlowName, FlowController],
-        outside: Dependencies,
+        dependencies: Dependencies,
         assigner: PartitionAssigner,
         pool: ReplicatorPool,
         begun: BegunFlows,
@@ -94,7 +94,7 @@ class RunningFlows:
     ) -> None:
         """``wake`` asks for a step soon; ``until_settled`` returns when everything copies, or after a while."""
         self._controllers = controllers
-        self._outside = outside
+        self._dependencies = dependencies
         self._assigner = assigner
         self._pool = pool
         self._begun = begun
@@ -108,51 +108,51 @@ class RunningFlows:
         return name in self._running
 
     def syncs(self) -> Mapping[FlowName, TopicSync]:
-        """What keeps the configs and ACLs of each flow in step."""
+        """The sync of configs and ACLs of each flow."""
         return {name: running.topics for name, running in self._running.items()}
 
     def routes_of(self, flow: FlowName) -> list[FlowController]:
         """The routes of a flow."""
-        return [each for name, each in self._controllers.items() if name.route and name.live == flow]
+        return [route for name, route in self._controllers.items() if name.route and name.live == flow]
 
-    async def change(self, settings: MirrorSettings, tell: Callable[[], None]) -> None:
-        """End, begin and change flows, so that those of ``settings`` run. Whose data path stays equal is copied on.
+    async def change(self, settings: MirrorSettings, configure_replicators: Callable[[], None]) -> None:
+        """End, begin and change flows, so that those of ``settings`` run. Flows with the same data path never stop.
 
-        ``tell`` is called when the flows that change are at one place with their routes, and before any is ended: from
-        then on replicators go by the new settings.
+        ``configure_replicators`` is called when the flows that change are aligned with their routes, and before any of
+        them is ended.
 
         Raises:
             ConfigError: The settings can't be used, and nothing has been changed.
         """
         enabled = {flow.name: flow for flow in settings.flows if flow.enabled}
-        gone = [name for name, running in self._running.items() if running.path != data_path(settings, name)]
-        coming = (enabled.keys() - self._running.keys()) | (enabled.keys() & set(gone))
-        ports = await open_ports(settings, enabled.values(), coming, self._outside.flow_port)
-        # By the transforms of before, which the replicators have until they are told others.
-        await self.align(gone)
-        tell()
-        await asyncio.gather(*(self.end(name) for name in gone))
+        ending = [name for name, running in self._running.items() if running.data_path != data_path(settings, name)]
+        coming = (enabled.keys() - self._running.keys()) | (enabled.keys() & set(ending))
+        ports = await open_ports(settings, enabled.values(), coming, self._dependencies.flow_port)
+        # By the former transforms, which the replicators have until they are configured.
+        await self.align(ending)
+        configure_replicators()
+        await asyncio.gather(*(self.end(name) for name in ending))
         for name, flow in enabled.items():
             if name not in self._running:
-                self._route_start(settings, flow, ports[name])
+                self._begin(settings, flow, ports[name])
             elif self._running[name].settings != flow:
                 self._adjust(settings, flow)
 
     def begin(self, settings: MirrorSettings, flow: FlowSettings) -> None:
-        """Begin a flow that is none of the configuration's: a backfill."""
-        self._route_start(settings, flow, self._outside.flow_port(settings, flow))
+        """Begin the flow of a backfill, which is not in the configuration."""
+        self._begin(settings, flow, self._dependencies.flow_port(settings, flow))
 
-    def _route_start(self, settings: MirrorSettings, flow: FlowSettings, port: FlowClusters) -> None:
+    def _begin(self, settings: MirrorSettings, flow: FlowSettings, port: FlowClusters) -> None:
         controller = FlowController(
             flow,
             port,
-            timing=self._outside.timing,
+            timing=self._dependencies.timing,
             lease_ms=settings.lease_ms,
             emit=self._emit,
             writers=self._writers,
             changed=self._wake,
             is_unassigned=self._is_unassigned,
-            wall_ms=self._outside.wall_ms,
+            wall_ms=self._dependencies.wall_ms,
             live_state=self._controllers[flow.name.live].state if flow.route is not None else None,
             begun=self._begun.known.get(flow.name.live),
         )
@@ -164,7 +164,7 @@ class RunningFlows:
         self._emit("info", str(flow.name), "flow started")
 
     def _adjust(self, settings: MirrorSettings, flow: FlowSettings) -> None:
-        """Change what no copy depends on."""
+        """Apply settings that no copy depends on."""
         running = self._running[flow.name]
         running.settings = flow
         running.controller.configure(flow)
@@ -174,17 +174,17 @@ class RunningFlows:
     def _begin_topics(
         self, settings: MirrorSettings, flow: FlowSettings, controller: FlowController
     ) -> tuple[TopicSync, asyncio.Task[None]]:
-        port = self._outside.topic_port(settings, flow)
+        port = self._dependencies.topic_port(settings, flow)
         topics = TopicSync(controller, flow, port, emit=self._emit)
         return topics, asyncio.create_task(topics.run(self._until_settled))
 
     async def align(self, names: Collection[FlowName]) -> None:
-        """Bring flows that are about to be ended to one place with their routes; without that they end all the same."""
+        """Align flows that are about to be ended with their routes; they end all the same where that fails."""
 
         async def step() -> None:
             await self._assigner.step(self._pool, {})
 
-        async def act(live: FlowController) -> None:
+        async def align_one(live: FlowController) -> None:
             try:
                 await align(
                     live, self.routes_of(live.name), is_unassigned=self._is_unassigned, step=step, deadline_s=_ALIGN_S
@@ -192,10 +192,12 @@ class RunningFlows:
             except MirrorError as error:
                 self._emit("warning", str(live.name), f"its routes could not be brought to one place with it: {error}")
 
-        await asyncio.gather(*(act(flow) for name, flow in self._controllers.items() if name.is_live and name in names))
+        await asyncio.gather(
+            *(align_one(flow) for name, flow in self._controllers.items() if name.is_live and name in names)
+        )
 
     async def end(self, name: FlowName) -> bool:
-        """Take back what the flow's replicators have, persist the last pairs, and close; whether all of it worked."""
+        """Take back the flow's partitions, persist the last pairs, and close; whether all of it worked."""
         running = self._running.pop(name)
         tasks = [*running.tasks, running.syncing]
         for task in tasks:
@@ -205,17 +207,17 @@ class RunningFlows:
         self._begun.learn({name: running.controller.state.records.flow})
         drained = await self._assigner.give_up(self._pool, name)
         self._controllers.pop(name, None)
-        self._writers.leave(name)
+        self._writers.remove(name)
         try:
             await running.controller.state.close()
         except MirrorError as error:
-            _log.warning("flow %s: the last anchors could not be persisted: %s", name, error)
+            _log.warning("flow %s: the last offset pairs could not be persisted: %s", name, error)
             drained = False
         self._emit("info", str(name), "flow stopped")
         return drained
 
     async def end_all(self) -> bool:
-        """End every flow, each at one place with its routes; whether all of it worked."""
+        """End every flow, aligned with its routes; whether all of it worked."""
         await self.align(self._running.keys())
         return all(await asyncio.gather(*(self.end(name) for name in list(self._running))))
 
@@ -226,12 +228,13 @@ class RunningFlows:
 async def resolve_all(
     family: Sequence[FlowController], topic: str, partition: int | None, by: FaultPolicy, operator: str
 ) -> tuple[str, ...]:
-    """Answer the trouble of a topic or of one partition in a flow and its routes; the partitions that go on by it.
+    """Resolve the fault of a topic or of one partition in a flow and its routes, for ``operator``.
 
-    ``operator``: who asks it.
+    Returns:
+        The partitions that go on.
     """
     own, *routes = family
-    # What is wrong with the source, or a record of it, concerns them all alike.
+    # A fault of the source, or of one of its records, is the same for all of them.
     alike = [route for route in routes if route.faults.open_faults(topic, partition, SOURCE_KINDS)]
     resolved: list[TopicPartition] = []
     if own.faults.open_faults(topic, partition) or not alike:

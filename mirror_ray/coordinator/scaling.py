@@ -1,4 +1,4 @@
-"""The number of replicators: what load, bounds, operators and nodes ask of the pool. ``ElasticScaler`` decides."""
+"""The number of replicators: what load, bounds, operators and nodes require of the pool."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from mirror_ray.observe.status import ElasticStatus, PartitionStatus
 
 _log = logging.getLogger(__name__)
 
-#: So many looks at least before the number grows.
-_LOOKS = 3
+#: At least so many checks before the number grows.
+_CHECKS = 3
 
 
 class ScalingController:
-    """Looks every few seconds, and brings the pool to the number that is right.
+    """Checks every few seconds how many replicators are right, and brings the pool to that number.
 
     A number that an operator gave stays until ``follow``. Replicators of nodes that are going away are replaced
-    elsewhere beforehand, whether or not the number follows anything. What has no room is asked for and waited for, and
-    the system goes on with those that have.
+    elsewhere beforehand, whether or not the number follows the load. For replicators without room, room is requested;
+    the system goes on with the others meanwhile.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class ScalingController:
         emit: Emit,
         changed: Callable[[], Awaitable[None]],
     ) -> None:
-        """``partitions``: those of all flows; ``changed``: keeps the number, and places partitions anew."""
+        """``partitions``: status of all partitions; ``changed`` saves the number, and assigns partitions anew."""
         self.pinned = False
-        #: As many as there should be, whether or not there is room for them.
+        #: How many there should be, whether or not there is room for them.
         self.wanted = 0
         self._system = system
         self._pool = pool
@@ -60,11 +60,11 @@ class ScalingController:
         self._settings: MirrorSettings | None = None
         self._elastic = ElasticScaler(ElasticSettings())
         self._why = ""
-        #: When more than there are were needed last, and why.
+        #: When more than there are were last needed, and why.
         self._needed_s = 0.0
         self._needed_for = ""
-        #: For how many more room was asked for last.
-        self._asked = 0
+        #: For how many more room is requested.
+        self._requested = 0
         self._cpu_seconds: dict[tuple[str, int], tuple[float, float]] = {}
         self._bytes: dict[tuple[str, str, int], int] = {}
         self._bytes_s = 0.0
@@ -115,25 +115,25 @@ class ScalingController:
         )
 
     async def watch(self) -> None:
-        """Look again and again."""
+        """Check again and again."""
         while True:
-            await asyncio.sleep(min(self._timing.scaling_s, self._elastic.terms.scale_out_after_s / _LOOKS))
+            await asyncio.sleep(min(self._timing.scaling_s, self._elastic.terms.scale_out_after_s / _CHECKS))
             try:
-                await self.look()
+                await self.check()
             except MirrorError as error:
                 _log.warning("%s", error)
-            except Exception:  # noqa: BLE001 - the next look may well work
-                _log.exception("a look at the number of replicators failed; the next one tries again")
+            except Exception:  # noqa: BLE001 - the next check may well work
+                _log.exception("a check of the number of replicators failed; the next one tries again")
 
-    async def look(self) -> None:
-        """Look once, and do what follows."""
+    async def check(self) -> None:
+        """Check once, and scale."""
         settings = self._settings
         if settings is None:
             return
         nodes = await self._nodes.probe(settings.replicator_cpus)
         before = self._pool.desired, self.wanted
-        gone = self._pool.leave(nodes.leaving)
-        for replicator in gone:
+        drained = self._pool.leave(nodes.leaving)
+        for replicator in drained:
             self._emit(
                 "info", replicator, "its node is going away: another one takes its place, and then its partitions"
             )
@@ -141,53 +141,53 @@ class ScalingController:
             self._decide(self._clock())
             self._place(nodes, settings)
         missing = max(0, self.wanted - self._pool.desired)
-        if missing != self._asked:
+        if missing != self._requested:
             await self._nodes.request_room(missing, settings.replicator_cpus)
-            self._asked = missing
-        if gone or before != (self._pool.desired, self.wanted):
+            self._requested = missing
+        if drained or before != (self._pool.desired, self.wanted):
             await self._changed()
 
     async def stop(self) -> None:
-        """Withdraw what was asked for."""
-        if self._asked:
-            self._asked = 0
+        """Withdraw the request for room."""
+        if self._requested:
+            self._requested = 0
             await self._nodes.request_room(0, 0.0)
 
     def _decide(self, now_s: float) -> None:
         """Take in the load; ``wanted`` becomes what it asks for."""
         placed = self._pool.desired
-        outcome = self._elastic.look(now_s, self._load(now_s))
-        self._why = outcome.why
-        if outcome.replicators > placed:
-            self._needed_s, self._needed_for = now_s, outcome.why
-            self.wanted = max(self.wanted, outcome.replicators)
-        elif outcome.replicators < placed:
-            self._say(placed, outcome.replicators, outcome.why)
-            self._set(outcome.replicators)
-        elif outcome.news:
-            self._emit("warning", self._system, f"stays at {placed} replicators: {outcome.why}")
+        decision = self._elastic.decide(now_s, self._load(now_s))
+        self._why = decision.why
+        if decision.replicators > placed:
+            self._needed_s, self._needed_for = now_s, decision.why
+            self.wanted = max(self.wanted, decision.replicators)
+        elif decision.replicators < placed:
+            self._emit_scale(placed, decision.replicators, decision.why)
+            self._set(decision.replicators)
+        elif decision.news:
+            self._emit("warning", self._system, f"stays at {placed} replicators: {decision.why}")
         elif self.wanted > placed and now_s - self._needed_s > self._elastic.terms.scale_in_after_s:
             self.wanted = self._elastic.terms.bounded(placed)
 
     def _place(self, nodes: Nodes, settings: MirrorSettings) -> None:
-        """Bring up what is wanted and has room; what did not come up for lack of it is given up for the moment."""
+        """Bring up replicators that have room; give up for now those that did not come up for lack of it."""
         placed, stuck = self._pool.desired, self._pool.unplaced()
         if stuck and not nodes.room and placed > stuck:
             self._needed_s, self._needed_for = self._clock(), f"{stuck} did not come up"
             self._pool.scale(placed - stuck)
-            self._wait_for_room(settings)
+            self._emit_no_room(settings)
             return
         more = min(self.wanted - placed, nodes.room)
         if more > 0:
-            self._say(placed, placed + more, self._needed_for)
+            self._emit_scale(placed, placed + more, self._needed_for)
             self._pool.scale(placed + more)
-        elif self.wanted > placed and not self._asked:
-            self._wait_for_room(settings)
+        elif self.wanted > placed and not self._requested:
+            self._emit_no_room(settings)
 
-    def _say(self, before: int, after: int, why: str) -> None:
-        self._emit("info", self._system, f"scale from {before} to {after} replicators: {why}")
+    def _emit_scale(self, before: int, after: int, reason: str) -> None:
+        self._emit("info", self._system, f"scale from {before} to {after} replicators: {reason}")
 
-    def _wait_for_room(self, settings: MirrorSettings) -> None:
+    def _emit_no_room(self, settings: MirrorSettings) -> None:
         have = self._pool.desired
         text = f"goes on with {have} of {self.wanted} replicators that are needed ({self._needed_for}): no node has"
         text += f" {settings.replicator_cpus:g} CPU free for one more; Ray's autoscaler is asked, or add a node"
@@ -207,7 +207,7 @@ class ScalingController:
         )
 
     def _cpus(self) -> tuple[float, ...]:
-        """What each replicator used of a core since the last look; only of those that were there then."""
+        """The share of a core that each replicator used since the last check; new ones are left out."""
         now = {(report.replicator, report.pid): (at_s, report.cpu_seconds) for at_s, report in self._pool.working()}
         before, self._cpu_seconds = self._cpu_seconds, now
         both = [(*before[process], *now[process]) for process in now if process in before]
@@ -226,7 +226,7 @@ class ScalingController:
 
 
 def refuse_number(replicators: int) -> None:
-    """See that there may be so many.
+    """Check that there may be so many.
 
     Raises:
         ConfigError: They are too many, or none.
@@ -250,17 +250,17 @@ def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | No
     try:
         elastic = ElasticSettings.model_validate({**settings.elastic.model_dump(), **given})
     except ValidationError as error:
-        told = (
+        problems = (
             f"{'.'.join(map(str, detail['loc'])) or 'bounds'}: {message(detail['msg'])}" for detail in error.errors()
         )
-        raise ConfigError(*(f"scale: {reason}" for reason in told)) from None
+        raise ConfigError(*(f"scale: {problem}" for problem in problems)) from None
     if not elastic.on:
         raise ConfigError("there are no bounds to stay within: scale --min N --max M, or elastic.max_replicators")
     return settings.model_copy(update={"elastic": elastic})
 
 
 def _lag(flow: str, partitions: Sequence[PartitionStatus]) -> FlowLag:
-    """How far what copies of the flow is behind."""
+    """How far the flow is behind."""
     mine = [partition for partition in partitions if partition.flow == flow and partition.lag_records is not None]
     seconds = [partition.lag_seconds for partition in mine if partition.lag_seconds is not None]
     records = sum(partition.lag_records or 0 for partition in mine) if mine else None

@@ -3,11 +3,11 @@
 A replicator is one process with one event loop, so what another one adds is processor time. The number follows what
 the replicators use of a core; a flow that falls behind while they are half busy counts as well. One that falls behind
 while they are idle is held up by something else, and a partition can't be divided: more replicators would not help
-either, and that is said instead.
+either, and the status says so instead.
 
-Out, when the load has asked for it at every look of ``scale_out_after_s``; in, one at a time, when the rest would have
-had room to spare at every look of ``scale_in_after_s``. Each change begins both anew, so that a load that swings
-faster than that leaves the number alone.
+Scales out when every check of the last ``scale_out_after_s`` asked for it; in, one at a time, when the others would
+have had capacity to spare at every check of the last ``scale_in_after_s``. Each change restarts both periods, so that a
+load that swings faster than that leaves the number alone.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Literal
 
 from mirror_ray.config.settings import ElasticSettings
 
-#: In only when the rest would use at most this share of the target: what is between keeps out and in apart.
+#: Scale in only when the others would use at most this share of the target, so that it does not scale out at once.
 SPARE = 0.8
-#: Behind counts as too few replicators while they use at least this share of the target.
+#: A flow that is behind counts as too few replicators only while they use at least this share of the target.
 BUSY = 0.5
-#: A rest of a division that is no more than arithmetic.
+#: Rounding errors of divisions are smaller.
 _GRAIN = 1e-9
 
 #: ``enough``: as many as needed. ``busy``, ``behind``, ``idle``: more or fewer are needed. ``at_most``: more are
-#: needed than allowed. ``held_up``: behind, and not because of the replicators. ``undivided``: more would be idle.
+#: needed than allowed. ``held_up``: behind, but not because of the replicators. ``undivided``: more would be idle.
 Kind = Literal["enough", "busy", "behind", "idle", "at_most", "held_up", "undivided"]
 
 
@@ -39,19 +39,19 @@ class FlowLag:
     flow: str
     records: int | None
     seconds: float | None
-    #: Records copied since some moment, which is the same at each look.
+    #: Records copied since a moment that is the same at each check.
     copied: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemLoad:
-    """What the system does at one look."""
+    """The load of the system at one check."""
 
     #: Replicators that should run.
     wanted: int
-    #: Share of a core of each one that runs, since the last look.
+    #: Share of a core that each running replicator used since the last check.
     cpus: tuple[float, ...]
-    #: Bytes/s of each partition that should be copying, since the last look.
+    #: Bytes/s since the last check of each partition that should be copying.
     rates: tuple[float, ...]
     flows: tuple[FlowLag, ...] = ()
     #: Share of their buffers that the replicators use.
@@ -60,11 +60,11 @@ class SystemLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateFlow:
-    """A flow that is further behind than allowed and will not be soon enough what it should be."""
+    """A flow that is further behind than allowed, and will not catch up soon enough."""
 
     flow: str
     seconds: float
-    #: At the pace of the last looks; infinite where it does not come closer.
+    #: At the pace of the last checks; infinite where the lag does not shrink.
     caught_up_in_s: float
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class LateFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingAdvice:
-    """How many replicators one look asks for, and why."""
+    """How many replicators one check asks for, and why."""
 
     replicators: int
     kind: Kind
@@ -82,7 +82,7 @@ class ScalingAdvice:
 
 
 def advise(load: SystemLoad, terms: ElasticSettings, late: Sequence[LateFlow]) -> ScalingAdvice:
-    """What one look asks for. ``load.cpus`` names as many as are wanted."""
+    """What one check asks for. ``load.cpus`` has as many entries as replicators are wanted."""
     total = sum(load.cpus)
     used = f"replicators at {total / len(load.cpus):.0%} of a core"
     if late:
@@ -103,7 +103,7 @@ def advise(load: SystemLoad, terms: ElasticSettings, late: Sequence[LateFlow]) -
 
 
 def _out(load: SystemLoad, terms: ElasticSettings, needed: int, kind: Kind, used: str) -> ScalingAdvice:
-    """More are needed; as many as may be, and as the load can be divided among."""
+    """Scale out: to as many as are needed, allowed, and useful."""
     useful = _useful(load.rates)
     possible = min(needed, useful, terms.bounded(needed))
     if possible > load.wanted:
@@ -118,7 +118,7 @@ def _out(load: SystemLoad, terms: ElasticSettings, needed: int, kind: Kind, used
 
 
 def _useful(rates: Sequence[float]) -> int:
-    """Among how many replicators the load can be divided evenly; beyond that the busiest partition is the limit."""
+    """Among how many replicators the load can be divided evenly: the busiest partition is the limit."""
     busiest = max(rates, default=0.0)
     return len(rates) if busiest <= 0 else math.ceil(sum(rates) / busiest - _GRAIN)
 
@@ -131,7 +131,7 @@ def _held_up_by(load: SystemLoad) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingDecision:
-    """How many replicators there should be from now on. ``news``: that is worth a line in the event log."""
+    """How many replicators there should be from now on. ``news``: it is worth an event."""
 
     replicators: int
     why: str
@@ -140,7 +140,7 @@ class ScalingDecision:
 
 @dataclass(slots=True)
 class _Run:
-    """Looks in a row that asked for the same."""
+    """Checks in a row that asked for the same."""
 
     asks: str
     since_s: float
@@ -150,27 +150,27 @@ class _Run:
 
 @dataclass(slots=True)
 class ElasticScaler:
-    """Remembers what the last looks asked for, and decides when that is to be done."""
+    """Remembers what the last checks asked for, and decides when that is to be done."""
 
     terms: ElasticSettings
     _wanted: int = 0
     _run: _Run | None = None
-    _looked_s: float = -math.inf
-    #: The standstill that has been told.
-    _told: Kind = "enough"
+    _checked_s: float = -math.inf
+    #: The kind of advice that the last event was about.
+    _reported: Kind = "enough"
     #: Of each flow: when, how far behind, and how many copied.
-    _seen: dict[str, deque[tuple[float, int, int]]] = field(default_factory=dict)
+    _history: dict[str, deque[tuple[float, int, int]]] = field(default_factory=dict)
 
-    def look(self, now_s: float, load: SystemLoad) -> ScalingDecision:
-        """Take in one look; more than three within ``scale_out_after_s``, or nothing will ever be sustained.
+    def decide(self, now_s: float, load: SystemLoad) -> ScalingDecision:
+        """Take in one check; there must be more than three within ``scale_out_after_s``, or none is ever sustained.
 
         Guarantees: the number that comes back is within the bounds when ``load.wanted`` is, and changes at most once
         in ``scale_out_after_s``, inwards once in ``scale_in_after_s``, whatever the load does.
         """
         late = self._late(now_s, load.flows)
-        if now_s - self._looked_s > self.terms.scale_out_after_s or load.wanted != self._wanted:
+        if now_s - self._checked_s > self.terms.scale_out_after_s or load.wanted != self._wanted:
             self._run = None
-        self._looked_s, self._wanted = now_s, load.wanted
+        self._checked_s, self._wanted = now_s, load.wanted
         if len(load.cpus) < load.wanted:
             self._run = None
             return ScalingDecision(replicators=load.wanted, why=f"{len(load.cpus)} of {load.wanted} replicators are up")
@@ -180,11 +180,11 @@ class ElasticScaler:
             return ScalingDecision(replicators=load.wanted, why=advice.why)
         if run.asks in ("in", "out"):
             self._run = None
-            self._told = "enough"
+            self._reported = "enough"
             new = load.wanted - 1 if run.asks == "in" else run.replicators
             return ScalingDecision(replicators=new, why=advice.why, news=True)
-        news = advice.kind not in ("enough", self._told)
-        self._told = advice.kind
+        news = advice.kind not in ("enough", self._reported)
+        self._reported = advice.kind
         return ScalingDecision(replicators=load.wanted, why=advice.why, news=news)
 
     def _continue(self, now_s: float, advice: ScalingAdvice) -> _Run:
@@ -201,21 +201,21 @@ class ElasticScaler:
         return run
 
     def _late(self, now_s: float, flows: Sequence[FlowLag]) -> list[LateFlow]:
-        """The flows that are too far behind, and for longer than that at the pace of the last looks.
+        """The flows that are too far behind, and will be for too long at the pace of the last checks.
 
-        The age of records alone does not tell: those of last year are a year behind when they come. So what lies there
-        must take too long to copy, too.
+        The age of records is not enough: old records are far behind as soon as they arrive. The backlog must take too
+        long to copy, too.
         """
-        self._seen = {flow.flow: self._seen.get(flow.flow, deque()) for flow in flows if flow.records is not None}
+        self._history = {flow.flow: self._history.get(flow.flow, deque()) for flow in flows if flow.records is not None}
         found = []
         for flow in flows:
             if flow.records is None:
                 continue
-            seen = self._seen[flow.flow]
-            seen.append((now_s, flow.records, flow.copied))
-            while seen[0][0] < now_s - self.terms.scale_out_after_s:
-                seen.popleft()
-            then_s, before, copied = seen[0]
+            history = self._history[flow.flow]
+            history.append((now_s, flow.records, flow.copied))
+            while history[0][0] < now_s - self.terms.scale_out_after_s:
+                history.popleft()
+            then_s, before, copied = history[0]
             elapsed_s = now_s - then_s
             left_s = _time(flow.records, before - flow.records, elapsed_s)
             least_s = min(flow.seconds or 0.0, left_s, _time(flow.records, flow.copied - copied, elapsed_s))
@@ -225,7 +225,7 @@ class ElasticScaler:
 
 
 def _time(records: int, done: int, elapsed_s: float) -> float:
-    """How long so many records take, when ``done`` of them took ``elapsed_s``."""
+    """How long so many records take, when ``done`` of them took ``elapsed_s``; in seconds."""
     return records * elapsed_s / done if done > 0 else math.inf
 
 

@@ -1,4 +1,4 @@
-"""From records, owners and reports to the frozen values of ``status``, ``lag`` and ``topics``."""
+"""Rows of ``status``, ``lag`` and ``topics``, made from records, owners and reports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import ThrottledTime
 from mirror_ray.observe.status import FlowState, FlowStatus, PartitionStatus, TopicStatus
 
-#: Which state stands for a topic whose partitions differ: the first of these that occurs.
+#: The state of a topic whose partitions differ: the first of these that occurs.
 _GRAVITY: tuple[PartitionState, ...] = ("refused", "stopped", "waiting", "establishing", "paused", "copying")
-#: Of each second.
+#: Of each second: a flow that is throttled for longer is shown as slowed down.
 _GOOD_PART = 0.1
 _GB = 1_000_000_000
 _HOUR_S = 3600
@@ -32,7 +32,7 @@ def partition_status(
     totals: tuple[int, int],
     now_ms: int,
 ) -> PartitionStatus:
-    """One partition's line."""
+    """One partition's row."""
     known = report is not None and report.source_end >= 0 and report.position >= 0 and state != "establishing"
     lag = max(0, report.source_end - report.position) if known and report is not None else None
     return PartitionStatus(
@@ -75,7 +75,7 @@ def topic_status(
     rates: tuple[float, float],
     price_per_gb: float,
 ) -> TopicStatus:
-    """One topic's line, from its partitions' lines."""
+    """One topic's row, from its partitions' rows."""
     states = {row.state for row in partitions}
     gravest: PartitionState = "waiting"
     if refused is not None:
@@ -140,7 +140,7 @@ def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float | None:
 
 
 def slowed_by(flow: FlowName, lately: ThrottledTime, limit_bytes_per_s: int | None) -> str | None:
-    """What makes a flow stand still for a good part of the time; ``lately``: seconds of each second."""
+    """What throttles a flow for a good part of the time; ``lately``: throttled seconds of each second."""
     causes = []
     if lately.limit_s > _GOOD_PART:
         rate = "" if limit_bytes_per_s is None else f" ({limit_bytes_per_s:,} bytes/s)"
@@ -198,7 +198,7 @@ def flow_status(
     discovered: bool,
     problems: tuple[str, ...],
 ) -> FlowStatus:
-    """One flow's line, from its partitions' lines."""
+    """One flow's row, from its partitions' rows."""
     lag = total_lag(partitions) if discovered else None
     return FlowStatus(
         flow=flow,

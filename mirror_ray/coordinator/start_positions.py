@@ -119,7 +119,7 @@ class StartPositions:
         #: Where a backfill's partitions end; those that it leaves out end where they begin.
         self._ends = settings.backfill.ends if settings.backfill is not None else None
         self._shared: set[str] = set()
-        #: Partitions of these topics that are still copied as if nobody else wrote there.
+        #: Partitions of shared topics that are still copied as if nobody else wrote there.
         self._alone: set[TopicPartition] = set()
         self._known_version = 0
         #: By topic, partitions that could not be asked when all were: some are asked before all are asked again.
@@ -144,21 +144,21 @@ class StartPositions:
         return any(self._is_unassigned(self._of(partition)) for partition in self._alone)
 
     async def share(self, selected: Mapping[str, str], target: ClusterTopics) -> bool:
-        """Learn which remote topics are shared, and say so in the records of partitions that nobody copies now.
+        """Find out which remote topics are shared, and persist that for partitions that nobody copies now.
 
         Returns:
             Whether a topic waits for another flow to do the same.
         """
         records = self._state.by_topic()
-        self._writers.withdraw(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
+        self._writers.remove_left(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
         for topic, remote in selected.items():
-            self._writers.join((target.cluster_id, remote), (self._name, topic))
+            self._writers.add((target.cluster_id, remote), (self._name, topic))
         # Topics of this flow that share a remote topic know of each other by now.
         self._known_version = self._writers.version
         self._shared = {
             topic
             for topic, remote in selected.items()
-            if self._writers.join((target.cluster_id, remote), (self._name, topic))
+            if self._writers.add((target.cluster_id, remote), (self._name, topic))
             or (self._declared is not None and self._declared.fits(remote))
             or self._both_sides_write(topic, remote)
         }
@@ -179,8 +179,8 @@ class StartPositions:
         waiting = False
         for topic, remote in selected.items():
             ours = (target.cluster_id, remote), (self._name, topic)
-            self._writers.shares(*ours, ready=topic in self._shared and topic not in left)
-            waiting |= topic in self._shared and not self._writers.others_share(*ours)
+            self._writers.set_ready(*ours, ready=topic in self._shared and topic not in left)
+            waiting |= topic in self._shared and not self._writers.others_ready(*ours)
         return waiting
 
     def _nobody_has(self, topic: str, records: Mapping[str, Mapping[int, PartitionRecord]]) -> bool:
@@ -229,15 +229,15 @@ class StartPositions:
     async def _ask_new(
         self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
     ) -> dict[str, dict[int, _NewPartition]]:
-        """What is seen of new partitions; topics of which nothing new can be known yet are left out.
+        """Log bounds of new partitions; topics that still have to wait are left out.
 
-        Thousands of partitions that were created just now get their leaders one after the other.
+        Where thousands of partitions were just created, their leaders come one after the other: a few are asked first.
         """
         records = self._state.by_topic()
         numbers: dict[str, list[int]] = {}
         for topic, name in remotes.items():
             remote = target.topics.get(name)
-            waits = topic in self._shared and not self._writers.others_share(
+            waits = topic in self._shared and not self._writers.others_ready(
                 (target.cluster_id, name), (self._name, topic)
             )
             if remote is not None and not waits:

@@ -1,7 +1,7 @@
-"""Keeps the configs and ACLs of a flow's remote topics in step with their sources, round by round.
+"""Syncs the configs and ACLs of a flow's remote topics with their sources, round by round.
 
-What is to be changed is decided by ``mirror_ray.topics.config_sync`` and ``acl_sync``; here it is carried out, told as
-events, and kept in the audit log. A round in which nothing differs sends no request that changes anything.
+``mirror_ray.topics.config_sync`` and ``acl_sync`` decide what is to be changed; here it is carried out, and written to
+the event log and the audit log. A round in which nothing differs sends no request that changes anything.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from mirror_ray.topics.port import TopicPort, carried_source_groups
 
 _log = logging.getLogger(__name__)
 
-#: How often it is looked whether there are other topics than in the last round.
-_LOOK_S: Final = 1.0
+#: Between checks whether there are other topics than in the last round.
+_POLL_S: Final = 1.0
 #: Events of one round; the audit log has all.
 _MOST_EVENTS: Final = 20
-#: Told once, and no problem: there is nothing to keep in step.
+#: Subject of an event that is no problem: there is nothing to sync.
 _NO_AUTHORIZER: Final = "authorizer"
 
 
 class TopicSync:
-    """One flow's rounds. A paused flow's target is left alone.
+    """One flow's sync rounds. The target of a paused flow is left alone.
 
-    Guarantees: an ACL that the flow gives is in its state before it is on the target; one that somebody else gave is
-    never deleted. An error here stays here, is told once, and the next round tries again.
+    Guarantees: an ACL that the flow gives is in its state before it is on the target; an ACL that the flow did not give
+    is never deleted. An error is one event, and the next round tries again.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class TopicSync:
         *,
         emit: Emit,
     ) -> None:
-        """``settings``: what the rounds go by; the flow itself may not have taken them up yet."""
+        """``settings`` are those of the rounds; the flow itself may not have applied them yet."""
         self._flow = flow
         self._settings = settings
         self._port = port
@@ -54,8 +54,8 @@ class TopicSync:
         self._configs = config_filter(settings)
         self._rules = replication_rules(settings)
         self._acl_rules = acl_rules(settings)
-        #: What was told of each topic, or of a round as a whole, while it lasts.
-        self._told: dict[str, str] = {}
+        #: Problems that were reported, by topic or round, while they last.
+        self._reported: dict[str, str] = {}
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Round after round from ``ready`` on, until another coordinator takes the flow over."""
@@ -67,45 +67,45 @@ class TopicSync:
             rounds.append(self._repeat("ACLs", self.sync_acls, self._topics.sync_acls_interval_s))
         await asyncio.gather(*rounds)
 
-    async def _repeat(self, what: str, act: Callable[[], Awaitable[None]], interval_s: float) -> None:
-        """New topics don't wait for the interval: they bring ACLs with them, and configs that were set meanwhile."""
-        seen: Mapping[str, str] | None = None
+    async def _repeat(self, what: str, sync: Callable[[], Awaitable[None]], interval_s: float) -> None:
+        """Sync at each interval, and at once where there are new topics: they bring ACLs and configs with them."""
+        synced: Mapping[str, str] | None = None
         waited_s = 0.0
         while not self._flow.state.fenced:
             remotes = self._remotes()
-            due = remotes != seen or waited_s >= interval_s
+            due = remotes != synced or waited_s >= interval_s
             if due and self._flow.discovered and not self._flow.paused:
-                seen, waited_s = remotes, 0.0
-                await self._guard(what, act)
-            pause_s = min(_LOOK_S, interval_s)
+                synced, waited_s = remotes, 0.0
+                await self._guard(what, sync)
+            pause_s = min(_POLL_S, interval_s)
             await asyncio.sleep(pause_s)
             waited_s += pause_s
 
-    async def _guard(self, what: str, act: Callable[[], Awaitable[None]]) -> None:
+    async def _guard(self, what: str, sync: Callable[[], Awaitable[None]]) -> None:
         try:
-            await act()
+            await sync()
         except Exception as error:  # noqa: BLE001 - whatever it is, copying goes on
             if not isinstance(error, (MirrorError, OSError)):
                 _log.exception("flow %s: %s can't be kept in step", self._flow.name, what)
-            self._tell(what, f"{what} can't be kept in step: {error}")
+            self._report(what, f"{what} can't be kept in step: {error}")
         else:
-            self._told.pop(what, None)
+            self._reported.pop(what, None)
 
-    def _tell(self, subject: str, text: str) -> None:
-        if self._told.get(subject) != text:
-            self._told[subject] = text
+    def _report(self, subject: str, text: str) -> None:
+        if self._reported.get(subject) != text:
+            self._reported[subject] = text
             self._emit("warning", str(self._flow.name), text)
 
     def problems(self) -> tuple[str, ...]:
-        """What can't be kept as on the source, and why, while that lasts."""
-        return tuple(text for subject, text in self._told.items() if subject != _NO_AUTHORIZER)
+        """What can't be synced, and why, while that lasts."""
+        return tuple(text for subject, text in self._reported.items() if subject != _NO_AUTHORIZER)
 
     def _remotes(self) -> dict[str, str]:
         """Topics that the flow copies, with the names of their remote topics."""
         return {topic: view.remote_topic for topic, view in self._flow.topics.items() if view.refused is None}
 
     async def sync_configs(self) -> None:
-        """One round of configs. A remote topic that others write, too, has no one source, and is left alone.
+        """Sync configs once. A remote topic with several sources is left alone.
 
         Raises:
             OSError, MirrorError: A cluster can't be reached or refuses.
@@ -117,13 +117,13 @@ class TopicSync:
             outcomes = await self._port.alter_configs(planned)
             problems |= {remote: str(error) for remote, error in outcomes.items() if error is not None}
             done = {remote: changes for remote, changes in planned.items() if outcomes.get(remote) is None}
-            self._say(
+            self._emit_all(
                 f"{remote}: altered {'; '.join(str(change) for change in changes)}" for remote, changes in done.items()
             )
         self._settle_problems("configs of ", problems)
 
     async def sync_acls(self) -> None:
-        """One round of ACLs.
+        """Sync ACLs once.
 
         Raises:
             OSError, MirrorError: A cluster can't be reached or refuses.
@@ -131,7 +131,7 @@ class TopicSync:
         source, target = await self._port.acls()
         if source is None or target is None:
             side = self._flow.name.source if source is None else self._flow.name.target
-            self._tell(_NO_AUTHORIZER, f"cluster {side} has no authorizer: there are no ACLs to keep in step")
+            self._report(_NO_AUTHORIZER, f"cluster {side} has no authorizer: there are no ACLs to keep in step")
             return
         groups = await carried_source_groups(self._port, self._settings, source)
         wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)
@@ -144,20 +144,20 @@ class TopicSync:
         created = [acl for acl in changes.create if outcomes.get(acl) is None]
         deleted = [acl for acl in changes.delete if outcomes.get(acl) is None]
         await self._flow.state.note_acls((), deleted)
-        self._say([*(f"created ACL {acl}" for acl in created), *(f"deleted ACL {acl}" for acl in deleted)])
+        self._emit_all([*(f"created ACL {acl}" for acl in created), *(f"deleted ACL {acl}" for acl in deleted)])
         self._settle_problems("ACL ", {str(acl): str(error) for acl, error in outcomes.items() if error is not None})
 
-    def _say(self, texts: Iterable[str]) -> None:
-        every = list(texts)
-        for text in every[:_MOST_EVENTS]:
+    def _emit_all(self, texts: Iterable[str]) -> None:
+        events = list(texts)
+        for text in events[:_MOST_EVENTS]:
             self._emit("info", str(self._flow.name), text)
-        if len(every) > _MOST_EVENTS:
-            self._emit("info", str(self._flow.name), f"and {len(every) - _MOST_EVENTS} more: the audit log has all")
+        if len(events) > _MOST_EVENTS:
+            self._emit("info", str(self._flow.name), f"and {len(events) - _MOST_EVENTS} more: the audit log has all")
 
     def _settle_problems(self, prefix: str, problems: Mapping[str, str]) -> None:
-        """Tell what is new of what could not be done; forget what is over."""
-        for subject in [subject for subject in self._told if subject.startswith(prefix)]:
+        """Report new problems; forget those that are over."""
+        for subject in [subject for subject in self._reported if subject.startswith(prefix)]:
             if subject.removeprefix(prefix) not in problems:
-                del self._told[subject]
+                del self._reported[subject]
         for subject, text in list(problems.items())[:_MOST_EVENTS]:
-            self._tell(f"{prefix}{subject}", text)
+            self._report(f"{prefix}{subject}", text)

@@ -35,7 +35,7 @@ def _look_on(
     steps = int(for_s / LOOK_S)
     for step in range(steps + 1):
         now_s = start_s + step * LOOK_S
-        outcome = elastic.look(now_s, load if isinstance(load, SystemLoad) else load(now_s))
+        outcome = elastic.decide(now_s, load if isinstance(load, SystemLoad) else load(now_s))
         if outcome.news:
             return outcome
     return outcome
@@ -45,7 +45,7 @@ def test_busy_replicators_get_more_after_a_while() -> None:
     """At 92 % of a core with 70 as the aim, two become three, not before 15 s, and the reason says what was seen."""
     elastic = ElasticScaler(TERMS)
     assert _look_on(elastic, 10, _load(2, 0.92, 0.92)).replicators == 2
-    outcome = elastic.look(15.0, _load(2, 0.92, 0.92))
+    outcome = elastic.decide(15.0, _load(2, 0.92, 0.92))
     assert outcome == ScalingDecision(replicators=3, why="replicators at 92% of a core", news=True)
 
 
@@ -123,10 +123,10 @@ def test_in_one_at_a_time_and_slowly() -> None:
     """Four that use a tenth of a core: one less after five minutes, the next after five more."""
     elastic = ElasticScaler(TERMS)
     assert not _look_on(elastic, 295, _load(4, *(0.025,) * 4)).news
-    outcome = elastic.look(300.0, _load(4, *(0.025,) * 4))
+    outcome = elastic.decide(300.0, _load(4, *(0.025,) * 4))
     assert outcome == ScalingDecision(replicators=3, why="fewer do: all of them use 10% of a core", news=True)
     assert not _look_on(elastic, 295, _load(3, *(0.03,) * 3), start_s=305.0).news
-    assert elastic.look(605.0, _load(3, *(0.03,) * 3)).replicators == 2
+    assert elastic.decide(605.0, _load(3, *(0.03,) * 3)).replicators == 2
 
 
 def test_nothing_is_decided_while_one_is_coming_up() -> None:
@@ -138,8 +138,8 @@ def test_nothing_is_decided_while_one_is_coming_up() -> None:
 def test_a_standstill_of_the_coordinator_is_no_load() -> None:
     """What was seen before and after a long silence is not one stretch."""
     elastic = ElasticScaler(TERMS)
-    assert not elastic.look(0.0, _load(1, 1.0)).news
-    assert not elastic.look(3600.0, _load(1, 1.0)).news
+    assert not elastic.decide(0.0, _load(1, 1.0)).news
+    assert not elastic.decide(3600.0, _load(1, 1.0)).news
 
 
 def test_bounds() -> None:
@@ -162,7 +162,7 @@ def _simulate(demand: Callable[[float], float], for_s: float, terms: ElasticSett
         backlog = (due - done) * LOOK_S
         flows = (FlowLag(flow="A->B", records=int(backlog * 1e6), seconds=backlog),)
         load = SystemLoad(wanted=now, cpus=(done / now,) * now, rates=(done + 1e-3,) * partitions, flows=flows)
-        now = elastic.look(step * LOOK_S, load).replicators
+        now = elastic.decide(step * LOOK_S, load).replicators
         numbers.append(now)
     return numbers
 

@@ -84,7 +84,7 @@ def test_flows_that_fall_together() -> None:
     # Its topic is gone from the source, or the flow has ended.
     assert unfit(one, register, "a") == {}
     assert unfit(other, register, "a", "x-1") == {}
-    register.leave(other.name)
+    register.remove(other.name)
     assert unfit(one, register, "a", "x-1") == {}
 
 
