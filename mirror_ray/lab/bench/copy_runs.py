@@ -9,7 +9,7 @@ from typing import Final
 from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.dataset import Backlog, fill, rounds
-from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth
+from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth, MeasurementRun
 from mirror_ray.lab.bench.measurements import CopyMeasurement, RestartMeasurement
 from mirror_ray.lab.bench.meter import Meter
 from mirror_ray.lab.bench.raw_connection import RawConnection
@@ -25,13 +25,11 @@ _CLEAN_S: Final = 20.0
 _CLEAN_WITHIN_S: Final = 90.0
 
 
-class CopyRun:
+class CopyRun(MeasurementRun[CopyMeasurement]):
     """Runs a `CopyMeasurement`. The rate counts from the arrival of the first records to that of the last ones."""
 
     def __init__(self, environment: BenchEnvironment, measurement: CopyMeasurement, topic: str) -> None:
-        self._environment = environment
-        self._measurement = measurement
-        self._topic = topic
+        super().__init__(environment, measurement, topic)
         self._backlog: Backlog | None = None
         self._records = measurement.data.records
 
@@ -101,13 +99,11 @@ class CopyRun:
         wait_until(settled, 2 * _CLEAN_WITHIN_S, f"{self._topic} is cleaned", every_s=1.0)
 
 
-class RestartRun:
+class RestartRun(MeasurementRun[RestartMeasurement]):
     """Runs a `RestartMeasurement`."""
 
     def __init__(self, environment: BenchEnvironment, measurement: RestartMeasurement, topic: str) -> None:
-        self._environment = environment
-        self._measurement = measurement
-        self._topic = topic
+        super().__init__(environment, measurement, topic)
         self._backlog: Backlog | None = None
 
     def prepare(self) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.contenders import Contender
 from mirror_ray.lab.bench.dataset import PreparedTopics
-from mirror_ray.lab.bench.measurements import ClusterSite
+from mirror_ray.lab.bench.measurements import ClusterSite, Measurement
+from mirror_ray.lab.bench.results import MeasurementResult
 from mirror_ray.lab.copy_check import check_copy
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import far_cluster, running_clusters
@@ -104,6 +105,30 @@ class BenchEnvironment:
     def disk_bytes(self, topic: str) -> tuple[int, int]:
         """Bytes of one replica of the logs of the topic, and of the remote topic."""
         return _replica_bytes(self.source, topic), _replica_bytes(self.target, self.remote(topic))
+
+
+AnyMeasurement = TypeVar("AnyMeasurement", bound=Measurement)
+
+
+class MeasurementRun(Generic[AnyMeasurement]):
+    """One measurement of one contender."""
+
+    def __init__(self, environment: BenchEnvironment, measurement: AnyMeasurement, topic: str) -> None:
+        """``topic`` is the name of the source topic that the run creates."""
+        self._environment = environment
+        self._measurement = measurement
+        self._topic = topic
+
+    def prepare(self) -> None:
+        """Write what is needed before the contender starts."""
+
+    def run(self, system: ContenderProcess) -> MeasurementResult:
+        """Measure, and compare the copy. The contender runs and is warm, and still runs afterwards.
+
+        Raises:
+            MirrorError: It could not be measured.
+        """
+        raise NotImplementedError
 
 
 class CopyGrowth:

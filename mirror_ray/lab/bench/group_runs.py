@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.dataset import fill
-from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth
+from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth, MeasurementRun
 from mirror_ray.lab.bench.measurements import DataSpec, GroupsMeasurement
 from mirror_ray.lab.bench.results import MeasurementResult
 from mirror_ray.lab.kafka_client import client_config
@@ -26,7 +26,7 @@ _SEED: Final = 11
 _TIMED, _APART_S = 3, 5.0
 
 
-class GroupsRun:
+class GroupsRun(MeasurementRun[GroupsMeasurement]):
     """Runs a `GroupsMeasurement`.
 
     The source has no offset gaps, so a record's offset is the same on both sides, and the right committed offset on the
@@ -34,12 +34,10 @@ class GroupsRun:
     """
 
     def __init__(self, environment: BenchEnvironment, measurement: GroupsMeasurement, topic: str) -> None:
-        self._measurement = measurement
+        super().__init__(environment, measurement, topic)
         self._data = DataSpec(
             records=measurement.records, record_bytes=100, batch_records=100, codec="none", partitions=_PARTITIONS
         )
-        self._environment = environment
-        self._topic = topic
         self._source = AdminClient(client_config(environment.source))
         self._target = AdminClient(client_config(environment.target))
         self._end = measurement.records // _PARTITIONS

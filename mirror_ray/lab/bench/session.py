@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final
 
 import psutil
 from confluent_kafka import KafkaException
@@ -20,7 +20,7 @@ from mirror_ray.lab.bench.contender_process import ContenderProcess, RunningRay,
 from mirror_ray.lab.bench.contenders import MIRROR_RAY, Contender, properties
 from mirror_ray.lab.bench.copy_runs import CopyRun, RestartRun, copy_baseline
 from mirror_ray.lab.bench.dataset import PreparedTopics
-from mirror_ray.lab.bench.environment import TARGET, BenchEnvironment, clusters_at
+from mirror_ray.lab.bench.environment import TARGET, BenchEnvironment, MeasurementRun, clusters_at
 from mirror_ray.lab.bench.group_runs import GroupsRun
 from mirror_ray.lab.bench.measurements import (
     ClusterSite,
@@ -52,22 +52,6 @@ class ContenderTurn:
     measurements: tuple[Measurement, ...]
     #: Whether the results count.
     recorded: bool = True
-
-
-class MeasurementRun(Protocol):
-    """A measurement of one contender."""
-
-    def prepare(self) -> None:
-        """Write what is needed before the contender starts."""
-        ...
-
-    def run(self, system: ContenderProcess) -> MeasurementResult:
-        """Measure, and compare the copy. The contender runs and is warm, and still runs afterwards.
-
-        Raises:
-            MirrorError: It could not be measured.
-        """
-        ...
 
 
 def turns(workloads: Sequence[Workload], site: ClusterSite, round_: int) -> list[ContenderTurn]:
@@ -197,7 +181,7 @@ def _run_contender(
 
 def _run_of(
     environment: BenchEnvironment, measurement: Measurement, topic: str, start: ContenderStart
-) -> MeasurementRun:
+) -> MeasurementRun[Any]:
     match measurement:
         case CopyMeasurement():
             return CopyRun(environment, measurement, topic)

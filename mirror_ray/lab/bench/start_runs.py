@@ -8,7 +8,7 @@ from typing import Final
 from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.dataset import fill
-from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth
+from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth, MeasurementRun
 from mirror_ray.lab.bench.measurements import DataSpec, StartMeasurement
 from mirror_ray.lab.bench.meter import Meter
 from mirror_ray.lab.bench.results import MeasurementResult
@@ -61,21 +61,16 @@ class ContenderStart:
         time.sleep(_SETTLE_S)
 
 
-class StartRun:
+class StartRun(MeasurementRun[StartMeasurement]):
     """Runs a `StartMeasurement`."""
 
     def __init__(
         self, environment: BenchEnvironment, measurement: StartMeasurement, topic: str, start: ContenderStart
     ) -> None:
-        self._environment = environment
-        self._measurement = measurement
-        self._topic = topic
+        super().__init__(environment, measurement, topic)
         self._start = start
 
-    def prepare(self) -> None:
-        """Do nothing: the topic is to be new."""
-
-    def run(self, system: ContenderProcess) -> MeasurementResult:  # noqa: ARG002 - as every measurement is run
+    def run(self, system: ContenderProcess) -> MeasurementResult:  # noqa: ARG002
         """Create a topic and measure until it is copied; the figures of the start were taken before."""
         figures = dict(self._start.figures)
         began_s = time.monotonic()

@@ -11,7 +11,7 @@ from confluent_kafka import Message, Producer, TopicPartition
 
 from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.bench.contender_process import ContenderProcess
-from mirror_ray.lab.bench.environment import BenchEnvironment
+from mirror_ray.lab.bench.environment import BenchEnvironment, MeasurementRun
 from mirror_ray.lab.bench.measurements import TrickleMeasurement
 from mirror_ray.lab.bench.meter import Meter
 from mirror_ray.lab.bench.results import MeasurementResult
@@ -53,13 +53,8 @@ class LatencyReader:
             self.latencies_ms.append(now_s * 1e3 - int(value[:20]) / 1e6)
 
 
-class TrickleRun:
+class TrickleRun(MeasurementRun[TrickleMeasurement]):
     """Runs a `TrickleMeasurement`. Before anything is measured, a record has come through each busy partition."""
-
-    def __init__(self, environment: BenchEnvironment, measurement: TrickleMeasurement, topic: str) -> None:
-        self._environment = environment
-        self._measurement = measurement
-        self._topic = topic
 
     def prepare(self) -> None:
         """Create the topic."""

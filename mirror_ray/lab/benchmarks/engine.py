@@ -91,7 +91,6 @@ def described(topic: str, data: DataSpec, costs: Collection[CopyCost]) -> str:
 
 
 async def main() -> None:
-    """Measure the chosen workloads, all by default."""
     options = parse_arguments(
         __doc__,
         choose=("throughput", "small-batches"),

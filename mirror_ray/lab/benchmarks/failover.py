@@ -68,7 +68,6 @@ def run_command(command: str, config: Path) -> None:
 async def measure(
     source: ClusterConnections, target: ClusterConnections, config: Path, options: argparse.Namespace
 ) -> None:
-    """All figures."""
     await publish_maps(source, target, options.partitions, options.records)
     partitions = [TopicPartition(TOPIC, number) for number in range(options.partitions)]
     last = options.records - 1
@@ -95,7 +94,6 @@ async def measure(
 
 
 async def main() -> None:
-    """Start brokers, fill them, measure."""
     options = parse_arguments(
         __doc__,
         groups=(5000, "consumer groups"),

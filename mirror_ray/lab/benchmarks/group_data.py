@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from typing import Self
 
 from confluent_kafka import Producer
 
@@ -59,6 +60,16 @@ async def publish_maps(source: ClusterConnections, target: ClusterConnections, p
 
 class GroupCommits:
     """The committed offsets of groups on one cluster: what they are to be, committing them, and checking them."""
+
+    @classmethod
+    def spread(cls, cluster: ClusterConnections, groups: int, partitions: int) -> Self:
+        """So many groups with a committed offset for every partition; the offsets differ."""
+        numbers = range(partitions)
+        commits = {
+            f"group-{group:05}": {TopicPartition(TOPIC, number): (1000 + group + number, "") for number in numbers}
+            for group in range(groups)
+        }
+        return cls(cluster, commits)
 
     def __init__(self, cluster: ClusterConnections, commits: Mapping[str, ToCommit]) -> None:
         self.offsets = dict(commits)

@@ -22,30 +22,21 @@ from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.lab.benchmarks.group_data import (
     REMOTE_TOPIC,
-    TOPIC,
     GroupCommits,
     check_committed,
     prepare_topics,
     publish_maps,
 )
 from mirror_ray.lab.benchmarks.harness import cluster_pair, connections, parse_arguments, timed
-from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.flow_maps import FlowMaps
 
 RECORDS = 12_000
 
 
 async def measure(source: ClusterConnections, target: ClusterConnections, options: argparse.Namespace) -> None:
-    """All figures."""
     await publish_maps(source, target, options.partitions, RECORDS)
-    partitions = [TopicPartition(TOPIC, number) for number in range(options.partitions)]
-    commits = GroupCommits(
-        source,
-        {
-            f"group-{number:05}": {partition: (1000 + number + partition.partition, "") for partition in partitions}
-            for number in range(options.groups)
-        },
-    )
+    commits = GroupCommits.spread(source, options.groups, options.partitions)
     await commits.commit()
     groups = GroupSettings(emit_checkpoints_interval_s=0.001, sync_offsets_interval_s=0.001, refresh_interval_s=0.001)
     flow = FlowSettings(name=FlowName("A", "B"), enabled=True, groups=groups)
@@ -67,7 +58,6 @@ async def measure(source: ClusterConnections, target: ClusterConnections, option
 
 
 async def main() -> None:
-    """Start brokers, fill them, measure."""
     options = parse_arguments(
         __doc__,
         groups=(5000, "consumer groups"),

@@ -25,7 +25,6 @@ from mirror_ray.lab.benchmarks.group_data import TOPIC, GroupCommits
 from mirror_ray.lab.benchmarks.harness import connections, parse_arguments, timed
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import create_topic
-from mirror_ray.model.names import TopicPartition
 
 
 async def read(coordinators: GroupCoordinators, commits: GroupCommits, options: argparse.Namespace) -> None:
@@ -51,16 +50,8 @@ def expect(done: OffsetRound, changed: int) -> None:
 
 
 async def measure(cluster: ClusterConnections, options: argparse.Namespace) -> None:
-    """All figures of one cluster."""
     coordinators = GroupCoordinators(cluster, patience_s=30)
-    partitions = [TopicPartition(TOPIC, number) for number in range(options.partitions)]
-    commits = GroupCommits(
-        cluster,
-        {
-            f"group-{number:05}": {partition: (1000 + number + partition.partition, "") for partition in partitions}
-            for number in range(options.groups)
-        },
-    )
+    commits = GroupCommits.spread(cluster, options.groups, options.partitions)
     print(f"{options.groups:,} groups of {options.partitions} partitions, one broker:", flush=True)
     await timed("find all coordinators", 1, lambda: coordinators.find(commits.offsets))
     await timed("commit all offsets", 1, commits.commit)
@@ -75,7 +66,6 @@ async def measure(cluster: ClusterConnections, options: argparse.Namespace) -> N
 
 
 async def main() -> None:
-    """Start a broker, fill it, measure."""
     options = parse_arguments(
         __doc__,
         groups=(5000, "consumer groups"),

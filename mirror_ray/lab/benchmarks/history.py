@@ -66,7 +66,6 @@ class RecordedGroups:
 
 
 def main() -> None:
-    """All figures."""
     options = parse_arguments(
         __doc__,
         groups=(5000, "consumer groups"),

@@ -73,7 +73,6 @@ def show_rate(name: str, rate: float, limit: int | None) -> None:
 
 
 def main() -> None:
-    """Print the limits, the rates, and how far apart they are."""
     options = parse_arguments(
         __doc__, seconds=(10.0, "for each figure"), batch_records=(20, "records of each batch on the source")
     )

@@ -126,7 +126,6 @@ def last_report(engine: Engine) -> PartitionReport:
 
 
 async def main() -> None:
-    """Measure what is asked for, all by default."""
     options = parse_arguments(
         __doc__,
         choose=tuple(LINKS),

@@ -169,7 +169,6 @@ def _known(partition_map: PartitionOffsetMap, number: int) -> bool:
 
 
 async def measure(brokers: DevCluster, cluster: ClusterConnections, options: argparse.Namespace) -> None:
-    """All figures."""
     create_topic(brokers, TOPIC, configs={"cleanup.policy": "compact", "segment.bytes": str(16 << 20)})
     print(f"{options.holes:,} offset gaps, published {options.told:,} at a time:", flush=True)
     async with followed_map(cluster) as tailer:
@@ -202,7 +201,6 @@ async def compacted(cluster: ClusterConnections, brokers: DevCluster) -> None:
 
 
 async def main() -> None:
-    """Start a broker, and measure."""
     options = parse_arguments(
         __doc__, holes=(10_000_000, "offset gaps in all"), told=(10_000, "gaps that are published at a time")
     )

@@ -68,7 +68,6 @@ def run_checks(planted: Planted, *, spark: bool) -> list[CheckResult]:
 
 
 def main() -> None:
-    """Start brokers, plant, check, print."""
     options = parse_arguments(__doc__, no_spark=(False, "without verify --spark"))
     results: list[CheckResult] = []
     with cluster_pair("512m") as pair:

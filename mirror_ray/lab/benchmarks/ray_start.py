@@ -63,7 +63,6 @@ def _figures(began_s: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print a line for each variant."""
     options = parse_arguments(
         __doc__, rounds=(3, "of which the best one counts"), variant=("", f"measure this one alone: {VARIANTS}")
     )

@@ -83,7 +83,6 @@ def report(directory: str) -> None:
 
 
 def measure(system: Mirror, clusters: Sequence[DevCluster], options: argparse.Namespace, directory: str) -> None:
-    """Print the table."""
     latencies_ms: Samples = []
 
     def next_record(number: int) -> ProducedRecord:
@@ -112,7 +111,6 @@ def measure(system: Mirror, clusters: Sequence[DevCluster], options: argparse.Na
 
 
 def main() -> None:
-    """Start everything, measure."""
     options = parse_arguments(
         __doc__,
         seconds=(30.0, "of the windows without a report"),

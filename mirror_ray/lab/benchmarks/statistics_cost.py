@@ -100,7 +100,6 @@ def sample_cost_us(codec: str) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Print each."""
     options = parse_arguments(__doc__, batches=(200_000, "that are counted"))
     batches = [outgoing(number) for number in range(options.batches)]
     for at_a_time in (1, 10, 100):

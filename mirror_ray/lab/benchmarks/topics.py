@@ -147,7 +147,6 @@ async def timed(
 
 
 async def measure(clusters: Clusters, options: argparse.Namespace) -> None:
-    """All figures."""
     rounds = Rounds(clusters, options.topics)
     create_topics(clusters.a, [NewTopic(topic, 1, 1, config=CONFIGS) for topic in rounds.remotes])
     create_topics(clusters.b, [NewTopic(remote, 1, 1) for remote in rounds.remotes.values()])
@@ -165,7 +164,6 @@ async def measure(clusters: Clusters, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Start the brokers, measure, and end them."""
     options = parse_arguments(__doc__, topics=(1000, "on each side"), rounds=(5, "of which the median is shown"))
     security = DevSecurity.plain(authorizer=True)
     with running_clusters(*(DevCluster(name, security=security) for name in "AB")) as pair:

@@ -125,7 +125,6 @@ def best_rate(action: Callable[[], None], records: int, seconds: float, rounds: 
 
 
 def main() -> None:
-    """Measure all of it."""
     options = parse_arguments(__doc__, seconds=(1.0, "for each figure"), rounds=(5, "of which the best one counts"))
     gc.set_threshold(COLLECT_AFTER_OBJECTS)
     for records, size, codec in KINDS:

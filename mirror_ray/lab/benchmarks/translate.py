@@ -57,7 +57,6 @@ def expected(offset: int) -> int:
 
 
 def main() -> None:
-    """Make them up, translate, check."""
     options = parse_arguments(
         __doc__,
         rows=(100_000, "offsets to translate"),

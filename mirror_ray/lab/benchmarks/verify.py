@@ -150,7 +150,6 @@ async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -
 
 
 def main() -> None:
-    """Start brokers, fill one, copy, verify."""
     options = parse_arguments(
         __doc__,
         records=(1_000_000, "of each topic"),

@@ -34,7 +34,6 @@ TIMES = 5
 
 
 def measure(system: Mirror, partitions: int, seconds: float) -> None:
-    """All figures."""
     with elapsed() as start:
         wait_until(
             lambda: system.status().gateway is not None and sum(flow.copying for flow in system.flows) >= partitions,
@@ -96,7 +95,6 @@ def scrape(url: str, over: threading.Event) -> None:
 
 
 def main() -> None:
-    """Start everything, measure."""
     options = parse_arguments(
         __doc__,
         topics=(100, "copied topics"),
