@@ -1,1 +1,1 @@
-"""What mirror-ray is made of: the bill of materials of a release, and what is known to be wrong with its parts."""
+"""The parts of mirror-ray: the bill of materials of a release, and advisories about them."""

@@ -1,4 +1,4 @@
-"""What is known to be wrong with packages and jars: facts, their dates, and which of our parts they are about."""
+"""Advisories about packages and jars: ids, ranges, their dates, and which of our parts they are about."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LIST = Path(__file__).with_name("advisories.json")
 
 @dataclass(frozen=True)
 class Advisory:
-    """A fault of a package: its ids, and the ranges of versions that have it.
+    """A vulnerability of a package: its ids, and the affected ranges of versions.
 
-    ``package`` is ``ecosystem/name`` or ``ecosystem/group:name``. A range is (first with it, first without it), the
-    latter None where no version is without it; an empty first one is every version from the beginning.
+    ``package`` is ``ecosystem/name`` or ``ecosystem/group:name``. A range is (first affected, first fixed version); the
+    latter is None where none is fixed, and an empty first one is every version from the beginning.
     """
 
     package: str
@@ -27,7 +27,7 @@ class Advisory:
     ranges: tuple[tuple[str, str | None], ...]
 
     def is_about(self, part: SupplyPart) -> bool:
-        """Whether the part has it. A jar that does not say its group is judged by its name."""
+        """Whether the part is affected. A jar without a group is judged by its name."""
         ecosystem, _, name = self.package.partition("/")
         group, _, artifact = name.rpartition(":")
         if (part.ecosystem, part.name) != (ecosystem, artifact) or part.group not in ("", group):
@@ -41,9 +41,9 @@ class Advisory:
 
 @dataclass(frozen=True)
 class AdvisoryList:
-    """The list: its sources, each with its date; the advisories; and the findings that are argued away.
+    """The list: its sources, each with its date; the advisories; and accepted findings.
 
-    ``accepted``: by the package that brings a part, the reason why findings in what it brings are not acted upon.
+    ``accepted``: by the package that contains a part, the reason why findings in its parts are accepted.
     """
 
     sources: tuple[dict[str, str], ...]
@@ -52,11 +52,11 @@ class AdvisoryList:
 
 
 def load(path: Path = LIST) -> AdvisoryList:
-    """The list that is kept in the project."""
+    """The project's list."""
     document: dict[str, Any] = json.loads(path.read_text())
     advisories = (
-        Advisory(each["package"], tuple(each["ids"]), tuple((first, fixed) for first, fixed in each["ranges"]))
-        for each in document["advisories"]
+        Advisory(row["package"], tuple(row["ids"]), tuple((first, fixed) for first, fixed in row["ranges"]))
+        for row in document["advisories"]
     )
     return AdvisoryList(tuple(document["sources"]), tuple(advisories), document["accepted"])
 

@@ -1,7 +1,7 @@
-"""Takes what a database of advisories in the OSV form says of our packages into the list: ids and ranges, no texts.
+"""Adds a database of advisories in the OSV format to the list: ids and ranges of our packages, no texts.
 
-python -m supply.gather NAME DATE DIRECTORY, with the name that the database goes by, and the day that it is of.
-What the list had of that database is replaced.
+python -m supply.gather NAME DATE DIRECTORY, with the name of the database, and the day of its contents. Advisories that
+the list had from that database are replaced.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ _ECOSYSTEMS = {"PyPI": "pypi", "Maven": "maven"}
 
 
 def gathered(documents: Iterator[dict[str, Any]], packages: set[str], source: str) -> list[dict[str, Any]]:
-    """The advisories about ``packages`` (``ecosystem/name``), in the list's form; what was withdrawn is left out."""
+    """The advisories about ``packages`` (``ecosystem/name``), in the list's format; withdrawn ones are left out."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:
         for affected in document.get("affected", []) if "withdrawn" not in document else []:
             package = f"{_ECOSYSTEMS.get(affected['package']['ecosystem'])}/{affected['package']['name'].lower()}"
-            ranges = [each for events in _events(affected) for each in _ranges(events)]
+            ranges = list(chain.from_iterable(map(_ranges, _events(affected))))
             if package in packages and ranges:
                 ids = [document["id"], *document.get("aliases", [])]
                 entry = {"package": package, "ids": ids, "ranges": [], "source": source}
@@ -35,11 +36,11 @@ def gathered(documents: Iterator[dict[str, Any]], packages: set[str], source: st
 
 
 def _events(affected: dict[str, Any]) -> Iterator[list[dict[str, str]]]:
-    return (each["events"] for each in affected.get("ranges", []) if each["type"] == "ECOSYSTEM")
+    return (found["events"] for found in affected.get("ranges", []) if found["type"] == "ECOSYSTEM")
 
 
 def _ranges(events: list[dict[str, str]]) -> Iterator[tuple[str, str | None]]:
-    """What lies between the events; a range that only names its last version has no end, and is looked at by hand."""
+    """The ranges between the events; one that only names its last version has no end, and is checked by hand."""
     first: str | None = None
     for event in events:
         if "introduced" in event:
@@ -52,25 +53,26 @@ def _ranges(events: list[dict[str, str]]) -> Iterator[tuple[str, str | None]]:
 
 
 def main(name: str, date: str, directory: Path) -> None:
-    """Write the list anew."""
+    """Write the new list."""
     document = json.loads(LIST.read_text())
     every = of_lock((ROOT / "requirements.lock").read_text())
     parts = [*every, *all_parts()]
     packages = {f"{part.ecosystem}/{':'.join(filter(None, (part.group, part.name)))}" for part in parts}
     files = [path for path in sorted(directory.rglob("*")) if path.suffix in (".yaml", ".json")]
     loaded = (yaml.load(path.read_text(), Loader=yaml.CSafeLoader) for path in files)
-    kept = [each for each in document["advisories"] if each["source"] != name]
-    sources = [each for each in document["sources"] if each["name"] != name]
+    kept = [advisory for advisory in document["advisories"] if advisory["source"] != name]
+    sources = [source for source in document["sources"] if source["name"] != name]
     document["sources"] = [*sources, {"name": name, "date": date}]
-    document["advisories"] = [*kept, *gathered((each for each in loaded if "affected" in each), packages, name)]
+    documents = (found for found in loaded if "affected" in found)
+    document["advisories"] = [*kept, *gathered(documents, packages, name)]
     LIST.write_text(text(document))
     print(f"{len(document['advisories']) - len(kept)} advisories about our packages, of {len(files)}")
 
 
 def text(document: dict[str, Any]) -> str:
-    """The list as it is written: an advisory a line."""
-    advisories = sorted(document["advisories"], key=lambda each: (each["package"], each["ids"]))
-    lines = ",\n".join(f"    {json.dumps(each)}" for each in advisories)
+    """The list as JSON, an advisory a line."""
+    advisories = sorted(document["advisories"], key=lambda advisory: (advisory["package"], advisory["ids"]))
+    lines = ",\n".join(f"    {json.dumps(advisory)}" for advisory in advisories)
     head = json.dumps({key: document[key] for key in ("sources", "accepted")}, indent=2).removesuffix("\n}")
     return f'{head},\n  "advisories": [\n{lines}\n  ]\n}}\n'
 

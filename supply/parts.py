@@ -1,13 +1,13 @@
-"""Every package and jar of an installation: from the lock, from the lists of jars, and from what packages bring."""
+"""Every package and jar of an installation: from the lock, from the lists of jars, and from packages with jars."""
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +16,9 @@ from packaging.markers import Marker
 from mirror_ray.jars.maven import KAFKA, SPARK, listed_jars
 
 ROOT = Path(__file__).parents[1]
-#: Of the image: a lock is for every platform.
+#: The image's platform: a lock is for every platform.
 _IMAGE = {"sys_platform": "linux", "platform_python_implementation": "CPython", "implementation_name": "cpython"}
-#: Packages that have jars in them, and where.
+#: Packages that contain jars.
 _WITH_JARS = ("pyspark", "raydp")
 _PINNED = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))? \\$", re.MULTILINE)
 _JAR = re.compile(r"(.+)-(\d+\.[\w.]*(?:-\w+)*|\d\w*)\.jar")
@@ -28,9 +28,9 @@ _JAR = re.compile(r"(.+)-(\d+\.[\w.]*(?:-\w+)*|\d\w*)\.jar")
 class SupplyPart:
     """A package of PyPI or a jar of Maven's.
 
-    ``group`` is empty for PyPI, and where a jar does not say it. ``sha256``, in hexadecimal, is that of a jar that
-    Maven fetches; the lock has those of packages, and so of the jars in them. ``brought_by``: the package or the
-    bundle of jars that it is in.
+    ``group`` is empty for PyPI, and for a jar without one. ``sha256``, in hexadecimal, is set for jars that Maven
+    fetches; the lock has the hashes of packages, and so of the jars in them. ``brought_by`` is the package or bundle of
+    jars that contains it.
     """
 
     ecosystem: Literal["pypi", "maven"]
@@ -50,13 +50,13 @@ class SupplyPart:
 
 @cache
 def all_parts() -> tuple[SupplyPart, ...]:
-    """Of the image: without what tests and linters need, and without Debian's packages."""
+    """The image's parts, without tools for tests and linting, and without Debian's packages."""
     lock = (ROOT / "requirements-runtime.lock").read_text()
     return (
         *of_lock(lock),
         *of_bundle(KAFKA),
         *of_bundle(SPARK),
-        *(each for name in _WITH_JARS for each in within(name)),
+        *chain.from_iterable(map(of_package, _WITH_JARS)),
     )
 
 
@@ -77,16 +77,14 @@ def of_bundle(bundle: str) -> list[SupplyPart]:
     ]
 
 
-def within(package: str) -> list[SupplyPart]:
+def of_package(package: str) -> list[SupplyPart]:
     """The jars in an installed package of Python."""
     directory = Path(str(resources.files(package).joinpath("jars")))
-    return sorted(_within(package, directory), key=lambda part: part.name)
-
-
-def _within(package: str, directory: Path) -> Iterator[SupplyPart]:
+    parts = []
     for jar in directory.glob("*.jar"):
         name, version = _name_and_version(jar.name)
-        yield SupplyPart("maven", _group(jar, name), name, version, brought_by=package)
+        parts.append(SupplyPart("maven", _group(jar, name), name, version, brought_by=package))
+    return sorted(parts, key=lambda part: part.name)
 
 
 def _name_and_version(file: str) -> tuple[str, str]:
@@ -95,7 +93,7 @@ def _name_and_version(file: str) -> tuple[str, str]:
 
 
 def _group(jar: Path, name: str) -> str:
-    """What the jar says of itself in the file that Maven leaves in it; empty if it doesn't."""
+    """The jar's group by the ``pom.properties`` that Maven writes into it; empty without one."""
     with zipfile.ZipFile(jar) as opened:
         own = re.compile(rf"META-INF/maven/([^/]+)/{re.escape(name)}/pom\.properties")
         return next((found[1] for found in map(own.fullmatch, opened.namelist()) if found), "")

@@ -1,6 +1,6 @@
-"""Says which packages and jars have faults that were known when the list was made: ``make scan``.
+"""Lists packages and jars with advisories that are known to the list: ``make scan``.
 
-Ends with 1 if one of them is not argued away.
+Ends with 1 if one of them is not accepted with a reason.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from supply.parts import SupplyPart, all_parts
 def report(
     parts: Sequence[SupplyPart], found: list[tuple[SupplyPart, Advisory]], accepted: dict[str, str]
 ) -> tuple[list[str], int]:
-    """The lines to print, and how many findings nobody has argued away."""
+    """The lines to print, and how many findings are not accepted."""
     lines: list[str] = []
     open_ones = 0
-    for part, advisory in sorted(found, key=lambda each: (each[0].brought_by, each[0].purl, each[1].ids)):
+    for part, advisory in sorted(found, key=lambda pair: (pair[0].brought_by, pair[0].purl, pair[1].ids)):
         reason = accepted.get(part.brought_by)
         open_ones += reason is None
         where = f" in {part.brought_by}" if part.brought_by else ""
@@ -29,7 +29,7 @@ def report(
 
 
 def main() -> int:
-    """Scan, print, and say how it went."""
+    """Scan and print; returns the exit code."""
     known = load()
     parts = all_parts()
     lines, open_ones = report(parts, findings(parts, known.advisories), known.accepted)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-#: Before a release stand its own candidates; what else stands behind a number comes after it, by the alphabet.
-#: Source: Maven's ``ComparableVersion``, of whose rules these are the ones that our jars need.
+#: A release's candidates are before it; other words after a number are after it, alphabetically.
+#: Source: Maven's ``ComparableVersion``; these are the rules that our jars need.
 _BEFORE = {name: rank for rank, name in enumerate(("alpha", "beta", "milestone", "rc", "snapshot"), start=-5)}
 _NOTHING = ("", "final", "ga", "release")
 _END, _ZERO = (0, 0, ""), (1, 0, "")
@@ -27,7 +27,7 @@ def is_before(one: str, other: str, ecosystem: Literal["pypi", "maven"]) -> bool
 
 def _maven(version: str) -> list[tuple[int, int, str]]:
     tokens: list[tuple[int, int, str]] = []
-    # The end counts as a word: it stands behind candidates, and before all else that goes on.
+    # The end counts as a word: it is after candidates, and before everything else that continues.
     for token in [*map(_token, re.findall(r"\d+|[a-z]+", version.lower())), _END]:
         while token[0] < 1 and tokens and tokens[-1] in (_ZERO, _END):
             tokens.pop()

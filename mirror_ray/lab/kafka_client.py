@@ -149,7 +149,8 @@ def read_partition(cluster: DevCluster, topic: str, partition: int) -> Iterator[
 
 def read_placed(cluster: DevCluster, topic: str, partition: int) -> Iterator[PlacedRecord]:
     """Every committed record of a partition with its offset, in order. Raises as ``read_messages`` does."""
-    return (PlacedRecord(each.offset() or 0, record_of(each)) for each in read_messages(cluster, topic, [partition]))
+    messages = read_messages(cluster, topic, [partition])
+    return (PlacedRecord(message.offset() or 0, record_of(message)) for message in messages)
 
 
 def record_of(message: Any) -> LoadRecord:

@@ -57,7 +57,9 @@ class Target:
             while True:
                 metadata = await self._cluster.refresh([self._remote])
                 found = [metadata.partition(partition) for partition in self.partitions]
-                if all(each is not None and each.leader > 0 and len(each.isr) == 3 for each in found):
+                if all(
+                    partition is not None and partition.leader > 0 and len(partition.isr) == 3 for partition in found
+                ):
                     return
                 await asyncio.sleep(0.1)
 

@@ -65,8 +65,8 @@ def _pairs(
     found: dict[TopicPartition, list[tuple[int, int]]] = {}
     there = read_placed(target.confluent_config(), remote)
     for number, records in read_placed(source.confluent_config(), topic).items():
-        kept = [(offset, each) for offset, each in records if of_the_third(each.value)]
-        wanted = [each._replace(headers=(*each.headers, ("kept", b"yes"))) for _, each in kept]
+        kept = [(offset, record) for offset, record in records if of_the_third(record.value)]
+        wanted = [record._replace(headers=(*record.headers, ("kept", b"yes"))) for _, record in kept]
         assert [each for _, each in there[number]] == wanted
         found[TopicPartition(topic, number)] = [
             (offset, place) for (offset, _), (place, _) in zip(kept, there[number], strict=True)

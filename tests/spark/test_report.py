@@ -148,7 +148,7 @@ def _kill_between_intervals(told: Told, clusters: Clusters, mirror: Mirror) -> N
         time.sleep(_INTERVAL_S - time.time() % _INTERVAL_S + 0.5)
         interval = time.time() // _INTERVAL_S
         _copy(told, clusters, mirror, number)
-        (replicator,) = [each for each in mirror.replicators if each.state == "running"]
+        (replicator,) = [replicator for replicator in mirror.replicators if replicator.state == "running"]
         assert replicator.pid is not None
         os.kill(replicator.pid, signal.SIGKILL)
         if time.time() // _INTERVAL_S == interval:
@@ -336,15 +336,15 @@ def test_records_of_no_use_are_counted_and_shown(
             value.replace(b'"to_ms":1790000060000', b'"to_ms":1'),
         ],
     }
-    values = [value, *(each for kind in bad.values() for each in kind), value.replace(b'{"', b'{"more":[1],"', 1)]
-    produce(config, topic, [Message(each) for each in values])
+    values = [value, *(broken for kind in bad.values() for broken in kind), value.replace(b'{"', b'{"more":[1],"', 1)]
+    produce(config, topic, [Message(one) for one in values])
     settings = settings_of({source: clusters.a, "B": clusters.b}, f"{source}->B", topics=unique_topic)
     told = Told(settings=settings, source=source, topics=(), target=clusters.b)
     with open_directory(tmp_path, told.flow, told.topic) as directory:
         read(spark, told, directory)
         made = document(spark, told, directory)
-    assert made["sources"]["unusable"] == {kind: len(each) for kind, each in sorted(bad.items())}
-    assert [each["offset"] for each in made["sources"]["unusable_examples"]] == list(range(1, 11))
+    assert made["sources"]["unusable"] == {kind: len(broken) for kind, broken in sorted(bad.items())}
+    assert [example["offset"] for example in made["sources"]["unusable_examples"]] == list(range(1, 11))
     assert made["total"]["told_records"] == 10
     spread = made["total"]["latency_ms"]
     assert (spread["p50"], spread["p95"], spread["max"]) == (10, LATENCY_BOUNDS_MS[-1], LATENCY_BOUNDS_MS[-1])

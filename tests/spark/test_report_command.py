@@ -48,12 +48,12 @@ def test_report(clusters: Clusters, tmp_path: Path) -> None:
     assert str(directory / "report.html") in done.stdout
     assert "EUR" in done.stdout
     made = json.loads((directory / "report.json").read_text())
-    (row,) = [each for each in made["topics"] if each["topic"] == topic]
+    (row,) = [row for row in made["topics"] if row["topic"] == topic]
     assert row["records"] == sum(map(len, read_all(clusters.b.confluent_config(), f"A.{topic}").values())) == 800
     page = (directory / "report.html").read_text()
     assert topic in page
     assert "<script" not in page
-    assert sorted(each.name for each in directory.iterdir()) == [
+    assert sorted(path.name for path in directory.iterdir()) == [
         *("_lock", "_state.json", "hours", "intervals", "report.html", "report.json")
     ]
 

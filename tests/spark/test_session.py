@@ -48,7 +48,7 @@ def test_exactly_the_ranges_are_read(spark: SparkSession, clusters: Clusters, un
         (1, 52),
     ]
     assert bytes(rows[0]["value"]) == b"v20"
-    assert [(each["key"], each["value"] and bytes(each["value"])) for each in rows[0]["headers"]] == [
+    assert [(header["key"], header["value"] and bytes(header["value"])) for header in rows[0]["headers"]] == [
         ("h", b"1"),
         ("h", None),
         ("e", b""),

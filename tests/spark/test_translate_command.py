@@ -50,7 +50,7 @@ def test_translate_all_by_the_command_line(clusters: Clusters, name: str, tmp_pa
 
     def translated() -> bool:
         found = answer("groups", flow, "--name", name)
-        return _places([{"group": each["group"], **row} for each in found for row in each["partitions"]]) == expected
+        return _places([{"group": group["group"], **row} for group in found for row in group["partitions"]]) == expected
 
     wait_for(name, translated, "all groups are translated")
     time.sleep(1)

@@ -117,20 +117,22 @@ def _by_the_actor(
     def seen() -> bool:
         found.clear()
         for status in mirror.groups("A->B"):
-            found.update(
-                {(status.group, TopicPartition(each.topic, each.partition)): each for each in status.partitions}
-            )
-        return {key: each.source_offset for key, each in found.items()} == committed
+            for partition in status.partitions:
+                found[status.group, TopicPartition(partition.topic, partition.partition)] = partition
+        return {key: partition.source_offset for key, partition in found.items()} == committed
 
     assert mirror.settle_groups()
     wait_until(seen, 60, "the checkpoint actor has seen all commits")
     assert mirror.settle_groups()
     assert seen()
     return {
-        (*key, each.source_offset): Row(
-            TopicPartition(each.remote_topic, each.partition), each.target_offset, each.exact, each.reason
+        (*key, partition.source_offset): Row(
+            TopicPartition(partition.remote_topic, partition.partition),
+            partition.target_offset,
+            partition.exact,
+            partition.reason,
         )
-        for key, each in found.items()
+        for key, partition in found.items()
     }
 
 
@@ -139,8 +141,8 @@ def _by(settings: MirrorSettings, make_find: MakeAnswer) -> dict[tuple[str, Topi
     assert {row.outcome for row in rows} == {None}
     found = [row.translated for row in rows]
     return {
-        (each.group, each.origin, each.origin_offset or 0): Row(
-            each.destination or each.origin, each.translation.offset, each.translation.exact, each.translation.reason
+        (row.group, row.origin, row.origin_offset or 0): Row(
+            row.destination or row.origin, row.translation.offset, row.translation.exact, row.translation.reason
         )
-        for each in found
+        for row in found
     }

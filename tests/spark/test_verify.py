@@ -51,7 +51,7 @@ async def test_every_kind_of_topic_is_equal(flow: Replicated, by_spark: MakeFirs
         flow.remote(topic, partitions, retention_ms="-1")
     await flow.copy(topics)
     # Many small partitions cost Spark a task each.
-    topics = [each for each in topics if each.removeprefix(f"{mark}-") in SPARKED]
+    topics = [topic for topic in topics if topic.removeprefix(f"{mark}-") in SPARKED]
     for sample in (1.0, 0.1):
         plain = await verified(flow.settings(), topics, range_offsets=20, sample=sample)
         sparked = await verified(flow.settings(), topics, by_spark, range_offsets=20, sample=sample)
@@ -76,8 +76,8 @@ async def test_each_fault_is_told_alike(flow: Replicated, make_topic: TopicMaker
                 planted = plant(flow.target, remotes[job.source.topic], fault, 70)
                 jobs.append(await with_copy(verifying, job, planted, flow.target))
         plain, sparked = await verifying.verify(jobs), await verifying.verify(jobs, by_spark)
-    assert [each.plain() for each in sparked] == [each.plain() for each in plain]
-    assert [each.outcome for each in sparked] == ["differs"] * 2 * len(FAULTS)
+    assert [verdict.plain() for verdict in sparked] == [verdict.plain() for verdict in plain]
+    assert [verdict.outcome for verdict in sparked] == ["differs"] * 2 * len(FAULTS)
 
 
 async def test_planted_faults(clusters: Clusters, spark: SparkSession) -> None:

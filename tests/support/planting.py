@@ -228,11 +228,11 @@ class _Copy:
         )
         flexible = version >= produce.FIRST_FLEXIBLE_VERSION
         answers, _ = produce.decode_produce(version, await connection.send(produce.API_KEY, version, flexible, body))
-        again = {each.key.partition for each in answers if error_info(each.error_code).invalid_metadata}
-        told = [each.error_code for each in answers if each.key.partition not in again]
+        again = {answer.key.partition for answer in answers if error_info(answer.error_code).invalid_metadata}
+        told = [answer.error_code for answer in answers if answer.key.partition not in again]
         if again:
             await asyncio.sleep(0.1)
-            told += await self._answers(leader, remote, [each for each in batches if each[0] in again])
+            told += await self._answers(leader, remote, [batch for batch in batches if batch[0] in again])
         return told
 
     def _state_of(
@@ -255,7 +255,7 @@ class _Copy:
         ids = (self._source.metadata.topics[name].topic_id, self._target.metadata.topics[remote].topic_id)
         transform = ""
         if self._kind == "transformed":
-            (flow,) = (each for each in self._planted.settings.flows if each.name == self._planted.flow)
+            (flow,) = (flow for flow in self._planted.settings.flows if flow.name == self._planted.flow)
             chain = flow_chains(flow, lambda: ("a", "b")).chain(name)
             transform = chain.identity if chain is not None else ""
         record = PartitionRecord(

@@ -96,6 +96,6 @@ async def check_committed(cluster: ClusterConnections, topic: str, commits: Mapp
     coordinators = GroupCoordinators(cluster, patience_s=_PATIENCE_S)
     found = (await OffsetReader(coordinators).read(list(commits))).changed
     for group, offsets in commits.items():
-        committed = {at.partition: each.offset for at, each in found[group].offsets.items() if at.topic == topic}
+        committed = {at.partition: known.offset for at, known in found[group].offsets.items() if at.topic == topic}
         if committed != {at.partition: offset for at, (offset, _) in offsets.items()}:
             raise SystemExit(f"the committed offsets of {group} in {topic} are not what they should be")

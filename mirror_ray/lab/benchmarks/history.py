@@ -99,7 +99,8 @@ def main() -> None:
     rows = total + options.rounds * round(total * options.changed)
     print(f"  reading                   {rows / took_s:8,.0f} offsets a second")
     if not isinstance(found, dict) or any(
-        {p: each.offset for p, each in found[group].items()} != offsets for group, offsets in recorded.offsets.items()
+        {at: committed.offset for at, committed in found[group].items()} != offsets
+        for group, offsets in recorded.offsets.items()
     ):
         raise SystemExit("what was read is not what was written")
 

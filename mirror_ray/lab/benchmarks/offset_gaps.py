@@ -107,7 +107,7 @@ async def publish(
         if number % options.told == options.told - 1 or number == options.holes - 1:
             blocks = [(encode_key(block.key), encode_value(block)) for block in log.take(STEP * number + STEP)]
             size += sum(len(key) + len(value) for key, value in blocks)
-            await writer.append([KeyedRecord(*each) for each in blocks])
+            await writer.append([KeyedRecord(key, value) for key, value in blocks])
             await tailer.delete_obsolete()
     end = STEP * options.holes
 

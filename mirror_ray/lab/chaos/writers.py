@@ -214,12 +214,8 @@ class ChaosLoad:
 
     def acknowledged(self, topic: Topic, partition: int) -> AcknowledgedIds:
         """What the writers of a partition know. To be asked when they have stopped."""
-        writers = [writer for writer in self.writers if writer.topic == topic]
+        known = [(writer.name, writer.acknowledged) for writer in self.writers if writer.topic == topic]
         return AcknowledgedIds(
-            written={
-                RecordId(each.name, number) for each in writers for number in each.acknowledged.written[partition]
-            },
-            aborted={
-                RecordId(each.name, number) for each in writers for number in each.acknowledged.aborted[partition]
-            },
+            written={RecordId(name, number) for name, records in known for number in records.written[partition]},
+            aborted={RecordId(name, number) for name, records in known for number in records.aborted[partition]},
         )

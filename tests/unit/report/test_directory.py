@@ -82,7 +82,7 @@ def test_a_day_that_was_deleted_is_forgotten(tmp_path: Path) -> None:
         pytest.fail("it is damaged")
     other.unlink()
     with open_directory(tmp_path, "A->B", TOPIC) as directory:
-        assert [Path(each).parent.name for each in directory.files()] == ["date=2026-11-22"]
+        assert [Path(path).parent.name for path in directory.files()] == ["date=2026-11-22"]
 
 
 def _with_file(path: Path, name: str) -> str:
@@ -114,10 +114,10 @@ def test_a_first_run_that_failed_is_no_obstacle(tmp_path: Path, monkeypatch: pyt
         patched.setattr(os, "fsync", full)
         with pytest.raises(MirrorError, match="No space left"), open_directory(tmp_path, "A->B", TOPIC):
             pytest.fail("nothing could be written")
-    assert [each.name for each in tmp_path.iterdir()] == ["_lock"]
+    assert [path.name for path in tmp_path.iterdir()] == ["_lock"]
     (tmp_path / "._state.json.tmp").write_text("{")
     with open_directory(tmp_path, "A->B", TOPIC):
-        assert sorted(each.name for each in tmp_path.iterdir()) == ["_lock", "_state.json"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["_lock", "_state.json"]
 
 
 def test_a_run_that_just_begins_is_another_report(tmp_path: Path) -> None:

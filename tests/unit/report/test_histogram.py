@@ -32,7 +32,7 @@ def test_a_percentile_is_the_bucket_of_the_exact_one(values: list[int], percent:
 @given(VALUES, VALUES, VALUES)
 def test_merging_is_counting_all_at_once(one: list[int], two: list[int], three: list[int]) -> None:
     """In any order."""
-    parts = [histogram(each) for each in (one, two, three)]
+    parts = [histogram(values) for values in (one, two, three)]
     assert merged(parts) == merged(reversed(parts)) == dict(sorted(histogram(one + two + three).items()))
 
 

@@ -219,5 +219,5 @@ def test_axes_reach_above_the_largest_value(largest: float) -> None:
     from mirror_ray.report.svg import _log_marks, _marks
 
     marks: list[Any] = [_marks(largest), _log_marks(largest)]
-    assert all(each[-1] >= largest for each in marks)
-    assert all(2 <= len(each) <= 14 for each in marks)
+    assert all(values[-1] >= largest for values in marks)
+    assert all(2 <= len(values) <= 14 for values in marks)

@@ -169,9 +169,9 @@ def test_it_comes_back_from_json() -> None:
     assert ReadProgress.of_plain(json.loads(json.dumps(after.plain()))) == after
     whole = after.plain()
     wrong: list[Any] = [[], {}, {"version": 2}, {**whole, "logs": [{"x": 1}]}, {**whole, "more": 1}]
-    for each in wrong:
+    for document in wrong:
         with pytest.raises(ValueError):
-            ReadProgress.of_plain(each)
+            ReadProgress.of_plain(document)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.booleans()), max_size=12))

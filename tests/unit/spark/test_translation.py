@@ -1,4 +1,4 @@
-"""What an executor makes of blocks and positions in their order: the places, as the book of the checkpoint actor."""
+"""What an executor makes of blocks and positions in their order: the places, as the store of the checkpoint actor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def copied(source: TopicPartition, runs: Sequence[tuple[int, int, bool]]) -> tup
         offset += hole
         if tell:
             told.append(Segment(offset, number, count, number))
-        truth |= {offset + each: number + each for each in range(count)}
+        truth |= {offset + step: number + step for step in range(count)}
         offset, number = offset + count, number + count
         if len(told) == 3:
             blocks.append(block(source, told, offset))
@@ -54,7 +54,7 @@ def block(source: TopicPartition, segments: Sequence[Segment], source_next: int)
 
 def rows_of(back: bool, blocks: Sequence[SegmentBlock], place: TopicPartition, asked: Sequence[int]) -> list[Any]:
     """As they come out of the sort."""
-    records = [(bytearray(encode_key(each.key)), bytearray(encode_value(each))) for each in blocks]
+    records = [(bytearray(encode_key(block.key)), bytearray(encode_value(block))) for block in blocks]
     told = [(back, *place, 0, number, *record) for number, record in enumerate(records)]
     return told + [(back, *place, 1, offset, None, None) for offset in sorted(asked)]
 
@@ -66,7 +66,7 @@ def answers(rows: list[Any]) -> dict[OffsetQuery, MapAnswer]:
 
 @given(st.lists(RUNS, min_size=1, max_size=3), st.booleans())
 def test_places_are_the_books(partitions: list[list[tuple[int, int, bool]]], back: bool) -> None:
-    """One partition after the other, both ways; what is exact is the record, and a smaller book knows no better."""
+    """One partition after the other, both ways; what is exact is the record, and a smaller store knows no better."""
     rows: list[Any] = []
     expected: dict[OffsetQuery, MapAnswer] = {}
     for number, runs in enumerate(partitions):
@@ -74,11 +74,11 @@ def test_places_are_the_books(partitions: list[list[tuple[int, int, bool]]], bac
         blocks, truth = copied(place, runs)
         asked = range(blocks[-1].source_next + 3)
         rows += rows_of(back, blocks, place, asked)
-        book, small = OffsetMapStore(), OffsetMapStore(limit=8)
-        for each in blocks:
-            book.apply(each)
-            small.apply(each)
-        page, less = book.find(place), small.find(place)
+        store, small = OffsetMapStore(), OffsetMapStore(limit=8)
+        for block in blocks:
+            store.apply(block)
+            small.apply(block)
+        page, less = store.find(place), small.find(place)
         assert page is not None
         assert less is not None
         for offset in asked:
@@ -87,7 +87,7 @@ def test_places_are_the_books(partitions: list[list[tuple[int, int, bool]]], bac
             forgetful = answer(less.segments, offset, back=back)
             assert isinstance(forgetful, SegmentGap) or forgetful == found
             if not back and not isinstance(found, SegmentGap) and found.exact and found.offset is not None:
-                following = min((each for each in truth if each >= offset), default=None)
+                following = min((known for known in truth if known >= offset), default=None)
                 assert found.offset == (len(truth) if following is None else truth[following])
     assert answers(rows) == expected
 

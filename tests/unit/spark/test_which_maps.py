@@ -37,7 +37,9 @@ class OneTopic:
         """See ``ClusterConnections``."""
         partitions = {} if self.error_code else {0: SimpleNamespace(leader=1)}
         found = {name: SimpleNamespace(error_code=self.error_code, partitions=partitions) for name in topics}
-        self.metadata = SimpleNamespace(topics=found, partition=lambda each: found[each.topic].partitions.get(0))
+        self.metadata = SimpleNamespace(
+            topics=found, partition=lambda partition: found[partition.topic].partitions.get(0)
+        )
         return self.metadata
 
     async def list_offsets(self, wanted: Collection[TopicPartition], isolation: str) -> dict[TopicPartition, Any]:

@@ -32,7 +32,7 @@ def test_a_lock_has_what_its_markers_let_into_the_image() -> None:
 )
 def test_jars_of_a_bundle_are_named_as_maven_does(bundle: str, purl: str) -> None:
     """With their group, and the checksum by which they are fetched."""
-    [part] = [each for each in of_bundle(bundle) if each.purl == purl]
+    [part] = [part for part in of_bundle(bundle) if part.purl == purl]
     assert len(part.sha256) == 64
     assert part.brought_by == bundle
 
@@ -44,13 +44,13 @@ def test_a_jar_in_a_package_says_its_group_or_has_none(tmp_path: Path, monkeypat
             jar.writestr(inside, "")
     (tmp_path / "jars").symlink_to(tmp_path)
     monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
-    assert [each.purl for each in parts.within("brings")] == ["pkg:maven/org.a/a@1.0", "pkg:generic/b@2.0.1.Final"]
+    assert [part.purl for part in parts.of_package("brings")] == ["pkg:maven/org.a/a@1.0", "pkg:generic/b@2.0.1.Final"]
 
 
 def test_nothing_is_left_out() -> None:
     """Packages, both bundles, and what pyspark and raydp bring; none without a version."""
     every = all_parts()
-    assert {each.brought_by for each in every} == {"", KAFKA, SPARK, "pyspark", "raydp"}
-    assert [each for each in every if not each.version] == []
-    assert {"ray", "pyspark", "confluent-kafka"} <= {each.name for each in every}
-    assert not {"pytest", "mypy"} & {each.name for each in every}
+    assert {part.brought_by for part in every} == {"", KAFKA, SPARK, "pyspark", "raydp"}
+    assert [part for part in every if not part.version] == []
+    assert {"ray", "pyspark", "confluent-kafka"} <= {part.name for part in every}
+    assert not {"pytest", "mypy"} & {part.name for part in every}

@@ -17,7 +17,7 @@ _MOMENT = datetime(2026, 11, 24, tzinfo=UTC)
 
 def test_it_is_valid() -> None:
     """By CycloneDX's own schema, with a part of each kind."""
-    one_of_each = {(each.ecosystem, bool(each.group), each.brought_by): each for each in all_parts()}
+    one_of_each = {(part.ecosystem, bool(part.group), part.brought_by): part for part in all_parts()}
     text = bill(one_of_each.values(), _MOMENT)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
 
@@ -27,8 +27,8 @@ def test_it_is_whole() -> None:
     parts = all_parts()
     document = json.loads(bill(parts, _MOMENT))
     assert document["metadata"]["component"]["version"] == mirror_ray.__version__
-    assert sorted(each["purl"] for each in document["components"]) == sorted(each.purl for each in parts)
-    [depends] = [each["dependsOn"] for each in document["dependencies"] if each["ref"] == "mirror-ray"]
+    assert sorted(part["purl"] for part in document["components"]) == sorted(part.purl for part in parts)
+    [depends] = [entry["dependsOn"] for entry in document["dependencies"] if entry["ref"] == "mirror-ray"]
     assert len(depends) == len(parts)
 
 
@@ -37,7 +37,7 @@ def test_a_jar_has_its_checksum_and_what_brought_it() -> None:
     one = SupplyPart("maven", "org.a", "a", "1.0", sha256="ab" * 32, brought_by="kafka-4.3.0")
     other = SupplyPart("maven", "org.a", "a", "1.0", sha256="cd" * 32, brought_by="pyspark")
     components = json.loads(bill([one, other], _MOMENT))["components"]
-    assert {each["properties"][0]["value"]: each["hashes"][0]["content"] for each in components} == {
+    assert {part["properties"][0]["value"]: part["hashes"][0]["content"] for part in components} == {
         "kafka-4.3.0": "ab" * 32,
         "pyspark": "cd" * 32,
     }

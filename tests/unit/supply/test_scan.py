@@ -19,16 +19,16 @@ def test_no_fault_is_known_that_is_not_argued_away() -> None:
     known = load()
     tools = of_lock((ROOT / "requirements.lock").read_text())
     found = findings({*tools, *all_parts()}, known.advisories)
-    assert [each for each in found if each[0].brought_by not in known.accepted] == []
+    assert [pair for pair in found if pair[0].brought_by not in known.accepted] == []
 
 
 def test_the_list_says_of_when_it_is() -> None:
     """Each source with its day; each advisory with an id; none about what we don't have or accept without a reason."""
     known = load()
     assert known.sources
-    assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", each["date"]) for each in known.sources)
-    assert all(each.ids and each.ranges for each in known.advisories)
-    assert set(known.accepted) <= {each.brought_by for each in all_parts()}
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", source["date"]) for source in known.sources)
+    assert all(advisory.ids and advisory.ranges for advisory in known.advisories)
+    assert set(known.accepted) <= {part.brought_by for part in all_parts()}
     assert all(len(reason) > 40 for reason in known.accepted.values())
 
 
@@ -74,7 +74,7 @@ def test_the_same_version_in_two_forms(one: str, other: str) -> None:
 def test_a_finding_is_open_until_it_is_argued_away() -> None:
     """The reason stands beside it, and the count says how many are open."""
     advisory = Advisory("maven/org.a:a", ("CVE-1", "GHSA-1"), (("", None),))
-    parts = [SupplyPart("maven", "org.a", "a", "1", brought_by=each) for each in ("pyspark", "kafka-4.3.0")]
+    parts = [SupplyPart("maven", "org.a", "a", "1", brought_by=package) for package in ("pyspark", "kafka-4.3.0")]
     lines, open_ones = report(parts, findings(parts, [advisory]), {"pyspark": "can't be changed"})
     assert open_ones == 1
     assert lines == [

@@ -24,8 +24,8 @@ def runs(found: Sequence[Workload]) -> list[tuple[Contender, Measurement]]:
 
 def test_quick_is_what_says_most() -> None:
     """Five of all."""
-    assert [each.name for each in QUICK] == ["throughput", "small-batches", "trickle", "start", "restart"]
-    assert {each.name for each in QUICK} < {each.name for each in ALL}
+    assert [workload.name for workload in QUICK] == ["throughput", "small-batches", "trickle", "start", "restart"]
+    assert {workload.name for workload in QUICK} < {workload.name for workload in ALL}
 
 
 @pytest.mark.parametrize("found", [ALL, QUICK])
@@ -97,7 +97,7 @@ def test_what_is_alone_has_a_start_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "contender", dict.fromkeys(contender for contender, _ in runs(ALL)), ids=lambda each: each.name
+    "contender", dict.fromkeys(contender for contender, _ in runs(ALL)), ids=lambda contender: contender.name
 )
 def test_properties_have_nothing_left_open(contender: Contender) -> None:
     """Every alias is filled in."""
