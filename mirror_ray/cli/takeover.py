@@ -226,15 +226,15 @@ def _plain_handed(handed: HandbackResult) -> dict[str, Any]:
         "dry_run": handed.dry,
         "partitions": [
             {
-                "topic": note.source.topic,
-                "partition": note.source.partition,
-                "remote_topic": note.remote,
-                "before": note.before,
-                "noted": note.noted,
-                "target_end": note.target_end,
-                "remark": note.remark,
+                "topic": row.source.topic,
+                "partition": row.source.partition,
+                "remote_topic": row.remote,
+                "before": row.before,
+                "noted": row.noted,
+                "target_end": row.target_end,
+                "remark": row.remark,
             }
-            for note in handed.notes
+            for row in handed.partitions
         ],
     }
 

@@ -1,4 +1,4 @@
-"""Where each partition goes on that MM2 has copied so far, and why one must not be taken over. Pure."""
+"""Where copying goes on in each partition that MM2 has copied so far, or why one must not be taken over."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PartitionFindings:
     source_end: int
     #: Of the remote partition; None: there is no such partition.
     target: tuple[int, int] | None
-    #: What the contents say; None: there is nothing to compare, or it was not looked for.
+    #: What the contents tell; None: there is nothing to compare, or it was not compared.
     match: ProgressMatch | None = None
 
 
@@ -40,11 +40,11 @@ class TakeoverDecision:
     #: The source offset to copy on from; None: not decided here.
     begin: int | None = None
     target_end: int | None = None
-    #: Records that MM2 copied behind its note, found on the target.
+    #: Records that MM2 copied behind its source offset, found on the target.
     found: int = 0
     #: At most so many records of the source may be doubled, of those that are there now.
     doubtful: int = 0
-    #: At most so many may never be copied if copying goes on behind MM2's note.
+    #: At most so many may never be copied if copying goes on behind MM2's source offset.
     lost: int = 0
     remarks: tuple[str, ...] = field(default=())
 
@@ -54,118 +54,119 @@ class TakeoverDecision:
         return not self.doubtful and not self.lost
 
 
-def needs_contents(facts: PartitionFindings) -> bool:
+def needs_contents(findings: PartitionFindings) -> bool:
     """Whether the contents of both sides are to be compared."""
-    if facts.target is None or facts.target[0] == facts.target[1]:
+    if findings.target is None or findings.target[0] == findings.target[1]:
         return False
-    return refusal(facts) is None and facts.source_start < facts.source_end
+    return refusal(findings) is None and findings.source_start < findings.source_end
 
 
-def refusal(facts: PartitionFindings) -> str | None:
+def refusal(findings: PartitionFindings) -> str | None:
     """Why a partition must not be taken over by its offsets alone; None where it may."""
-    if facts.target is None or facts.target[1] == 0 or facts.noted is None or facts.noted < facts.source_end:
+    noted, end = findings.noted, findings.source_end
+    if findings.target is None or findings.target[1] == 0 or noted is None or noted < end:
         return None
     return (
-        f"MirrorMaker 2 noted offset {facts.noted} of {facts.source}, which ends at {facts.source_end}: the topic was "
+        f"MirrorMaker 2 noted offset {noted} of {findings.source}, which ends at {end}: the topic was "
         f"created anew since, or lost data. Delete the remote topic to copy it anew, or exclude the topic"
     )
 
 
-def decide(facts: PartitionFindings, remote: str, *, known: bool = False, force: bool = False) -> TakeoverDecision:
+def decide(findings: PartitionFindings, remote: str, *, known: bool = False, force: bool = False) -> TakeoverDecision:
     """What becomes of a partition that the flow's state does not account for.
 
-    ``known``: another partition shows that MM2 copied this very topic. ``force``: it goes on behind MM2's note also
-    where nothing shows that.
+    ``known``: another partition shows that MM2 copied this very topic. ``force``: it goes on behind MM2's
+    source offset also where nothing shows that.
 
     Guarantees: without ``force`` no record of the source is passed over, unless some record of the topic was found to
     be on the target.
     """
     row = TakeoverDecision(
-        source=facts.source,
+        source=findings.source,
         remote=remote,
         outcome="left",
-        noted=facts.noted,
-        target_end=None if facts.target is None else facts.target[1],
+        noted=findings.noted,
+        target_end=None if findings.target is None else findings.target[1],
     )
-    if facts.target is None or facts.target[1] == 0:
-        noted = "" if facts.noted is None else f", though MirrorMaker 2 noted offset {facts.noted}"
-        there = "there is no such remote partition yet" if facts.target is None else "the remote partition is empty"
+    if findings.target is None or findings.target[1] == 0:
+        noted = "" if findings.noted is None else f", though MirrorMaker 2 noted offset {findings.noted}"
+        there = "there is no such remote partition yet" if findings.target is None else "the remote partition is empty"
         return replace(row, remarks=(f"{there}{noted}: all that the source has is copied",) if noted else ())
-    reason = refusal(facts)
+    reason = refusal(findings)
     if reason is not None:
         return replace(row, outcome="refused", remarks=(reason,))
-    if facts.noted is None:
-        return _without_note(row, facts)
-    following = facts.noted + 1
-    lost = 0 if known else _unaccounted(facts, facts.noted)
+    if findings.noted is None:
+        return _without_offset(row, findings)
+    following = findings.noted + 1
+    lost = 0 if known else _unaccounted(findings, findings.noted)
     if lost and not force:
-        return replace(row, outcome="refused", lost=lost, remarks=(_why_unaccounted(facts, remote, lost),))
-    behind = max(0, facts.source_end - max(following, facts.source_start))
+        return replace(row, outcome="refused", lost=lost, remarks=(_why_unaccounted(findings, remote, lost),))
+    behind = max(0, findings.source_end - max(following, findings.source_start))
     remarks = []
     if lost:
         remarks.append(f"nothing shows that MirrorMaker 2 copied this topic: up to {lost} records may be lost")
-    if facts.source_start > following:
+    if findings.source_start > following:
         remarks.append(
-            f"source offsets {following} to {facts.source_start - 1} were deleted on the source: unless they are on "
+            f"source offsets {following} to {findings.source_start - 1} were deleted on the source: unless they are on "
             f"the target `up` says source_removed, and goes by trouble.policy"
         )
-    found = facts.match
+    found = findings.match
     if found is None:
         unknown = "the remote partition holds no record to compare with" if behind else None
-        told = _told(remarks, unknown, behind)
+        told = _with_reason(remarks, unknown, behind)
         return replace(row, outcome="taken", begin=following, doubtful=behind, lost=lost, remarks=told)
     doubtful = min(found.doubtful, behind)
     return replace(
         row,
         outcome="taken",
-        begin=_behind(facts, found),
+        begin=_behind(findings, found),
         found=found.copied,
         doubtful=doubtful,
         lost=lost,
-        remarks=_told(remarks, found.reason, doubtful),
+        remarks=_with_reason(remarks, found.reason, doubtful),
     )
 
 
-def shows_the_topic(facts: PartitionFindings) -> bool:
+def shows_the_topic(findings: PartitionFindings) -> bool:
     """Whether a record that MM2 copied from this partition was found on the target, so that the topic is the same."""
-    return facts.match is not None and facts.match.alike
+    return findings.match is not None and findings.match.alike
 
 
-def _unaccounted(facts: PartitionFindings, noted: int) -> int:
-    """Records of the source up to MM2's note, if nothing shows that it is this topic that they were copied from."""
-    return 0 if shows_the_topic(facts) else max(0, noted + 1 - facts.source_start)
+def _unaccounted(findings: PartitionFindings, noted: int) -> int:
+    """Records of the source up to MM2's source offset, if nothing shows that they were copied from this topic."""
+    return 0 if shows_the_topic(findings) else max(0, noted + 1 - findings.source_start)
 
 
-def _why_unaccounted(facts: PartitionFindings, remote: str, lost: int) -> str:
-    seen = facts.match.reason if facts.match is not None else "the remote partition holds no record to compare with"
-    topic = facts.source.topic
+def _why_unaccounted(findings: PartitionFindings, remote: str, lost: int) -> str:
+    match, topic, noted = findings.match, findings.source.topic, findings.noted
+    why = match.reason if match is not None else "the remote partition holds no record to compare with"
     return (
-        f"{seen}: if {topic} was created anew since MirrorMaker 2 noted offset {facts.noted}, up to {lost} records may "
+        f"{why}: if {topic} was created anew since MirrorMaker 2 noted offset {noted}, up to {lost} records may "
         f"be lost by going on behind that. Delete the remote topic to copy it anew, or exclude the topic; where you "
         f"know that it is the same topic ({remote} is changed by transforms, say), --force goes on behind the note"
     )
 
 
-def _without_note(row: TakeoverDecision, facts: PartitionFindings) -> TakeoverDecision:
-    """MM2 was killed before its first note, or its notes are gone: it would begin anew."""
-    if facts.match is not None and facts.match.copied and facts.match.exact:
+def _without_offset(row: TakeoverDecision, findings: PartitionFindings) -> TakeoverDecision:
+    """MM2 was killed before it committed a source offset, or those are gone: it would begin anew."""
+    if findings.match is not None and findings.match.copied and findings.match.exact:
         remark = "MirrorMaker 2 noted nothing; the remote partition holds the source's first records"
-        found = facts.match.copied
-        return replace(row, outcome="taken", begin=_behind(facts, facts.match), found=found, remarks=(remark,))
+        found = findings.match.copied
+        return replace(row, outcome="taken", begin=_behind(findings, findings.match), found=found, remarks=(remark,))
     reason = (
-        f"MirrorMaker 2 noted no offset of {facts.source}, and what {row.remote} holds is not, from its beginning, "
+        f"MirrorMaker 2 noted no offset of {findings.source}, and what {row.remote} holds is not, from its beginning, "
         f"what the source holds: nothing says where to go on. Delete the remote topic to copy it anew, or exclude it"
     )
     return replace(row, outcome="refused", remarks=(reason,))
 
 
-def _behind(facts: PartitionFindings, found: ProgressMatch) -> int:
+def _behind(findings: PartitionFindings, found: ProgressMatch) -> int:
     if found.next_offset is not None:
         return found.next_offset
-    return 0 if facts.noted is None else facts.noted + 1
+    return 0 if findings.noted is None else findings.noted + 1
 
 
-def _told(remarks: list[str], reason: str | None, doubtful: int) -> tuple[str, ...]:
+def _with_reason(remarks: list[str], reason: str | None, doubtful: int) -> tuple[str, ...]:
     if reason is None:
         return tuple(remarks)
     doubled = f"; up to {doubtful} records may be doubled" if doubtful else ""

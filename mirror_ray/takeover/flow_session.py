@@ -1,9 +1,8 @@
-"""A flow's clusters and state, for as long as neither MM2 nor mirror-ray copies it."""
+"""The clusters and the state of a flow that neither MM2 nor mirror-ray copies meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from typing import Self
 
 from mirror_ray.config.flow_rules import replication_rules
@@ -15,7 +14,7 @@ from mirror_ray.kafka.state_topic import StateStore, read_state, transactional_i
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
-from mirror_ray.takeover.mm2_activity import Mm2Topics, look
+from mirror_ray.takeover.mm2_activity import Mm2Topics, read_activity
 from mirror_ray.takeover.mm2_liveness import Mm2Activity, why_running
 from mirror_ray.topics.discovery_rules import TopicSide, cluster_refusal
 
@@ -28,7 +27,7 @@ class FlowSession:
         source: Its source.
         target: Its target.
         selected: The topics that it copies, each with its remote topic's name.
-        memory: What its state says.
+        state: Its state.
         store: Its state topic; nothing is written before ``claim``.
         audit_log: Keeps what is changed.
     """
@@ -44,13 +43,13 @@ class FlowSession:
             raise ConfigError(f"flow {name} is not enabled: set {name}.enabled = true")
         client_id = f"{name}|mirror-ray|{purpose}"
         self.source, self.target = (
-            ClusterConnections(settings.clusters[each], client_id) for each in (name.source, name.target)
+            ClusterConnections(settings.clusters[alias], client_id) for alias in (name.source, name.target)
         )
         self._purpose = purpose
         self.audit_log = audit_log
         self.store = StateStore(self.target.settings, state_topic(name.source), transactional_id(name), audit_log)
         self.selected: dict[str, str] = {}
-        self.memory = FlowStateRecords()
+        self.state = FlowStateRecords()
 
     async def __aenter__(self) -> Self:
         try:
@@ -62,8 +61,8 @@ class FlowSession:
                 if rules.should_replicate_topic(topic)
             }
             if self.store.topic in self.target.metadata.topics:
-                self.memory = decode(await asyncio.to_thread(read_state, self.target.settings, self.store.topic))
-            self._check(self.memory)
+                self.state = decode(await asyncio.to_thread(read_state, self.target.settings, self.store.topic))
+            self._check(self.state)
         except BaseException:
             await self._close()
             raise
@@ -76,8 +75,8 @@ class FlowSession:
         await asyncio.gather(self.source.close(), self.target.close())
         await asyncio.to_thread(self.store.close)
 
-    def side(self, cluster: ClusterConnections, topic: str) -> TopicSide | None:
-        """A topic as a cluster shows it; None: it is not there."""
+    def topic_side(self, cluster: ClusterConnections, topic: str) -> TopicSide | None:
+        """A topic as a cluster has it; None: it is not there."""
         found = cluster.metadata.topics.get(topic)
         if found is None or found.error_code not in (0, LEADER_NOT_AVAILABLE) or not found.partitions:
             return None
@@ -85,18 +84,18 @@ class FlowSession:
 
     def remote_partitions(self) -> list[TopicPartition]:
         """All partitions of remote topics that there are."""
-        sides = {remote: self.side(self.target, remote) for remote in self.selected.values()}
-        return [TopicPartition(name, n) for name, side in sides.items() if side for n in range(side.partitions)]
+        sides = filter(None, (self.topic_side(self.target, remote) for remote in self.selected.values()))
+        return [TopicPartition(side.topic, number) for side in sides for number in range(side.partitions)]
 
-    async def first_look(self, mm2: Mm2Topics) -> Mm2Activity:
-        """Traces of MM2 now. Raises as ``look`` does, and NotReadyError where its workers live."""
-        traces = await look(self.flow, self.target, mm2, self.remote_partitions())
-        self.check(mm2, traces, traces)
-        return traces
+    async def read_activity(self, mm2: Mm2Topics) -> Mm2Activity:
+        """What MM2 leaves now. Raises as ``mm2_activity.read_activity``, and NotReadyError where its workers live."""
+        activity = await read_activity(self.flow, self.target, mm2, self.remote_partitions())
+        self.check(mm2, activity, activity)
+        return activity
 
-    async def second_look(self, mm2: Mm2Topics, before: Mm2Activity) -> None:
-        """Look again. Raises as ``first_look`` does, also where something has changed."""
-        self.check(mm2, before, await look(self.flow, self.target, mm2, self.remote_partitions()))
+    async def check_unchanged(self, mm2: Mm2Topics, before: Mm2Activity) -> None:
+        """Compare with what MM2 had left before. Raises as ``read_activity``, also where something has changed."""
+        self.check(mm2, before, await read_activity(self.flow, self.target, mm2, self.remote_partitions()))
 
     def check(self, mm2: Mm2Topics, before: Mm2Activity, after: Mm2Activity) -> None:
         """Raise NotReadyError if MM2 runs."""
@@ -111,19 +110,19 @@ class FlowSession:
             NotReadyError: The state has changed meanwhile.
             MirrorError: It can't be opened.
         """
-        seen = self.memory
-        memory = decode(await asyncio.to_thread(self.store.open))
-        self._check(memory)
-        if memory != seen:
+        before = self.state
+        state = decode(await asyncio.to_thread(self.store.open))
+        self._check(state)
+        if state != before:
             raise NotReadyError(f"{self.flow.name}: its state has changed meanwhile: run this again")
 
-    def _check(self, memory: FlowStateRecords) -> None:
+    def _check(self, state: FlowStateRecords) -> None:
         name = self.flow.name
-        source_id, target_id = (each.metadata.cluster_id for each in (self.source, self.target))
-        other = cluster_refusal(name, memory.flow, source_id, target_id)
+        source_id, target_id = (cluster.metadata.cluster_id for cluster in (self.source, self.target))
+        other = cluster_refusal(name, state.flow, source_id, target_id)
         if other is not None:
             raise ConfigError(other)
-        held: Collection[TopicPartition] = [each for each, grant in memory.grants.items() if grant.lease_ms]
+        held = [partition for partition, grant in state.grants.items() if grant.lease_ms]
         if held:
             raise NotReadyError(
                 f"{self._purpose} of {name}: mirror-ray copies {len(held)} of its partitions, or was killed while it "

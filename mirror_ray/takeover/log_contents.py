@@ -1,4 +1,4 @@
-"""What both clusters hold of partitions that MM2 has copied, while it stands still."""
+"""What both clusters hold of partitions that MM2 has copied, while it is stopped."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotReadyError
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.offsets.translation import LogBounds
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.replication.recovery import content_of
 from mirror_ray.takeover.decisions import PartitionFindings
 from mirror_ray.takeover.mm2_progress import NOTHING_ALIKE, ProgressMatch, match
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
 
-#: Source offsets up to MM2's note, one of which is to be known again on the target, and those behind it that are read:
-#: more only where fewer leave a doubt.
+#: How many source offsets are read up to MM2's source offset, one of which is to be recognized on the target, and how
+#: many behind it: more only where fewer leave a doubt.
 _WINDOWS: Final = ((100, 400), (1_000, 50_000), (1_000, 500_000))
 #: The target may hold records twice, and markers.
 _TARGET_FACTOR: Final = 2
@@ -31,17 +32,10 @@ _BOTH_LEVELS: Final[tuple[IsolationLevel, ...]] = ("read_committed", "read_uncom
 Pairs = Sequence[tuple[int, int]]
 
 
-class LogRange(NamedTuple):
-    """Where a log begins and ends."""
-
-    start: int
-    end: int
-
-
 async def settled_bounds(
     cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, LogRange]:
-    """Where logs begin and end, on leaders of which all is committed and no transaction is open.
+) -> dict[TopicPartition, LogBounds]:
+    """Where logs start and end, once all is replicated and no transaction is open.
 
     Raises:
         ClusterUnreachableError: A leader does not answer.
@@ -54,27 +48,27 @@ async def settled_bounds(
         cluster.log_ends(partitions),
         cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed"),
     )
-    found: dict[TopicPartition, LogRange] = {}
-    for each in partitions:
-        code = starts[each].error_code or ends[each].error_code or stable[each].error_code
-        where = f"cluster {cluster.settings.alias}: {each}"
+    found: dict[TopicPartition, LogBounds] = {}
+    for partition in partitions:
+        code = starts[partition].error_code or ends[partition].error_code or stable[partition].error_code
+        where = f"cluster {cluster.settings.alias}: {partition}"
         if code:
             raise ClusterUnreachableError(f"{where} can't be asked: {error_info(code).name}; run this again")
-        end = ends[each].end_offset
-        if stable[each].offset < end or ends[each].high_watermark < end:
+        end = ends[partition].end_offset
+        if stable[partition].offset < end or ends[partition].high_watermark < end:
             raise NotReadyError(
-                f"{where} ends at {end}, and only what is before {stable[each].offset} is settled: a transaction of "
-                f"MirrorMaker 2 is open, or replicas lag. Run this again when it has ended, at the latest after its "
+                f"{where} ends at {end}, and only what is before {stable[partition].offset} is settled: a transaction "
+                f"of MirrorMaker 2 is open, or replicas lag. Run this again when it has ended, at the latest after its "
                 f"transaction.timeout.ms (60 s by default)"
             )
-        found[each] = LogRange(starts[each].offset, end)
+        found[partition] = LogBounds(starts[partition].offset, end)
     return found
 
 
 async def source_bounds(
     cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, LogRange]:
-    """Where logs of the source begin and end, what transactions hold back included.
+) -> dict[TopicPartition, LogBounds]:
+    """Where logs of the source start and end, open transactions included.
 
     Raises:
         ClusterUnreachableError: A leader does not answer.
@@ -83,11 +77,11 @@ async def source_bounds(
         cluster.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
         cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
     )
-    for each in partitions:
-        if code := starts[each].error_code or ends[each].error_code:
+    for partition in partitions:
+        if code := starts[partition].error_code or ends[partition].error_code:
             name = error_info(code).name
-            raise ClusterUnreachableError(f"cluster {cluster.settings.alias}: {each} can't be asked: {name}")
-    return {each: LogRange(starts[each].offset, ends[each].offset) for each in partitions}
+            raise ClusterUnreachableError(f"cluster {cluster.settings.alias}: {partition} can't be asked: {name}")
+    return {partition: LogBounds(starts[partition].offset, ends[partition].offset) for partition in partitions}
 
 
 async def read_all(cluster: ClusterConnections, topic: str, last: int | None = None) -> list[DecodedRecord]:
@@ -116,7 +110,7 @@ async def read_all(cluster: ClusterConnections, topic: str, last: int | None = N
 class ComparedContents:
     """A partition whose contents are to be compared."""
 
-    facts: PartitionFindings
+    findings: PartitionFindings
     source_id: TopicId
     remote: TopicPartition
     remote_id: TopicId
@@ -127,7 +121,7 @@ class ComparedContents:
 
 
 class LogContents:
-    """Compares what source and target hold around MM2's notes."""
+    """Compares what source and target hold around MM2's source offsets."""
 
     def __init__(self, source: ClusterConnections, target: ClusterConnections, isolation_level: IsolationLevel) -> None:
         """``isolation_level``: the flow's; MM2 may have read by the other one."""
@@ -136,22 +130,22 @@ class LogContents:
         self._small, self._large = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(1)
 
     async def compare(self, asked: Sequence[ComparedContents]) -> dict[TopicPartition, ProgressMatch]:
-        """Of each partition, what its target's end says.
+        """What the end of each target partition's log tells.
 
         Raises:
             ClusterUnreachableError: A leader does not answer.
             MirrorError: Records were deleted just now, or are corrupt.
         """
         found = await asyncio.gather(*map(self._compare, asked))
-        return {each.facts.source: match for each, match in zip(asked, found, strict=True)}
+        return {compared.findings.source: match for compared, match in zip(asked, found, strict=True)}
 
     async def _compare(self, asked: ComparedContents) -> ProgressMatch:
-        best = ProgressMatch(copied=0, doubtful=asked.facts.source_end, reason=NOTHING_ALIKE)
+        best = ProgressMatch(copied=0, doubtful=asked.findings.source_end, reason=NOTHING_ALIKE)
         # Without timestamps contents come round again sooner.
         for window in _WINDOWS if asked.timed else _WINDOWS[1:]:
             async with self._small if window is _WINDOWS[0] else self._large:
                 for level in self._levels:
-                    found, complete = await self._look(asked, *window, committed=level == "read_committed")
+                    found, complete = await self._compare_window(asked, *window, committed=level == "read_committed")
                     if _better(found, best):
                         best = found
                     if found.exact:
@@ -160,17 +154,17 @@ class LogContents:
                     break
         return best
 
-    async def _look(
+    async def _compare_window(
         self, asked: ComparedContents, before: int, behind: int, *, committed: bool
     ) -> tuple[ProgressMatch, bool]:
-        """What a window says; and whether it was all that there is."""
-        facts = asked.facts
-        target = LogRange(*(facts.target or (0, 0)))
-        following = 0 if facts.noted is None else facts.noted + 1
-        first = max(facts.source_start, following - before)
-        end = min(facts.source_end, max(following, facts.source_start) + behind)
+        """What a window tells; and whether it was all that there is."""
+        findings = asked.findings
+        target = LogBounds(*(findings.target or (0, 0)))
+        following = 0 if findings.noted is None else findings.noted + 1
+        first = max(findings.source_start, following - before)
+        end = min(findings.source_end, max(following, findings.source_start) + behind)
         start = max(target.start, target.end - _TARGET_FACTOR * (before + behind))
-        source = PartitionLog(self._source, facts.source, asked.source_id, committed, "takeover")
+        source = PartitionLog(self._source, findings.source, asked.source_id, committed, "takeover")
         remote = PartitionLog(self._target, asked.remote, asked.remote_id, purpose="takeover")
         try:
             (ours, contents), (theirs, held) = await asyncio.gather(
@@ -178,17 +172,17 @@ class LogContents:
             )
         except RemovedError as error:
             raise MirrorError(
-                f"{facts.source} or {asked.remote}: records below {error.start} were deleted while they were read: "
+                f"{findings.source} or {asked.remote}: records below {error.start} were deleted while they were read: "
                 f"run this again"
             ) from error
         noted = bisect_left(ours, following)
-        places = {offset: place for place, offset in enumerate(ours)}
-        said = {there: places[here] for here, there in asked.pairs if here in places}
-        named = {number: said[offset] for number, offset in enumerate(theirs) if offset in said}
+        index = {offset: number for number, offset in enumerate(ours)}
+        known = {target: index[source] for source, target in asked.pairs if source in index}
+        named = {number: known[offset] for number, offset in enumerate(theirs) if offset in known}
         found = match(contents[:noted], contents[noted:], held, named)
         if found.copied:
             found = replace(found, next_offset=ours[noted + found.copied - 1] + 1)
-        return found, end == facts.source_end and start == target.start
+        return found, end == findings.source_end and start == target.start
 
 
 def _better(found: ProgressMatch, than: ProgressMatch) -> bool:

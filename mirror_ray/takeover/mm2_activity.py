@@ -1,4 +1,4 @@
-"""What MM2 has left on a flow's clusters: its notes, its pairs of offsets, and traces of it while it runs."""
+"""Reads what MM2 has left on a flow's clusters: its source offsets, its offset syncs, and its activity."""
 
 from __future__ import annotations
 
@@ -45,44 +45,46 @@ def which_mm2(flow: FlowName, offsets_topic: str | None, connector: str | None, 
     )
 
 
-async def read_notes(target: ClusterConnections, mm2: Mm2Topics, flow: FlowName) -> dict[TopicPartition, int | None]:
-    """The offset of each source partition's last record that MM2 noted as copied; None: a note that was deleted.
+async def read_source_offsets(
+    target: ClusterConnections, mm2: Mm2Topics, flow: FlowName
+) -> dict[TopicPartition, int | None]:
+    """MM2's source offset of each partition, of the last record that it committed as copied; None: it was deleted.
 
     Raises:
-        ConfigError: There is no such topic, or it has notes of other connectors or clusters alone.
-        ClusterUnreachableError, NotReadyError: See ``read_all``.
-        CorruptRecordError: A record is no note of Connect's.
+        ConfigError: There is no such topic, or it has source offsets of other connectors or clusters alone.
+        ClusterUnreachableError, NotReadyError: As ``read_all``.
+        CorruptRecordError: A record is no source offset of Connect.
     """
     if mm2.offsets_topic not in target.metadata.topics:
         raise ConfigError(
             f"cluster {flow.target} has no topic {mm2.offsets_topic}, in which MirrorMaker 2 in dedicated mode notes "
             f"its progress: where it runs in a Connect cluster, name that one's with --offsets-topic"
         )
-    notes: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, int | None] = {}
     others: set[str] = set()
     for record in await read_all(target, mm2.offsets_topic):
-        note = SourceOffset.decode(record.key, record.value)
-        if note is None:
+        found = SourceOffset.decode(record.key, record.value)
+        if found is None:
             continue
-        if (note.connector, note.cluster) == (mm2.connector, flow.source):
-            notes[note.partition] = note.offset
+        if (found.connector, found.cluster) == (mm2.connector, flow.source):
+            offsets[found.partition] = found.offset
         else:
-            others.add(f"connector {note.connector}, cluster {note.cluster}")
-    if others and not notes:
+            others.add(f"connector {found.connector}, cluster {found.cluster}")
+    if others and not offsets:
         raise ConfigError(
             f"topic {mm2.offsets_topic} on {flow.target} has notes of {'; '.join(sorted(others))}, and none of "
             f"connector {mm2.connector}, cluster {flow.source}: name it with --connector, and use MM2's aliases"
         )
-    return notes
+    return offsets
 
 
-async def read_pairs(
+async def read_offset_syncs(
     flow: FlowSettings, source: ClusterConnections, target: ClusterConnections
 ) -> dict[TopicPartition, list[OffsetSyncRecord]]:
-    """What MM2's offset-syncs topic still holds, in order; a missing topic is an empty one.
+    """The records that MM2's offset-syncs topic still holds, in order; a missing topic is an empty one.
 
     Raises:
-        ClusterUnreachableError, NotReadyError: See ``read_all``.
+        ClusterUnreachableError, NotReadyError: As ``read_all``.
     """
     policy, name = load_policy(flow.policy, flow.name.source), flow.name
     on_source = flow.offset_syncs.location == "source"
@@ -97,14 +99,14 @@ async def read_pairs(
     return found
 
 
-async def look(
+async def read_activity(
     flow: FlowSettings, target: ClusterConnections, mm2: Mm2Topics, remote: Collection[TopicPartition]
 ) -> Mm2Activity:
-    """What is seen of MM2 now.
+    """What MM2 leaves on the target now.
 
     Raises:
         ClusterUnreachableError: A broker does not answer.
-        NotReadyError: See ``read_all``.
+        NotReadyError: As ``read_all``.
     """
     topic = target.metadata.topics.get(mm2.offsets_topic)
     own = [TopicPartition(mm2.offsets_topic, number) for number in topic.partitions] if topic is not None else []
@@ -118,10 +120,10 @@ async def _ends(cluster: ClusterConnections, partitions: Collection[TopicPartiti
     if not partitions:
         return {}
     ends = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted")
-    silent = next((each for each, answer in ends.items() if answer.error_code), None)
+    silent = next((partition for partition, answer in ends.items() if answer.error_code), None)
     if silent is not None:
         raise ClusterUnreachableError(f"cluster {cluster.settings.alias}: the leader of {silent} does not answer")
-    return {each: answer.offset for each, answer in ends.items()}
+    return {partition: answer.offset for partition, answer in ends.items()}
 
 
 async def _heartbeat(flow: FlowSettings, target: ClusterConnections) -> int | None:
@@ -142,7 +144,7 @@ async def _workers(target: ClusterConnections, group: str | None) -> str | None:
         return None
     listing = await list_groups(GroupCoordinators(target))
     if listing.silent:
-        told = "; ".join(f"broker {broker}: {why}" for broker, why in listing.silent.items())
-        raise ClusterUnreachableError(f"cluster {target.settings.alias}: not all groups are known: {told}")
+        why = "; ".join(f"broker {broker}: {error}" for broker, error in listing.silent.items())
+        raise ClusterUnreachableError(f"cluster {target.settings.alias}: not all groups are known: {why}")
     listed = listing.groups.get(group)
     return None if listed is None else listed.state

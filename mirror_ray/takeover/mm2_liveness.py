@@ -1,14 +1,12 @@
-"""Whether MM2 still runs, by what is seen of it on the target at two moments. Pure."""
+"""Whether MM2 still runs, by what it leaves on the target at two moments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mirror_ray.groups.commit_rules import WITHOUT_MEMBERS
 from mirror_ray.model.names import FlowName, TopicPartition
-
-#: States of groups without members; "" where the broker does not say.
-_WITHOUT_MEMBERS = frozenset({"", "Empty", "Dead"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +28,11 @@ def why_running(flow: FlowName, group: str | None, before: Mm2Activity, after: M
     Args:
         flow: The flow.
         group: The Connect group of MM2's workers; None: not known.
-        before: What was seen first.
-        after: What was seen some seconds later.
+        before: What it left first.
+        after: What it left some seconds later.
     """
     stop = f"stop MirrorMaker 2 for {flow}, wait until that is over, then run this again"
-    if after.workers is not None and after.workers not in _WITHOUT_MEMBERS:
+    if after.workers is not None and after.workers not in WITHOUT_MEMBERS:
         return (
             f"MirrorMaker 2 runs: its group {group} on {flow.target} has members (state {after.workers}): {stop}. A "
             f"process that was killed counts as a member for 10 s (session.timeout.ms). Where it goes on for other "
@@ -42,7 +40,7 @@ def why_running(flow: FlowName, group: str | None, before: Mm2Activity, after: M
         )
     for ends, name in ((before.remote_ends, "remote topic"), (before.offsets_ends, "MirrorMaker 2's offsets topic")):
         now = after.remote_ends if ends is before.remote_ends else after.offsets_ends
-        grown = next((each for each in sorted(now) if now[each] != ends.get(each, 0)), None)
+        grown = next((partition for partition in sorted(now) if now[partition] != ends.get(partition, 0)), None)
         if grown is not None:
             return (
                 f"somebody writes on {flow.target}: {name} {grown} went from {ends.get(grown, 0)} to {now[grown]} "

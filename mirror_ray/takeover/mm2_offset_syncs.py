@@ -1,8 +1,8 @@
-"""What MM2's offset-syncs say of offsets below the place where a flow takes over, as blocks of the flow's map. Pure.
+"""MM2's offset syncs as blocks of the flow's offset map, for offsets before the position of the takeover.
 
-MM2 names single pairs and not what lies between them, and it may have doubled records there. So that the map never
-counts on it, each of its segments says one record more before it than there are: what lies between two of them is then
-answered by the pair before, not exact (``offsets.gap``).
+MM2 publishes single offset pairs and not what lies between them, and it may have doubled records there. So that the map
+never counts on it, each of its segments counts one record more before it than there are: an offset between two of them
+is then translated to the pair before, not exact (``offsets.gap_scan.others_wrote``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from mirror_ray.offsets.map import thinned
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.state.partition_record import PartitionRecord
 
-#: Pairs of one partition that are taken over: dense near its end, sparse behind.
+#: Offset pairs of one partition that are taken over: all of the newest, fewer of the old ones.
 _MOST_PAIRS: Final = 512
 _BLOCK_SEGMENTS: Final = 32
 
 
-def chain(syncs: Iterable[OffsetSyncRecord], floor: OffsetPair, end: OffsetPair) -> list[tuple[int, int]]:
-    """The pairs of one partition that go up on both sides, from ``floor`` to before ``end``.
+def ascending_pairs(syncs: Iterable[OffsetSyncRecord], floor: OffsetPair, end: OffsetPair) -> list[tuple[int, int]]:
+    """The offset pairs of one partition that ascend on both sides, from ``floor`` to before ``end``.
 
     Where MM2 went back and copied records again, the newer pairs count.
     """
@@ -31,7 +31,7 @@ def chain(syncs: Iterable[OffsetSyncRecord], floor: OffsetPair, end: OffsetPair)
     before = (end.source_offset, end.target_offset)
     for sync in reversed(list(syncs)):
         pair = (sync.upstream_offset, sync.downstream_offset)
-        if all(here < there for here, there in zip(pair, before, strict=True)):
+        if all(offset < limit for offset, limit in zip(pair, before, strict=True)):
             kept.append(pair)
             before = pair
     kept.reverse()
@@ -41,11 +41,11 @@ def chain(syncs: Iterable[OffsetSyncRecord], floor: OffsetPair, end: OffsetPair)
 def blocks(
     source: TopicPartition, record: PartitionRecord, pairs: list[tuple[int, int]], epoch: int
 ) -> Iterator[SegmentBlock]:
-    """What to tell of a partition before it is copied on from ``record``'s pair. ``epoch``: of its last assignment."""
+    """Yield the blocks of what lies before ``record``'s offset pair. ``epoch``: of the last assignment."""
     if len(pairs) > _MOST_PAIRS:
-        places, _ = thinned([each[0] for each in pairs], _MOST_PAIRS)
-        pairs = [pairs[place] for place in places]
-    known = [Segment(first, there, 1, there + number) for number, (first, there) in enumerate(pairs, start=1)]
+        kept, _ = thinned([source_offset for source_offset, _ in pairs], _MOST_PAIRS)
+        pairs = [pairs[at] for at in kept]
+    known = [Segment(first, target, 1, target + number) for number, (first, target) in enumerate(pairs, start=1)]
     end = record.pair
     known.append(Segment(end.source_offset, end.target_offset, 0, end.target_offset + len(known) + 1))
     for first in range(0, len(known), _BLOCK_SEGMENTS):

@@ -1,8 +1,8 @@
-"""How far MM2 really came, by what the target holds: MM2 notes its progress only once a minute. Pure.
+"""How far MM2 has really come, by what the target holds: MM2 commits its source offsets only once a minute.
 
 MM2 copies in order. When it is started again, or its producer sends a batch again, it goes back and repeats. So behind
-the record that MM2 noted last the target holds runs of the source's records, each of which begins where one before it
-has been. Such a *chain* is looked for, from a record that can't be mistaken for another one up to the target's end.
+the record of MM2's source offset the target holds runs of the source's records, each of which begins where an earlier
+one has been. Such a *chain* is searched, from a record that can't be mistaken for another one up to the target's end.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressMatch:
-    """What the target's end says."""
+    """What the end of the target's log tells."""
 
-    #: So many of the source's records behind the note are on the target for sure, the first ones.
+    #: So many of the source's records behind MM2's source offset are on the target for sure, the first ones.
     copied: int
     #: At most so many of the records behind those may be there, too, as far as the window reaches.
     doubtful: int
@@ -31,7 +31,7 @@ class ProgressMatch:
 
     @property
     def alike(self) -> bool:
-        """Whether any record of the target is for sure one of the source's around the note."""
+        """Whether any record of the target is for sure one of the source's around MM2's source offset."""
         return self.reason != NOTHING_ALIKE
 
 

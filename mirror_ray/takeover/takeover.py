@@ -1,10 +1,10 @@
-"""Takes a flow over from MM2: finds where each partition goes on, and writes it into the flow's state."""
+"""Takes a flow over from MM2: gathers what both clusters hold, decides, and writes the flow's state."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,7 +36,7 @@ from mirror_ray.takeover.decisions import (
 )
 from mirror_ray.takeover.flow_session import FlowSession
 from mirror_ray.takeover.log_contents import ComparedContents, LogContents, settled_bounds, source_bounds
-from mirror_ray.takeover.mm2_activity import Mm2Topics, read_notes, read_pairs
+from mirror_ray.takeover.mm2_activity import Mm2Topics, read_offset_syncs, read_source_offsets
 from mirror_ray.topics import discovery_rules
 
 _BEGINNING: Final = OffsetPair(0, 0)
@@ -75,33 +75,33 @@ async def take_over(
 
     Raises:
         NotReadyError: MM2 or mirror-ray still runs, or a transaction is open.
-        ConfigError: There is no such flow, or no note of it.
+        ConfigError: There is no such flow, or no source offset of it.
         ClusterUnreachableError: A cluster, or a leader, does not answer.
         MirrorError: Something can't be read or written; nothing of the state was changed.
     """
-    async with FlowSession(settings, name, "takeover", audit_log) as ground:
-        before = await ground.first_look(mm2)
+    async with FlowSession(settings, name, "takeover", audit_log) as session:
+        before = await session.read_activity(mm2)
         began_s = time.monotonic()
-        job = _Takeover(ground, mm2, _shared_topics(ground))
-        rows = await job.decide(force=force)
+        job = _Takeover(session, mm2, _shared_topics(session))
+        rows = job.decide(await job.gather(), force=force)
         await asyncio.sleep(max(0.0, began_s + quiet_s - time.monotonic()))
-        await ground.second_look(mm2, before)
-        others = sorted({each.topic for each in job.notes} - ground.selected.keys())
+        await session.check_unchanged(mm2, before)
+        others = sorted({partition.topic for partition in job.source_offsets} - session.selected.keys())
         if not dry:
             await job.carry_out(rows)
         return TakeoverResult(flow=name, rows=tuple(rows), others=tuple(others), dry=dry)
 
 
-def _shared_topics(ground: FlowSession) -> dict[str, str]:
+def _shared_topics(session: FlowSession) -> dict[str, str]:
     """Source topics whose remote topics others write, too, with the reason."""
-    declared = compile_patterns(ground.flow.topics.shared_remote)
+    declared = compile_patterns(session.flow.topics.shared_remote)
     found = {
         topic: f"{remote} is declared to be shared (shared.remote.topics): whose records are at its end can't be told"
-        for topic, remote in ground.selected.items()
+        for topic, remote in session.selected.items()
         if declared is not None and declared.fits(remote)
     }
     by_remote: dict[str, list[str]] = {}
-    for topic, remote in ground.selected.items():
+    for topic, remote in session.selected.items():
         by_remote.setdefault(remote, []).append(topic)
     for remote, topics in by_remote.items():
         if len(topics) > 1:
@@ -110,94 +110,106 @@ def _shared_topics(ground: FlowSession) -> dict[str, str]:
 
 
 class _Takeover:
-    """One flow's; ``decide`` comes first."""
+    """The takeover of one flow: ``gather``, ``decide``, ``carry_out``."""
 
-    def __init__(self, ground: FlowSession, mm2: Mm2Topics, shared: Mapping[str, str]) -> None:
-        self._ground, self._mm2, self._shared = ground, mm2, shared
-        self.notes: Mapping[TopicPartition, int | None] = {}
-        self._pairs: Mapping[TopicPartition, list[OffsetSyncRecord]] = {}
+    def __init__(self, session: FlowSession, mm2: Mm2Topics, shared: Mapping[str, str]) -> None:
+        self._session, self._mm2, self._shared = session, mm2, shared
+        #: MM2's, by source partition; None: one that was deleted.
+        self.source_offsets: Mapping[TopicPartition, int | None] = {}
+        self._offset_syncs: Mapping[TopicPartition, list[OffsetSyncRecord]] = {}
+        # A flow that was handed back begins anew: its old offset pairs are void.
+        self._anew = session.state.handed_back_ms is not None
 
-    async def decide(self, *, force: bool = False) -> list[TakeoverDecision]:
-        """What becomes of each partition of the selected topics. ``force``: see the pure function of this name."""
-        ground = self._ground
-        self.notes, self._pairs = await asyncio.gather(
-            read_notes(ground.target, self._mm2, ground.flow.name),
-            read_pairs(ground.flow, ground.source, ground.target),
+    async def gather(self) -> list[PartitionFindings]:
+        """Find what both clusters hold of each partition that the flow's state does not account for."""
+        session = self._session
+        self.source_offsets, self._offset_syncs = await asyncio.gather(
+            read_source_offsets(session.target, self._mm2, session.flow.name),
+            read_offset_syncs(session.flow, session.source, session.target),
         )
-        known = {} if self._anew else ground.memory.partitions
-        kept = [each for each in self._partitions() if each in known]
-        facts = await self._facts([each for each in self._partitions() if each not in known])
-        looked = await self._compared(facts)
-        rows = [TakeoverDecision(source=each, remote=ground.selected[each.topic], outcome="kept") for each in kept]
-        shown = {facts.source.topic for facts in looked if shows_the_topic(facts)}
-        rows += [self._decided(facts, known=facts.source.topic in shown, force=force) for facts in looked]
+        partitions = [partition for partition in self._partitions() if not self._is_kept(partition)]
+        existing = set(session.remote_partitions())
+        remotes = {partition: self._remote(partition) for partition in partitions}
+        source_logs, target_logs = await asyncio.gather(
+            source_bounds(session.source, partitions),
+            settled_bounds(session.target, [remote for remote in remotes.values() if remote in existing]),
+        )
+        findings = [
+            PartitionFindings(
+                source=partition,
+                noted=self.source_offsets.get(partition),
+                source_start=source_logs[partition].start,
+                source_end=source_logs[partition].end,
+                target=target_logs.get(remote),
+            )
+            for partition, remote in remotes.items()
+        ]
+        return await self._compare(findings)
+
+    def decide(self, findings: Sequence[PartitionFindings], *, force: bool) -> list[TakeoverDecision]:
+        """What becomes of each partition of the selected topics. ``force``: see ``decisions.decide``."""
+        rows = [
+            TakeoverDecision(source=partition, remote=self._session.selected[partition.topic], outcome="kept")
+            for partition in self._partitions()
+            if self._is_kept(partition)
+        ]
+        shown = {found.source.topic for found in findings if shows_the_topic(found)}
+        rows += [self._decided(found, known=found.source.topic in shown, force=force) for found in findings]
         return sorted(all_or_nothing(rows), key=lambda row: row.source)
 
-    @property
-    def _anew(self) -> bool:
-        """Whether the flow was handed back, so that its old anchors are void."""
-        return self._ground.memory.handed_back_ms is not None
-
-    def _decided(self, facts: PartitionFindings, *, known: bool, force: bool) -> TakeoverDecision:
-        remote = self._ground.selected[facts.source.topic]
-        reason = self._shared.get(facts.source.topic)
-        if reason is not None and facts.target is not None and facts.target[1] > 0:
+    def _decided(self, findings: PartitionFindings, *, known: bool, force: bool) -> TakeoverDecision:
+        remote = self._session.selected[findings.source.topic]
+        reason = self._shared.get(findings.source.topic)
+        if reason is not None and findings.target is not None and findings.target[1] > 0:
             return TakeoverDecision(
-                source=facts.source, remote=remote, outcome="refused", noted=facts.noted, remarks=(reason,)
+                source=findings.source, remote=remote, outcome="refused", noted=findings.noted, remarks=(reason,)
             )
-        return decide(facts, remote, known=known, force=force)
+        return decide(findings, remote, known=known, force=force)
+
+    def _is_kept(self, partition: TopicPartition) -> bool:
+        """Whether the flow's state accounts for a partition."""
+        return not self._anew and partition in self._session.state.partitions
 
     def _partitions(self) -> list[TopicPartition]:
-        sides = {topic: self._ground.side(self._ground.source, topic) for topic in self._ground.selected}
-        return [TopicPartition(topic, n) for topic, side in sides.items() if side for n in range(side.partitions)]
-
-    def _remote(self, partition: TopicPartition) -> TopicPartition:
-        return TopicPartition(self._ground.selected[partition.topic], partition.partition)
-
-    async def _facts(self, partitions: list[TopicPartition]) -> list[PartitionFindings]:
-        there = set(self._ground.remote_partitions())
-        remotes = [self._remote(each) for each in partitions if self._remote(each) in there]
-        ours, theirs = await asyncio.gather(
-            source_bounds(self._ground.source, partitions), settled_bounds(self._ground.target, remotes)
-        )
+        sides = {topic: self._session.topic_side(self._session.source, topic) for topic in self._session.selected}
         return [
-            PartitionFindings(
-                source=each,
-                noted=self.notes.get(each),
-                source_start=ours[each].start,
-                source_end=ours[each].end,
-                target=theirs.get(self._remote(each)),
-            )
-            for each in partitions
+            TopicPartition(topic, number) for topic, side in sides.items() if side for number in range(side.partitions)
         ]
 
-    async def _compared(self, facts: list[PartitionFindings]) -> list[PartitionFindings]:
-        ground = self._ground
+    def _remote(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._session.selected[partition.topic], partition.partition)
+
+    async def _compare(self, findings: Sequence[PartitionFindings]) -> list[PartitionFindings]:
+        """Add what the contents of both sides tell, where they are to be compared."""
+        session = self._session
         asked = {
-            each: self._remote(each.source)
-            for each in facts
-            if needs_contents(each) and each.source.topic not in self._shared
+            found: self._remote(found.source)
+            for found in findings
+            if needs_contents(found) and found.source.topic not in self._shared
         }
         timed = await self._timed({remote.topic for remote in asked.values()})
-        contents = LogContents(ground.source, ground.target, ground.flow.fetch.isolation_level)
-        found = await contents.compare(
+        contents = LogContents(session.source, session.target, session.flow.fetch.isolation_level)
+        matches = await contents.compare(
             [
                 ComparedContents(
-                    facts=each,
-                    source_id=ground.source.metadata.topics[each.source.topic].topic_id,
+                    findings=found,
+                    source_id=session.source.metadata.topics[found.source.topic].topic_id,
                     remote=remote,
-                    remote_id=ground.target.metadata.topics[remote.topic].topic_id,
-                    pairs=[(sync.upstream_offset, sync.downstream_offset) for sync in self._pairs.get(each.source, ())],
+                    remote_id=session.target.metadata.topics[remote.topic].topic_id,
+                    pairs=[
+                        (sync.upstream_offset, sync.downstream_offset)
+                        for sync in self._offset_syncs.get(found.source, ())
+                    ],
                     timed=timed[remote.topic],
                 )
-                for each, remote in asked.items()
+                for found, remote in asked.items()
             ]
         )
-        return [replace(each, match=found.get(each.source)) for each in facts]
+        return [replace(found, match=matches.get(found.source)) for found in findings]
 
     async def _timed(self, remotes: set[str]) -> dict[str, bool]:
         """Whether remote topics keep the records' timestamps; where configs may not be read, as is the default."""
-        admin = ClusterAdmin(self._ground.target.settings, "mirror-ray-takeover")
+        admin = ClusterAdmin(self._session.target.settings, "mirror-ray-takeover")
         try:
             configs = await asyncio.to_thread(admin.try_describe_topic_configs, remotes)
         finally:
@@ -211,7 +223,7 @@ class _Takeover:
         return {topic: not stamps(topic) for topic in remotes}
 
     async def carry_out(self, rows: list[TakeoverDecision]) -> None:
-        """Write what was decided: first what is known of older offsets, then the state, in one transaction.
+        """Write what was decided: first the map of older offsets, then the state, in one transaction.
 
         Raises:
             NotReadyError: The state has changed meanwhile.
@@ -220,68 +232,68 @@ class _Takeover:
         records = {row.source: self._record(row) for row in rows if row.outcome == "taken"}
         if not records and not self._anew:
             return
-        await self._ground.claim()
-        await self._tell(records)
-        await asyncio.to_thread(self._ground.store.write, self._documents(records))
+        await self._session.claim()
+        await self._publish_map(records)
+        await asyncio.to_thread(self._session.store.write, self._documents(records))
 
     def _record(self, row: TakeoverDecision) -> PartitionRecord:
-        source = self._ground.side(self._ground.source, row.source.topic)
-        remote = self._ground.side(self._ground.target, row.remote)
+        source = self._session.topic_side(self._session.source, row.source.topic)
+        remote = self._session.topic_side(self._session.target, row.remote)
         if row.begin is None or row.target_end is None or source is None or remote is None:
             raise AssertionError(row)
         return discovery_rules.first_record(source, remote, OffsetPair(row.begin, row.target_end))
 
     def _documents(self, records: Mapping[TopicPartition, PartitionRecord]) -> dict[str, Document | None]:
-        ground, memory = self._ground, self._ground.memory
-        known = memory.flow
+        session, state = self._session, self._session.state
+        known = state.flow
         if known is None or self._anew:
-            # What the broker remembers of an older producer does not fit the new places: `up` gets another one.
+            # What the broker remembers of an older producer does not fit the new positions: `up` gets another one.
             known = FlowRecord(
                 producer_id=-1,
                 producer_epoch=-1,
-                source_cluster_id=ground.source.metadata.cluster_id,
-                target_cluster_id=ground.target.metadata.cluster_id,
-                selection=known.selection if known is not None else discovery_rules.selection_of(ground.flow),
+                source_cluster_id=session.source.metadata.cluster_id,
+                target_cluster_id=session.target.metadata.cluster_id,
+                selection=known.selection if known is not None else discovery_rules.selection_of(session.flow),
             )
         documents = schema.FLOW.documents("", known)
-        for topic in memory.starts.keys() & {partition.topic for partition in records}:
+        for topic in state.starts.keys() & {partition.topic for partition in records}:
             documents |= schema.START.documents(topic, None)
         if self._anew:
             documents |= schema.HANDED_BACK.documents("", None)
-            for partition in memory.partitions:
+            for partition in state.partitions:
                 documents |= schema.PARTITION.documents(partition, None)
-            for partition in memory.resolutions:
+            for partition in state.resolutions:
                 documents |= schema.RESOLUTION.documents(partition, None)
         for partition, record in records.items():
             documents |= schema.PARTITION.documents(partition, record)
         return documents
 
-    async def _tell(self, records: Mapping[TopicPartition, PartitionRecord]) -> None:
-        """Tell the flow's map of MM2's pairs, for groups that stand before the places where copying goes on."""
-        ground = self._ground
+    async def _publish_map(self, records: Mapping[TopicPartition, PartitionRecord]) -> None:
+        """Publish MM2's offset pairs in the flow's map, for groups that are before the positions of the takeover."""
+        session = self._session
         blocks = []
         for source, record in records.items():
-            before = ground.memory.partitions.get(source)
+            before = session.state.partitions.get(source)
             floor = before.pair if before is not None else _BEGINNING
-            known = mm2_offset_syncs.chain(self._pairs.get(source, ()), floor, record.pair)
-            epoch = ground.memory.grants.get(source, GrantRecord()).epoch
+            known = mm2_offset_syncs.ascending_pairs(self._offset_syncs.get(source, ()), floor, record.pair)
+            epoch = session.state.grants.get(source, GrantRecord()).epoch
             blocks += list(mm2_offset_syncs.blocks(source, record, known, epoch))
         if not blocks:
             return
-        topic = segments_topic(ground.flow.name.source)
+        topic = segments_topic(session.flow.name.source)
         await asyncio.to_thread(self._ensure, topic)
-        await ground.target.refresh([topic])
-        writer = InternalTopicWriter(ground.target, topic)
+        await session.target.refresh([topic])
+        writer = InternalTopicWriter(session.target, topic)
         try:
             await writer.append([KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks])
         except OSError as error:
             raise MirrorError(f"topic {topic} can't be written: {error}; run this again") from error
 
     def _ensure(self, topic: str) -> None:
-        admin = ClusterEditor(self._ground.target.settings, "mirror-ray-takeover", self._ground.audit_log)
+        admin = ClusterEditor(self._session.target.settings, "mirror-ray-takeover", self._session.audit_log)
         try:
-            for each in offset_topics(self._ground.flow):
-                if each.name == topic:
-                    admin.ensure_internal_topic(topic, 1, each.replication_factor, each.configs)
+            for needed in offset_topics(self._session.flow):
+                if needed.name == topic:
+                    admin.ensure_internal_topic(topic, 1, needed.replication_factor, needed.configs)
         finally:
             admin.close()

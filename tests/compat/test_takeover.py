@@ -18,7 +18,7 @@ from mirror_ray.model.errors import NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover.decisions import TakeoverDecision
 from mirror_ray.takeover.handback import hand_back
-from mirror_ray.takeover.mm2_activity import read_notes, which_mm2
+from mirror_ray.takeover.mm2_activity import read_source_offsets, which_mm2
 from mirror_ray.takeover.takeover import TakeoverResult, take_over
 from tests.support.class_archive import quick_mm2
 from tests.support.clusters import Clusters
@@ -123,7 +123,7 @@ class Scene:
             await target.refresh(None)
             if self.mm2.offsets_topic not in target.metadata.topics:
                 return {}
-            return await read_notes(target, self.mm2, self.flow)
+            return await read_source_offsets(target, self.mm2, self.flow)
         finally:
             await target.close()
 
@@ -245,7 +245,7 @@ async def _mirror_ray_goes_on(scene: Scene, condition: Callable[[], bool] = lamb
 async def _mm2_goes_on(scene: Scene) -> None:
     handed = await hand_back(scene.settings, scene.flow, scene.mm2, quiet_s=1.0)
     notes = await scene.notes()
-    assert {note.source: note.noted for note in handed.notes if note.noted is not None}.items() <= notes.items()
+    assert {note.source: note.noted for note in handed.partitions if note.noted is not None}.items() <= notes.items()
     async with LocalSystem(scene.settings) as system:
         await system.wait(lambda: _refused(system), "the flow is refused")
     scene.write()

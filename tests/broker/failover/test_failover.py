@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -15,8 +14,8 @@ from mirror_ray.failover.steps import StepTiming
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
+from mirror_ray.offsets.flow_maps import RemotePartition
 from mirror_ray.offsets.translation import Translation
-from mirror_ray.offsets.translator import Translator
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import Names, caught_up, member, new_names, numbered, order, outcomes, scene, settings
 from tests.support.groups import commit, committed, process
@@ -111,13 +110,13 @@ async def test_another_record_at_a_place_stops_it_and_a_new_plan_takes_its_turn(
 ) -> None:
     """A translation that was wrong would be seen before anybody starts; a failback waits for the failover's end."""
     async with scene(clusters, make_topic) as (system, names):
-        right = Translator.to_target
+        right = RemotePartition.translate_at_once
 
-        async def wrong(translator: Translator, source: Any, offset: int) -> Translation:
-            return await right(translator, source, offset + 1)
+        def wrong(remote: RemotePartition, offset: int) -> Translation | None:
+            return right(remote, offset + 1)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Translator, "to_target", wrong)
+            patched.setattr(RemotePartition, "translate_at_once", wrong)
             report = await carry_out(
                 system.settings, order(names.flow, options=FailoverOptions(force=True)), system.coordinator
             )

@@ -48,7 +48,7 @@ async def test_a_plan_that_was_sent_back_is_begun_anew(
     clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch, at: FailoverStep
 ) -> None:
     """Before `stop` was ever over, and after it: the new plan lifts the pause, catches up, and is done."""
-    monkeypatch.setattr(copy_progress, "TOLD_WITHIN_S", 1.2)
+    monkeypatch.setattr(copy_progress, "PUBLISHED_WITHIN_S", 1.2)
     async with scene(clusters, make_topic) as (system, names):
 
         def write() -> None:

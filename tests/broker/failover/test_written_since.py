@@ -30,7 +30,7 @@ BEFORE_THE_END = STEPS[:-1]
 @pytest.fixture(autouse=True)
 def told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replicators of a busy machine tell within three seconds; here one is enough, and saves one for each look."""
-    monkeypatch.setattr(copy_progress, "TOLD_WITHIN_S", 1.2)
+    monkeypatch.setattr(copy_progress, "PUBLISHED_WITHIN_S", 1.2)
 
 
 class SlowProducer:
@@ -122,7 +122,7 @@ async def test_a_producer_starts_between_any_two_steps(
 ) -> None:
     """A plan that says done has it all; one that does not says who wrote, and is done once the producer has stopped."""
     # A flow that is paused has told all already.
-    monkeypatch.setattr(copy_progress, "TOLD_WITHIN_S", 0.4)
+    monkeypatch.setattr(copy_progress, "PUBLISHED_WITHIN_S", 0.4)
     async with scene(clusters, make_topic) as (system, names):
         written = 0
         for step in BEFORE_THE_END:

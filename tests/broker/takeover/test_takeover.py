@@ -213,13 +213,13 @@ async def test_it_goes_on_meanwhile(scene: Scene, monkeypatch: pytest.MonkeyPatc
     topic = scene.topic("t")
     scene.mm2.copy(topic, {0: 50})
     scene.mm2.note(topic, {0: 49})
-    second_look = FlowSession.second_look
+    check_unchanged = FlowSession.check_unchanged
 
-    async def written_before(ground: FlowSession, mm2: Mm2Topics, before: Mm2Activity) -> None:
+    async def written_before(session: FlowSession, mm2: Mm2Topics, before: Mm2Activity) -> None:
         await asyncio.to_thread(scene.mm2.copy, topic, {0: 60}, first=50)
-        await second_look(ground, mm2, before)
+        await check_unchanged(session, mm2, before)
 
-    monkeypatch.setattr(FlowSession, "second_look", written_before)
+    monkeypatch.setattr(FlowSession, "check_unchanged", written_before)
     with pytest.raises(NotReadyError, match=f"remote topic {scene.mm2.remote(topic)}-0 went from 50 to 60"):
         await scene.take_over()
     monkeypatch.undo()
@@ -267,10 +267,10 @@ async def test_handed_back_and_forth(scene: Scene) -> None:
             await system.caught_up(topic, ends[0], str(scene.flow))
         dry = await hand_back(scene.settings, scene.flow, scene.which, quiet_s=0.2, dry=True)
         handed = await hand_back(scene.settings, scene.flow, scene.which, quiet_s=0.2)
-        assert dry.notes[0].noted == handed.notes[0].noted == ends[0] - 1
+        assert dry.partitions[0].noted == handed.partitions[0].noted == ends[0] - 1
         # Not given back by a crash in between: the same once more.
         again = await hand_back(scene.settings, scene.flow, scene.which, quiet_s=0.2)
-        assert [note.noted for note in again.notes] == [note.before for note in again.notes]
+        assert [note.noted for note in again.partitions] == [note.before for note in again.partitions]
         placed = read_placed(scene.target, scene.mm2.offsets_topic)
         assert len(placed) == 25
         async with LocalSystem(scene.settings) as system:

@@ -16,7 +16,7 @@ from mirror_ray.model.errors import NotRunningError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover import handback, takeover
 from mirror_ray.takeover.decisions import TakeoverDecision
-from mirror_ray.takeover.handback import HandbackResult, SourceOffsetNote
+from mirror_ray.takeover.handback import HandbackResult, PartitionHandback
 from mirror_ray.takeover.mm2_activity import Mm2Topics, which_mm2
 from mirror_ray.takeover.takeover import TakeoverResult
 from tests.unit.cli.fakes import FakeCoordinator
@@ -64,10 +64,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2Topics]:
     ) -> HandbackResult:
         assert quiet_s == 3.0
         given.append(mm2)
-        note = SourceOffsetNote(
+        note = PartitionHandback(
             source=TopicPartition("orders", 0), remote="A.orders", target_end=1130, before=99, noted=129
         )
-        return HandbackResult(flow=name, notes=(note,), dry=dry)
+        return HandbackResult(flow=name, partitions=(note,), dry=dry)
 
     def attach(_name: str, _address: str | None) -> Never:
         raise NotRunningError("nothing runs")

@@ -16,7 +16,7 @@ from mirror_ray.offsets.translation import Translation, answer
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import decode_block, encode_key, encode_value
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.takeover.mm2_offset_syncs import blocks, chain
+from mirror_ray.takeover.mm2_offset_syncs import ascending_pairs, blocks
 from tests.support.mm2_syncs import emitted
 
 SOURCE = TopicPartition("t", 0)
@@ -91,8 +91,13 @@ def test_without_pairs() -> None:
 def test_the_chain() -> None:
     """Where MM2 copied again, the newer pairs count; none from behind the takeover, or before an older one."""
     syncs = syncs_of([(0, 0), (100, 100), (200, 200), (150, 260), (250, 360), (900, 300), (400, 500)])
-    assert chain(syncs, OffsetPair(0, 0), OffsetPair(400, 510)) == [(0, 0), (100, 100), (150, 260), (250, 360)]
-    assert chain(syncs, OffsetPair(120, 120), OffsetPair(401, 501)) == [(150, 260), (250, 360), (400, 500)]
+    assert ascending_pairs(syncs, OffsetPair(0, 0), OffsetPair(400, 510)) == [
+        (0, 0),
+        (100, 100),
+        (150, 260),
+        (250, 360),
+    ]
+    assert ascending_pairs(syncs, OffsetPair(120, 120), OffsetPair(401, 501)) == [(150, 260), (250, 360), (400, 500)]
 
 
 def test_many_pairs() -> None:
@@ -126,7 +131,7 @@ def test_never_ahead(data: st.DataObject) -> None:
         pairs += emitted(SOURCE, copied, lag_max=data.draw(st.integers(1, 5)))
     kept = [sync for sync in pairs if data.draw(st.booleans())]
     record = record_at(offsets[-1] + 1, len(target))
-    book = book_after(record, chain(kept, OffsetPair(0, 0), record.pair), 5)
+    book = book_after(record, ascending_pairs(kept, OffsetPair(0, 0), record.pair), 5)
     for offset in range(offsets[-1] + 2):
         place = place_of(book, offset)
         there = place if isinstance(place, int) else place.offset
