@@ -1,4 +1,4 @@
-"""The command that copies a range of a topic beside the live copy: backfill."""
+"""The command backfill: copies a range of a topic beside the live copy."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mirror_ray.model.start import StartPosition
     from mirror_ray.observe.backfills import BackfillStatus
 
-_LOOK_EVERY_S = 1.0
-#: What stands still for so long is told as failed; it is tried again all the same.
-_STANDSTILL_S = 30.0
-_ASKED_ELSEWHERE = {"refused", "stopped", "paused"}
+_POLL_INTERVAL_S = 1.0
+#: A backfill without progress for so long is reported as failed; it is retried nevertheless.
+_NO_PROGRESS_S = 30.0
+_BLOCKED = {"refused", "stopped", "paused"}
 _OFFSETS = re.compile(r"\d+@\d+([,\s]+\d+@\d+)*", re.ASCII)
 
 _COLUMNS: Columns = (
@@ -88,7 +88,7 @@ def backfill(
 ) -> None:
     """Copy a range of a topic again, or what the live copy left out, beside a running flow; exactly once.
 
-    Exit 1 when it was cancelled, 4 when it stands still.
+    Exit 1 when it was cancelled, 4 when it makes no progress.
     """
     with attached(name, address) as system:
         if flow is None or topic is None:
@@ -117,7 +117,7 @@ def read_request(
     partitions: str | None = None,
     behind: bool = False,
 ) -> BackfillRequest:
-    """What the options ask for.
+    """Read the options.
 
     Raises:
         ConfigError: One of them can't be read.
@@ -138,22 +138,22 @@ def read_request(
 
 
 def read_point(text: str, now_ms: int) -> StartPosition:
-    """A place in a topic: a word, offsets, or a point in time.
+    """Read a start or an end in a topic: a word, offsets, or a point in time.
 
     Raises:
         ConfigError: It is none of these.
     """
     from mirror_ray.model.start import StartPosition, parse_start
 
-    said = text.strip()
-    if said in ("earliest", "latest"):
-        return parse_start(said)
-    if _OFFSETS.fullmatch(said):
+    word = text.strip()
+    if word in ("earliest", "latest"):
+        return parse_start(word)
+    if _OFFSETS.fullmatch(word):
         try:
-            return parse_start(said.replace(",", " "))
+            return parse_start(word.replace(",", " "))
         except ValueError as error:
             raise ConfigError(str(error)) from None
-    return StartPosition("timestamp", parse_time(said, now_ms))
+    return StartPosition("timestamp", parse_time(word, now_ms))
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:
@@ -166,10 +166,10 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
 
 
 def follow(system: Mirror, found: BackfillStatus) -> BackfillStatus:
-    """Show progress until it is over.
+    """Show progress until the backfill is done or cancelled.
 
     Raises:
-        MirrorError: It stands still.
+        MirrorError: It makes no progress.
         KeyboardInterrupt: Ctrl-C; the backfill goes on.
     """
     console = err()
@@ -177,16 +177,16 @@ def follow(system: Mirror, found: BackfillStatus) -> BackfillStatus:
     try:
         with console.status(_line(found)) as line:
             while found.state not in ("done", "cancelled"):
-                time.sleep(_LOOK_EVERY_S)
+                time.sleep(_POLL_INTERVAL_S)
                 before = found.copied
-                # A coordinator that has just restarted knows of none yet.
-                found = next((each for each in system.backfills() if each.name == found.name), found)
+                # A coordinator that has just restarted knows no backfills yet.
+                found = next((status for status in system.backfills() if status.name == found.name), found)
                 line.update(_line(found))
-                if found.copied != before or found.state not in _ASKED_ELSEWHERE:
+                if found.copied != before or found.state not in _BLOCKED:
                     moved_s = time.monotonic()
-                if time.monotonic() - moved_s > _STANDSTILL_S:
+                if time.monotonic() - moved_s > _NO_PROGRESS_S:
                     raise MirrorError(
-                        f"{found.name} stands still: {found.state}: {found.reason or 'until it is resumed'}"
+                        f"{found.name} makes no progress: {found.state}: {found.reason or 'until it is resumed'}"
                     )
     except KeyboardInterrupt:
         say(f"{found.name} goes on; `mirror-ray backfill` lists it, --cancel ends it")
@@ -209,20 +209,20 @@ def _end(found: BackfillStatus, output: OutputFormat, *, detach: bool) -> None:
 
 def show(found: list[BackfillStatus], output: OutputFormat) -> None:
     """List backfills."""
-    rows = [plain(each) for each in found]
+    rows = [plain(status) for status in found]
     emit(rows, output, lambda: out().print(table(rows, _COLUMNS) if rows else "no backfills"))
 
 
 def show_plan(found: BackfillStatus, output: OutputFormat) -> None:
-    """What a backfill would copy, partition by partition."""
+    """Show what a backfill would copy, partition by partition."""
 
-    def tell() -> None:
+    def print_plan() -> None:
         out().print(
             f"{found.flow}: {found.topic} into {found.into}, {found.offsets:,} offsets; nothing has been changed"
         )
         out().print(table(plain(found)["partitions"], _RANGES))
 
-    emit(plain(found), output, tell)
+    emit(plain(found), output, print_plan)
 
 
 def plain(found: BackfillStatus) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def plain(found: BackfillStatus) -> dict[str, Any]:
         "bytes_per_s": found.bytes_per_s,
         "eta_seconds": found.eta_seconds,
         "partitions": [
-            {"partition": each.partition, "start": each.start, "end": each.end, "position": each.position}
-            for each in found.partitions
+            {"partition": part.partition, "start": part.start, "end": part.end, "position": part.position}
+            for part in found.partitions
         ],
     }

@@ -63,7 +63,7 @@ def bench(
     ] = None,
     output: FormatOption = OutputFormat.table,
 ) -> None:
-    """Race mirror-ray against the real MirrorMaker 2: same data, same machine, one run.
+    """Run a benchmark against the real MirrorMaker 2: same data, same machine, one run.
 
     Two real Kafka clusters are started here and ended at the end. Without --quick it takes up to an hour and a half.
     Exit 1: a copy of mirror-ray was not equal to its source.
@@ -75,7 +75,7 @@ def bench(
     chosen = _choose(workloads(quick=quick, size=size), workload or [], alone=against is None)
     if own_ray.find(NAME) is not None:
         raise MirrorError(f"{NAME} runs already on this machine: `mirror-ray down --name {NAME}` ends it")
-    taken = _Taken()
+    taken = _StolenTime()
     with foreground.interruptible():
         rows = _run(chosen, size)
     results = BenchResults(
@@ -94,7 +94,7 @@ def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> 
     if unknown:
         raise ConfigError(f"no workload is named {', '.join(unknown)}: {', '.join(each.name for each in known)}")
     chosen = [each for each in known if not names or each.name in names]
-    return [each.without("mm2") for each in chosen] if alone else chosen
+    return [number.without("mm2") for number in chosen] if alone else chosen
 
 
 def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
@@ -125,11 +125,11 @@ def _write(directory: Path, results: BenchResults) -> None:
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
         pictures = {}
-        for each in results.workloads:
-            drawn = picture(each, results.rows)
+        for workload in results.workloads:
+            drawn = picture(workload, results.rows)
             if drawn:
-                pictures[each.name] = f"{each.name}.svg"
-                (directory / pictures[each.name]).write_text(drawn)
+                pictures[workload.name] = f"{workload.name}.svg"
+                (directory / pictures[workload.name]).write_text(drawn)
         (directory / "report.md").write_text(bench_report(results, pictures))
         (directory / "results.json").write_text(json.dumps(_plain(results), indent=2) + "\n")
     say(f"the report is {directory / 'report.md'}")
@@ -140,7 +140,7 @@ def _plain(results: BenchResults) -> dict[str, Any]:
         "machine": results.machine,
         "versions": results.versions,
         "command": results.command,
-        "workloads": {each.name: each.title for each in results.workloads},
+        "workloads": {workload.name: workload.title for workload in results.workloads},
         "rows": [asdict(row) for row in results.rows],
     }
 
@@ -165,8 +165,8 @@ def _model() -> str:
     return f" ({names[0]})" if names else ""
 
 
-class _Taken:
-    """How much processor time the host takes away from now on."""
+class _StolenTime:
+    """Measures the processor time that the host takes away from now on."""
 
     def __init__(self) -> None:
         self._before = psutil.cpu_times()

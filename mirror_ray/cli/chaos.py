@@ -1,4 +1,4 @@
-"""The command chaos: kills and freezes everything, again and again, and compares every record at the end."""
+"""The command chaos: kills and freezes everything repeatedly, and compares every record at the end."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def chaos(
 
 
 def _run(name: str, kept: Path | None, settings: ChaosSettings) -> ChaosOutcome:
-    """Run it in the directory that is kept, or in one that is kept unless all is well."""
+    """Run in the directory ``kept``, or in a temporary one that is kept unless everything is well."""
     from mirror_ray.lab.chaos.chaos_run import run_chaos
 
     if kept is not None and kept.exists():

@@ -34,7 +34,7 @@ def _cell(name: str, shown: Figure) -> Callable[[Row], str]:
 
 
 def date(time_ms: int) -> str:
-    """Day and time of day, local."""
+    """Format day and time of day, in local time."""
     return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -68,8 +68,8 @@ def json_rows(values: Iterable[PartitionStatus | ReplicatorStatus]) -> list[dict
 
 
 def rows(values: Iterable[Any]) -> list[Row]:
-    """Snapshots as rows of a table."""
-    return [asdict(each) for each in values]
+    """Make rows of a table from status values."""
+    return [asdict(value) for value in values]
 
 
 def replicators_text(status: SystemStatus, there: int) -> str:
@@ -79,7 +79,7 @@ def replicators_text(status: SystemStatus, there: int) -> str:
 
 
 def priced(heads: Columns, found: Iterable[Row], currency: str) -> Columns:
-    """The columns, and what an hour costs where a price is configured."""
+    """Add a column with the cost per hour, if a price is configured."""
     if all(row["cost_per_hour"] is None for row in found):
         return heads
     return (*heads, (f"{currency}/HOUR", lambda row: price(row["cost_per_hour"])))
@@ -87,21 +87,21 @@ def priced(heads: Columns, found: Iterable[Row], currency: str) -> Columns:
 
 def status_lines(status: SystemStatus) -> list[str]:
     """The sentences below the tables of `status`: each problem, and what to do about it."""
-    return [one_line(str(each)) for each in status.problems]
+    return [one_line(str(problem)) for problem in status.problems]
 
 
 def ratio(value: float | None) -> str:
-    """How many times smaller than before compression; ``-`` where it is unknown."""
+    """Format how many times smaller compression makes data; ``-`` if it is unknown."""
     return "-" if value is None else f"{value:.1f}x"
 
 
 def price(value: float | None) -> str:
-    """An amount of money; ``-`` where it is unknown."""
+    """Format an amount of money; ``-`` if it is unknown."""
     return "-" if value is None else f"{value:,.2f}"
 
 
 def offset(value: int | None) -> str:
-    """An offset, or ``-`` for none."""
+    """Format an offset; ``-`` if there is none."""
     return "-" if value is None or value < 0 else str(value)
 
 

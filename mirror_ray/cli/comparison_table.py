@@ -1,4 +1,4 @@
-"""How a comparison of a flow's topics is shown: both sides beside each other."""
+"""Shows a comparison of a flow's topics, both sides side by side: as a table, and for programs."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _ACL_VERDICTS = {
     "unsynced": "not kept the same: sync.topic.acls.enabled is false",
     "kept": "may stay: sync.topic.acls.revocations.enabled is false",
     "write": "only the flow writes remote topics",
-    "pattern": "not carried over: sync.topic.acls.patterns.enabled is false",
+    "pattern": "not copied: sync.topic.acls.patterns.enabled is false",
     "merged": "not given by every topic that is copied there",
     "own": "the target's own",
 }
 
 
 def plain_comparison(compared: FlowComparison, shown: Sequence[TopicComparison]) -> dict[str, Any]:
-    """For programs; of the topics those in ``shown``."""
+    """Make the answer for programs, with the topics in ``shown``."""
     return {
         "differs": compared.drifted,
         "topics": [_plain(each) for each in shown],
-        "other_acls": [asdict(each) for each in compared.other_acls],
+        "other_acls": [asdict(other_acl) for other_acl in compared.other_acls],
         "acls_not_compared": compared.acls_not_compared,
         "notes": list(compared.notes),
     }
@@ -62,11 +62,11 @@ def print_comparison(
     partitions: bool,
     differences: bool,
 ) -> None:
-    """For people; ``partitions``: every one; ``differences``: only lines of what differs, or can't be told."""
+    """Print for people; ``partitions``: every one; ``differences``: only rows that differ or can't be compared."""
     for each in shown:
         _print(each, flow, partitions=partitions, differences=differences)
     _print_other_acls(compared.other_acls, flow, differences=differences)
-    _print_sum(compared)
+    _print_totals(compared)
 
 
 def _print(topic: TopicComparison, flow: FlowSettings, *, partitions: bool, differences: bool) -> None:
@@ -130,7 +130,7 @@ def _partition_columns(flow: FlowSettings) -> Columns:
 
 
 def _rows(topic: TopicComparison) -> list[Row]:
-    """The lines of a topic's table: what, a cell for each side, and a mark."""
+    """The rows of a topic's table: what is compared, a cell for each side, and a mark."""
     pair = topic.pair
 
     def row(
@@ -155,19 +155,19 @@ def _rows(topic: TopicComparison) -> list[Row]:
         rows.append({**known, "mark": _UNKNOWN})
     rows += [
         {
-            "what": each.key,
-            "source": "-" if each.source is None else each.source,
-            "remote": "-" if each.remote is None else each.remote,
-            "mark": _VERDICTS[each.verdict],
+            "what": config.key,
+            "source": "-" if config.source is None else config.source,
+            "remote": "-" if config.remote is None else config.remote,
+            "mark": _VERDICTS[config.verdict],
         }
-        for each in topic.configs
+        for config in topic.configs
     ]
-    rows += [_acl_row(each, pair.topic, pair.remote_topic) for each in topic.acls]
+    rows += [_acl_row(acl, pair.topic, pair.remote_topic) for acl in topic.acls]
     return rows
 
 
 def _records_row(topic: TopicComparison) -> Row:
-    """How much is not copied yet, and what is not this flow's."""
+    """The row about records: how many are not copied yet, and how many are not this flow's."""
     accounts = [headers.account for headers in topic.headers.values()]
     others = sum(account.foreign + account.not_ours for account in accounts)
     return {
@@ -187,7 +187,7 @@ def _name_row(pair: ComparedTopic) -> Row:
 
 
 def _acl_row(pair: AclPair, topic: str | None, remote: str) -> Row:
-    """``topic``, ``remote``: what an ACL is on that says nothing else."""
+    """The row of one ACL; a name other than ``topic`` and ``remote`` is shown."""
 
     def cell(acl: Acl | None, name: str | None) -> str:
         if acl is None:
@@ -210,14 +210,14 @@ def _cell(
     read: Callable[[SideFacts], int | None],
     show: Callable[[int | None], str],
 ) -> str:
-    """What could not be read says why."""
+    """The cell of one side; if it could not be read, why."""
     if side is None:
         return "-"
     return side.problems.get("topic") or side.problems.get(aspect) or show(read(side))
 
 
-def _print_sum(compared: FlowComparison) -> None:
-    states = Counter(each.state for each in compared.topics)
+def _print_totals(compared: FlowComparison) -> None:
+    states = Counter(topic.state for topic in compared.topics)
     out().print(f"topics: {', '.join(f'{number} {state}' for state, number in sorted(states.items())) or 'none'}")
     out().print("records were not read: `mirror-ray verify` compares them", soft_wrap=True)
     if compared.acls_not_compared is not None:
@@ -239,8 +239,8 @@ def _plain(topic: TopicComparison) -> dict[str, Any]:
         "copied_into": pair.copied_into,
         "source": _plain_side(pair.source),
         "remote": _plain_side(pair.remote),
-        "configs": [asdict(each) for each in topic.configs],
-        "acls": [asdict(each) for each in topic.acls],
+        "configs": [asdict(config) for config in topic.configs],
+        "acls": [asdict(acl) for acl in topic.acls],
         "records_read": False,
         "partitions": _partitions(topic),
     }

@@ -36,7 +36,7 @@ def set_keys(
 ) -> None:
     """Change keys of a running system, until the next `up`; only what they touch stops.
 
-    `mirror-ray config` writes what it then runs by, for you to keep.
+    `mirror-ray config` writes the settings that then hold, for you to keep.
     """
     changes = parse_changes(keys)
     with attached(name, address) as system:
@@ -51,7 +51,7 @@ def config(
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
-    """Write what a running system runs by, as a file for `up`; each secret as a reference to a variable."""
+    """Write the settings of a running system as a file for `up`; each secret as a reference to a variable."""
     from mirror_ray.config.native import native_form
 
     if output is OutputFormat.table:
@@ -79,11 +79,11 @@ def parse_changes(texts: list[str]) -> dict[str, str | None]:
     return changes
 
 
-def say_changed(what: str, found: SettingsDifference) -> None:
-    """Say what a change touches: a line for all, and one for each key."""
-    say(f"{what}: {found}")
-    for flow in found.flows:
+def say_changed(what: str, difference: SettingsDifference) -> None:
+    """Print what a change affects: a line for all of it, and one for each key."""
+    say(f"{what}: {difference}")
+    for flow in difference.flows:
         for key in flow.keys:
             say(f"  {flow.flow} {key}")
-    for key in found.system:
+    for key in difference.system:
         say(f"  {key}")

@@ -35,7 +35,7 @@ _RATE = 2_000
 
 #: On a busy machine; on a quiet one the flows are never behind by more than a moment.
 _CATCH_UP_S = 60.0
-_LOOK_EVERY_S = 0.5
+_POLL_INTERVAL_S = 0.5
 
 
 def demo(
@@ -53,11 +53,11 @@ def demo(
         with suppress(KeyboardInterrupt):
             _run(stack, name, rate, for_s, claims.append)
         say("the demo ends: stopping flows and clusters")
-    if not all(each.holds for each in claims):
+    if not all(claim.holds for claim in claims):
         raise typer.Exit(1)
 
 
-def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Callable[[DemoSummary], None]) -> None:
+def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, report: Callable[[DemoSummary], None]) -> None:
     _refuse_second(name)
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-ray-demo-")))
     say("starting clusters A and B (the first time, Maven fetches the brokers' jars) ...")
@@ -67,7 +67,7 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, tell: Call
     traffic = stack.enter_context(_traffic(settings, rate))
     say("starting Ray and the flows A->B and B->A ...")
     system = stack.enter_context(runtime.start(settings, name, None, replicators=None, detach=False)).system
-    stack.callback(_end, system, settings, traffic, tell)
+    stack.callback(_end, system, settings, traffic, report)
     token = settings.gateway.token
     hints = _hints(clusters, config, name, token.reveal() if token is not None else "")
     console = out()
@@ -103,7 +103,7 @@ def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
     from mirror_ray.config.load import load_settings
     from mirror_ray.lab.devcluster.clusters import mm2_properties
 
-    # Whoever has it may pause, resume and scale from the page.
+    # Whoever has it may pause, resume and scale from the web UI.
     config.write_text(f"{mm2_properties(clusters)}gateway.token = {secrets.token_urlsafe(12)}\n")
     return load_settings(config).settings
 
@@ -141,14 +141,14 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
 
 
 def _end(
-    system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic], tell: Callable[[DemoSummary], None]
+    system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic], report: Callable[[DemoSummary], None]
 ) -> None:
     """Let the flows catch up with what was produced, then stop them; Ctrl-C: stop them as they are."""
     try:
         with suppress(KeyboardInterrupt):
-            tell(_catch_up(system, settings, traffic))
+            report(_catch_up(system, settings, traffic))
     except MirrorError as error:
-        tell(DemoSummary(holds=False, final=True, lines=[str(error)]))
+        report(DemoSummary(holds=False, final=True, lines=[str(error)]))
         say(f"what was copied could not be checked: {error}", "red")
     try:
         system.status()
@@ -174,7 +174,7 @@ def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffi
             if summary.final or time.monotonic() > until_s:
                 break
             view.show(time.monotonic(), system.status(), system.events(5))
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
     for line in summary.lines:
         say(line, "green" if summary.holds else "red")
     return summary
@@ -184,7 +184,8 @@ def _read_system(system: Mirror) -> tuple[MirrorSettings | None, Mapping[tuple[s
     """The settings by which the system runs, and its positions by flow and partition; None: it has stopped."""
     try:
         positions = {
-            (each.flow, TopicPartition(each.topic, each.partition)): each.position for each in system.partitions()
+            (partition.flow, TopicPartition(partition.topic, partition.partition)): partition.position
+            for partition in system.partitions()
         }
         return system.settings(), positions
     except NotRunningError:
@@ -196,7 +197,7 @@ def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) 
     lines = [f"cluster {cluster.name}: {cluster.bootstrap}" for cluster in clusters]
     lines += [
         f"configuration: {config}",
-        f"token to pause, resume and scale from the page: {token}",
+        f"token to pause, resume and scale from the web UI: {token}",
         "",
         "try next, in another shell:",
         f"  mirror-ray status{option}",

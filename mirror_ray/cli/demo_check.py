@@ -73,13 +73,13 @@ def takeover_signs(own: MirrorSettings, running: MirrorSettings | None) -> list[
 def summarize(partitions: Sequence[DemoPartition], changes: Sequence[str]) -> DemoSummary:
     """Say what was copied. ``changes``: how others have changed the demo's system."""
     produced = sum(each.produced for each in partitions)
-    missing = [each for each in partitions if not each.whole]
+    missing = [partition for partition in partitions if not partition.whole]
     if not missing and not changes:
         line = f"{produced:,} records produced, all of them copied: every partition's lag is 0"
         return DemoSummary(holds=True, final=True, lines=[line])
     copied = sum(min(each.copied, each.produced) for each in partitions)
     lines = [f"of {produced:,} records produced, {copied:,} are copied"]
-    lines += [f"the demo's system is no longer its own: {each}" for each in changes]
+    lines += [f"the demo's system is no longer its own: {change}" for change in changes]
     lines += [f"  {each}" for each in missing[:_PARTITIONS_SHOWN]]
     if len(missing) > _PARTITIONS_SHOWN:
         lines.append(f"  and {len(missing) - _PARTITIONS_SHOWN} partitions more")

@@ -68,29 +68,29 @@ def drift(
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
-    """Show what of a flow's target is not as source and configuration say. Exit 1 when there is something.
+    """Show what differs between a flow's target and what source and configuration say. Exit 1 if anything does.
 
     With --reconcile, exit 0 when everything that could be brought back was, and nothing else is left.
     """
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror):
         chosen = settings.flow(flow_name)
-        told = reasons(mirror, flow_name)
+        not_copied = reasons(mirror, flow_name)
 
-    def look() -> Drift:
+    def read_drift() -> Drift:
         from mirror_ray.topics.reconciliation import find
 
-        found = asyncio.run(find(settings, chosen, topics or (), told, every=every))
+        found = asyncio.run(find(settings, chosen, topics or (), not_copied, every=every))
         return found.without({str(kind) for kind in ignore or ()})
 
-    found, failed = look(), list[str]()
+    found, failed = read_drift(), list[str]()
     if reconcile and not dry_run and found.remedies:
         if output is OutputFormat.table:
             _print(found)
         confirm(f"{flow}: do what RECONCILE says. Go on?", yes=yes)
         failed = _reconcile(settings, chosen, found.remedies, name)
-        found = look()
-    rows = [asdict(each) for each in found.findings]
+        found = read_drift()
+    rows = [asdict(difference) for difference in found.findings]
     emit({"flow": flow, "drifted": bool(rows), "findings": rows, "failed": failed}, output, lambda: _print(found))
     for text in failed:
         say(f"failed: {text}", "red")
@@ -109,5 +109,5 @@ def _print(drift: Drift) -> None:
     console = out()
     if drift.findings:
         console.print(table([asdict(each) for each in drift.findings], _COLUMNS))
-    kinds = Counter(each.kind for each in drift.findings)
+    kinds = Counter(difference.kind for difference in drift.findings)
     console.print(f"drift: {', '.join(f'{number} {kind}' for kind, number in kinds.items()) or 'none'}")

@@ -98,7 +98,7 @@ def failover(
     from mirror_ray.failover.plan import FailoverOptions
 
     if simulate:
-        _simulate(parse_flow(flow), _rehearsed_as(name), groups, seed, planned=planned, kills=kills)
+        _simulate(parse_flow(flow), _drill_name(name), groups, seed, planned=planned, kills=kills)
         return
     if kills:
         raise ConfigError("--kills is for a simulation, on clusters of its own: say --simulate, too")
@@ -122,7 +122,7 @@ def failback(
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
-    """Bring the groups of a failover of FLOW back to its source, and resume the flow where it stood.
+    """Bring the groups of a failover of FLOW back to its source, and resume the flow at its former position.
 
     Nothing that both sides have is copied again. Exit codes as of `failover`.
     """
@@ -140,8 +140,9 @@ def _order(
     from mirror_ray.failover.steps import StepTiming
 
     timing = StepTiming(quiet_s=waits_s[0], catch_up_s=waits_s[1])
-    asked = parse_flow(flow)
-    return FailoverOrder(kind=kind, flow=asked, options=options, timing=timing, dry=dry, restart=restart, by=whoami())
+    return FailoverOrder(
+        kind=kind, flow=parse_flow(flow), options=options, timing=timing, dry=dry, restart=restart, by=whoami()
+    )
 
 
 def _simulate(flow: FlowName, name: str, groups: int, seed: int, *, planned: bool, kills: bool) -> None:
@@ -154,8 +155,8 @@ def _simulate(flow: FlowName, name: str, groups: int, seed: int, *, planned: boo
         failover_drill.simulate(flow, DrillSettings(groups=groups, seed=seed, planned=planned), name)
 
 
-def _rehearsed_as(name: str) -> str:
-    """Never the name of a system that may run."""
+def _drill_name(name: str) -> str:
+    """The name of the drill's system; never that of a system that may run."""
     return "rehearsal" if name == DEFAULT_NAME else name
 
 
@@ -181,7 +182,7 @@ def _run(
             kept = audited(settings, order.flow, name, order.kind, dry_run=order.dry)
             with foreground.interruptible(), kept as audit_log:
                 running = mirror.client if mirror is not None else None
-                report = asyncio.run(carry_out(settings, order, running, _tell, audit_log))
+                report = asyncio.run(carry_out(settings, order, running, _report_step, audit_log))
         except KeyboardInterrupt:
             say("broken off; the same command goes on where it was", "yellow")
             raise
@@ -190,7 +191,7 @@ def _run(
         raise typer.Exit(1)
 
 
-def _tell(plan: FailoverPlan, result: StepResult) -> None:
+def _report_step(plan: FailoverPlan, result: StepResult) -> None:
     style = "red" if result.outcome == "blocked" else None
     say(f"{plan.id}  {result.step}: {result.outcome}: {result.summary}", style)
 

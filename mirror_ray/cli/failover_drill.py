@@ -1,4 +1,4 @@
-"""A rehearsed failover: `failover --simulate`."""
+"""Failover drills: `failover --simulate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A system in the foreground: progress until Ctrl-C, a deadline, or everything is copied; then it is drained."""
+"""Runs a system in the foreground: shows progress until Ctrl-C, a deadline, or everything is copied; then drains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror_ray.cli.progress import CatchUp, CatchUpVerdict
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import NotRunningError
 
-_LOOK_EVERY_S = 0.5
+_POLL_INTERVAL_S = 0.5
 
 
 def follow(
@@ -43,16 +43,16 @@ def follow(
             status = system.status()
             view.show(now_s, status, system.events(5))
             if until_caught_up:
-                verdict = catch_up.look(now_s, status, system.partitions(), system.topics())
+                verdict = catch_up.update(now_s, status, system.partitions(), system.topics())
                 if verdict.state != "moving":
                     return verdict
             if for_s is not None and now_s - began_s >= for_s:
                 return verdict
-            sleep(_LOOK_EVERY_S)
+            sleep(_POLL_INTERVAL_S)
 
 
 def drain(system: Mirror) -> None:
-    """Stop the system, and say so; a second Ctrl-C leaves it at what is acknowledged."""
+    """Drain and stop the system; a second Ctrl-C stops it with what is acknowledged."""
     say("draining: waiting until the target has acknowledged what was sent (Ctrl-C again: at once)")
     drained = True
     with suppress(NotRunningError):
@@ -65,7 +65,7 @@ def drain(system: Mirror) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM is as good as Ctrl-C. For the main thread."""
+    """Treat SIGTERM as Ctrl-C while the context lasts. For the main thread."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

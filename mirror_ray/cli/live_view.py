@@ -1,4 +1,4 @@
-"""The live view of a running system: a table that is redrawn on a terminal, one line per flow elsewhere."""
+"""The live view of a running system: a table that is redrawn on a terminal, otherwise one line per flow."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mirror_ray.cli.output import Columns, column, count, duration, size, table,
 from mirror_ray.cli.progress import Eta
 from mirror_ray.observe.status import Event, FlowStatus, SystemStatus
 
-#: Without a terminal a line is printed when a flow's state changes, and this often.
-_LINE_EVERY_S = 2.0
+#: Without a terminal a line is printed when a flow's state changes, and at this interval.
+_LINE_INTERVAL_S = 2.0
 
 _EVENTS_SHOWN = 5
 
@@ -23,9 +23,9 @@ _FLOWS_WITH_ETA: Columns = (*LIVE_FLOWS, column("CAUGHT UP IN", "eta"))
 
 
 class LiveView:
-    """A context manager; give it one snapshot after the other.
+    """A context manager; ``show`` takes one snapshot after the other.
 
-    ``tail``: more to draw below, given anew with each snapshot.
+    ``tail`` returns more to draw below, for each snapshot.
     """
 
     def __init__(self, console: Console, tail: Callable[[], RenderableType] | None = None) -> None:
@@ -49,7 +49,7 @@ class LiveView:
             self._live.stop()
 
     def show(self, now_s: float, status: SystemStatus, events: tuple[Event, ...] = ()) -> None:
-        """Draw a snapshot that was taken at ``now_s`` of any clock that only grows."""
+        """Draw a snapshot that was taken at ``now_s`` of any monotonic clock."""
         etas = {flow.flow: self._eta.seconds(now_s, flow) for flow in status.flows}
         if self._live:
             self._live.update(self._drawing(status, etas, events), refresh=True)
@@ -60,7 +60,7 @@ class LiveView:
         self, status: SystemStatus, etas: dict[str, float | None], events: tuple[Event, ...]
     ) -> RenderableType:
         flows = [{**row, "eta": _eta_text(etas[row["flow"]])} for row in rows(status.flows)]
-        running = [each for each in status.replicators if each.state == "running"]
+        running = [replicator for replicator in status.replicators if replicator.state == "running"]
         cpu = sum(each.cpu for each in running)
         memory = sum(each.memory for each in running)
         parts: list[RenderableType] = [
@@ -76,10 +76,10 @@ class LiveView:
         return Group(*parts)
 
     def _print(self, now_s: float, status: SystemStatus, etas: dict[str, float | None]) -> None:
-        running = sum(each.state == "running" for each in status.replicators)
+        running = sum(replicator.state == "running" for replicator in status.replicators)
         for flow in status.flows:
-            printed_s, state = self._printed.get(flow.flow, (-_LINE_EVERY_S, ""))
-            if flow.state != state or now_s - printed_s >= _LINE_EVERY_S:
+            printed_s, state = self._printed.get(flow.flow, (-_LINE_INTERVAL_S, ""))
+            if flow.state != state or now_s - printed_s >= _LINE_INTERVAL_S:
                 self._printed[flow.flow] = (now_s, flow.state)
                 line = flow_line(flow, etas[flow.flow])
                 self._console.print(f"{line}  replicators {running}/{status.desired_replicators}", soft_wrap=True)
@@ -93,7 +93,7 @@ class LiveView:
 
 
 def flow_line(flow: FlowStatus, eta_s: float | None) -> str:
-    """A flow in one line."""
+    """Describe a flow in one line."""
     return (
         f"{flow.flow}  {flow.state}  copying {flow.copying}/{flow.partitions}  lag {count(flow.lag_records)}"
         f"  {count(flow.records_per_s)} records/s  {size(flow.bytes_per_s)}/s  caught up in {_eta_text(eta_s)}"

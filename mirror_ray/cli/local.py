@@ -47,7 +47,7 @@ def jars() -> None:
 
 
 def show_version(output: FormatOption = OutputFormat.table) -> None:
-    """Show the versions of mirror-ray and of what it stands on."""
+    """Show the versions of mirror-ray and of what it is built on."""
     versions = {"mirror-ray": mirror_ray.__version__, "python": platform.python_version()}
     for package in ("ray", "confluent-kafka"):
         try:

@@ -19,14 +19,14 @@ class OutputFormat(StrEnum):
 
 
 def config_file(text: str | Path) -> Path:
-    """The file that an argument names; an empty name would be that of the directory we are in."""
+    """Read the name of a file; an empty one would mean the current directory."""
     if text == "":
         raise typer.BadParameter("the name of the file is empty")
     return Path(text)
 
 
 def possible_replicators(number: int | None) -> int | None:
-    """As many replicators as there may be; what comes of an option may also be left out."""
+    """Check a number of replicators; None, of an option that was left out, is passed on."""
     from mirror_ray.config.numbers import REPLICATORS
 
     try:
@@ -62,5 +62,5 @@ DEFAULT_NAME = "mirror"
 
 
 def name_option(name: str) -> str:
-    """What to add to a command that is told of, so that it is about the system of that name."""
+    """What has to be added to a command in a message, so that it is about the system of that name."""
     return "" if name == DEFAULT_NAME else f" --name {shlex.quote(name)}"

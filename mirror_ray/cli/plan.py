@@ -1,4 +1,4 @@
-"""Commands that look at a configuration: validate, plan."""
+"""Commands about a configuration: validate, plan."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def validate(
     Exit 2 when it has mistakes, all of which are named.
     """
     try:
-        loaded = _load_and_try(config)
+        loaded = _load_and_check(config)
     except ConfigError as error:
         if output is not OutputFormat.table:
             emit({"valid": False, "problems": list(error.problems), "notes": []}, output, lambda: None)
@@ -76,8 +76,8 @@ def validate(
     emit({"valid": True, "problems": [], "notes": notes}, output, show)
 
 
-def _load_and_try(config: Path) -> LoadedConfig:
-    """Load a configuration, and read the stores that it names.
+def _load_and_check(config: Path) -> LoadedConfig:
+    """Load a configuration, and read the key stores and trust stores that it names.
 
     Raises:
         ConfigError: With all mistakes of the file, or else of the stores.
@@ -117,7 +117,7 @@ def _print_plan(plan: SystemPlan) -> None:
     for flow in plan.flows:
         for text in flow.refused:
             say(f"refused: {flow.flow}: {text}", "red")
-        for text in [*flow.warnings, *(each for topic in flow.topics for each in topic.warnings)]:
+        for text in [*flow.warnings, *(warning for topic in flow.topics for warning in topic.warnings)]:
             say(f"warning: {flow.flow}: {text}", "yellow")
     for each in plan.shared:
         say(f"note: {each}", "yellow")
@@ -177,7 +177,8 @@ def _plain(plan: SystemPlan) -> dict[str, Any]:
     return {
         "ok": plan.ok,
         "clusters": [
-            {"alias": each.alias, "cluster_id": each.cluster_id, "brokers": each.brokers} for each in plan.clusters
+            {"alias": cluster.alias, "cluster_id": cluster.cluster_id, "brokers": cluster.brokers}
+            for cluster in plan.clusters
         ],
         "flows": [
             {

@@ -1,4 +1,4 @@
-"""Text that others have written, as a terminal may be given it: what would steer the terminal is shown, not sent."""
+"""Makes foreign text safe for a terminal: control characters are shown, not sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same of a text that is to be on one line, whatever is in it: a name, the cell of a table."""
+    """As ``printable``, for text that has to stay on one line: tabs and line breaks are escaped, too."""
     return _UNSAFE_OR_BREAK.sub(_escape, text)
 
 
@@ -34,10 +34,10 @@ def quoted(document: str) -> str:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log records may hold names and errors out of clusters."""
+    """Escapes log records, which may hold names and errors from clusters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See ``logging.Formatter``."""
+        """Format a record, and escape control characters."""
         return printable(super().format(record))
 
 

@@ -1,4 +1,4 @@
-"""The command report."""
+"""The command report: throughput of a flow, by Spark."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def report(
     """
     from mirror_ray.report.json_document import ReportRequest
 
-    wanted = parse_flow(flow)
+    flow_name = parse_flow(flow)
     now_ms = time.time_ns() // 1_000_000
-    asked = ReportRequest(
+    request = ReportRequest(
         since_ms=None if since is None else parse_time(since, now_ms),
         until_ms=None if until is None else parse_time(until, now_ms),
         price_per_gb=price_per_gb,
         currency=currency,
         created_ms=now_ms,
     )
-    if asked.since_ms is not None and asked.until_ms is not None and asked.since_ms >= asked.until_ms:
+    if request.since_ms is not None and request.until_ms is not None and request.since_ms >= request.until_ms:
         raise ConfigError(f"--since {since} is not before --until {until}")
-    with find_system(config, name, address, wanted) as (settings, mirror):
-        document = _write(settings, settings.flow(wanted), mirror, to, asked, (name, address))
+    with find_system(config, name, address, flow_name) as (settings, mirror):
+        document = _write(settings, settings.flow(flow_name), mirror, to, request, (name, address))
     summary = _summary(document, to)
     emit(summary, output, lambda: _print(document, summary))
     if not document["total"]["statistics_records"]:
@@ -74,16 +74,21 @@ def report(
 
 
 def _write(
-    settings: MirrorSettings, flow: FlowSettings, mirror: Mirror | None, to: Path, asked: ReportRequest, place: Any
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    mirror: Mirror | None,
+    to: Path,
+    request: ReportRequest,
+    ray: tuple[str, str | None],
 ) -> dict[str, Any]:
-    """Read what is new, and write the report of all that was asked for; the figures."""
+    """Read what is new, write the report, and return its figures."""
     from mirror_ray.model.internal_topics import statistics_topic
     from mirror_ray.report.directory import open_directory
     from mirror_ray.report.html_report import make_html
     from mirror_ray.report.json_document import ReportResult, make_document
     from mirror_ray.report.target_cluster import find_statistics, read_ends, read_skipped_ranges
 
-    name, address = place
+    name, address = ray
     cluster = settings.clusters[flow.name.target]
     log = find_statistics(cluster, flow)
     with open_directory(to, str(flow.name), statistics_topic(flow.name.source)) as directory:
@@ -94,7 +99,7 @@ def _write(
 
             with spark_session(f"report {flow.name}", settings.spark, say) as spark:
                 read_new(spark, cluster, log.topic_id, log.bounds, directory)
-                selection = select(spark, directory, asked.since_ms, asked.until_ms)
+                selection = select(spark, directory, request.since_ms, request.until_ms)
         found = ReportResult(
             progress=directory.progress,
             partitions=selection.partitions,
@@ -103,7 +108,7 @@ def _write(
             gaps=read_skipped_ranges(cluster, flow),
             target_ends=read_ends(cluster, selection.partitions),
         )
-        document = make_document(asked, found)
+        document = make_document(request, found)
         directory.write("report.json", json.dumps(document, indent=1, ensure_ascii=False))
         directory.write("report.html", make_html(document))
     return document
@@ -128,5 +133,5 @@ def _print(document: dict[str, Any], summary: dict[str, Any]) -> None:
     for sentence in headline(document):
         out().print(sentence, soft_wrap=True)
     if unusable := sum(summary["unusable"].values()):
-        say(f"{unusable} records of the statistics topic could not be used; the page names them", "yellow")
+        say(f"{unusable} records of the statistics topic could not be used; report.html names them", "yellow")
     out().print(f"\n{summary['page']}\n{summary['figures']}", soft_wrap=True)

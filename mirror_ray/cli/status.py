@@ -199,7 +199,7 @@ def gaps(
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
-    """Show what partitions went on without, by which policy or answer."""
+    """Show skipped ranges: what partitions went on without, by which policy or resolution."""
     render_from_system(name, address, lambda system: columns.rows(system.gaps(flow)), columns.GAPS, output, watch=watch)
 
 

@@ -1,4 +1,4 @@
-"""The process's stdout and stderr: whatever they are, and whatever is written to them, there is no traceback."""
+"""The process's stdout and stderr: no text and no kind of stream causes a traceback."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BROKEN_PIPE_CODE = 141
 
 
 class OutputStream(io.TextIOWrapper):
-    """A standard stream that shows what its encoding lacks as escapes, and ends well when nothing more can be written.
+    """A standard stream that escapes characters which its encoding lacks, and handles failed writes.
 
-    The other end of a pipe is gone: the process ends, quietly. The disk is full: of data (``is_data``) that is an
-    error, talk is dropped.
+    If the reader of a pipe has ended, the process ends quietly. If the disk is full, that is an error for data
+    (``is_data``); messages are dropped.
     """
 
     def __init__(self, stream: io.TextIOWrapper, *, is_data: bool) -> None:
@@ -28,15 +28,15 @@ class OutputStream(io.TextIOWrapper):
             line_buffering=stream.line_buffering or not is_data,
         )
         self._is_data = is_data
-        # Would close the buffer when nobody has it any more.
+        # Without a reference it would be collected, and close the buffer.
         self._under = stream
 
     def write(self, text: str) -> int:
-        """As ``TextIOBase`` does.
+        """Write as ``TextIOBase`` does.
 
         Raises:
             MirrorError: The data can't be written.
-            SystemExit: Nobody reads any more.
+            SystemExit: The reader of the pipe has ended.
         """
         try:
             return super().write(text)
@@ -45,14 +45,14 @@ class OutputStream(io.TextIOWrapper):
             return len(text)
 
     def flush(self) -> None:
-        """As ``TextIOBase`` does; raises what `write` does."""
+        """Flush as ``TextIOBase`` does; raises what `write` raises."""
         try:
             super().flush()
         except OSError as error:
             self._fail(error)
 
     def _fail(self, error: OSError) -> None:
-        # What is in the buffer is written once more when the process ends.
+        # Python flushes the buffer again when the process ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno())
         os.close(nowhere)
@@ -63,12 +63,12 @@ class OutputStream(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Give this process streams that bear everything; one that it was started without (``>&-``) leads nowhere."""
+    """Give this process streams that accept any text; one that it was started without (``>&-``) discards it."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free is taken: this one. Else a file or a connection would get it, and the talk.
+            # The lowest free number is taken: this one. Otherwise a later file or connection would get the messages.
             os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""The commands takeover and handback: from MirrorMaker 2 and back."""
+"""The commands takeover and handback: take flows over from MirrorMaker 2, and give them back."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def handback(
 def _stopped(
     config: Path, flows: list[str] | None, name: str, address: str | None
 ) -> Iterator[tuple[MirrorSettings, FlowName]]:
-    """Each flow that is asked for.
+    """Yield each flow that is asked for, once it is known that it does not run.
 
     Raises:
         ConfigError: There is no such flow.
@@ -161,12 +161,12 @@ def _stopped(
     from mirror_ray.config.load import load_settings
 
     settings = load_settings(config).settings
-    asked = [parse_flow(each) for each in flows or ()] or [
-        each.name for each in settings.flows if each.enabled and each.route is None
+    chosen = [parse_flow(name) for name in flows or ()] or [
+        flow.name for flow in settings.flows if flow.enabled and flow.route is None
     ]
-    if not asked:
+    if not chosen:
         raise ConfigError("no flow is enabled: set A->B.enabled = true, with the aliases of your clusters")
-    for flow in asked:
+    for flow in chosen:
         if settings.flow(flow).route is not None:
             raise ConfigError(f"{flow} is a route: MirrorMaker 2 has none, name its flow, {flow.live}")
         with find_system(config, name, address, flow, must_answer=True) as (_, mirror):

@@ -1,4 +1,4 @@
-"""Points in time as people write them on the command line."""
+"""Reads points in time as people write them on the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Read a point in time; in epoch milliseconds.
+    """Read a point in time, and return it in epoch milliseconds.
 
     Args:
         text: A length of time before now (``90s``, ``15m``, ``24h``, ``7d``), a date, a date and time (in local time
@@ -26,7 +26,7 @@ def parse_time(text: str, now_ms: int) -> int:
         now_ms: The present, in epoch milliseconds.
 
     Raises:
-        ConfigError: It is none of these, or not in the calendar.
+        ConfigError: The text is none of these, or not in the calendar.
     """
     try:
         return max(0, _parse(text.strip(), now_ms))

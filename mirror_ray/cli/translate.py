@@ -1,4 +1,4 @@
-"""The command translate: offsets on the other side; of all groups at once, at any moment of the past, and committed."""
+"""The command translate: offsets on the other side, for one offset, one group or all; now or at a past moment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FILE = "translated.parquet"
 
 def translate(
     flow: RequiredFlow,
-    place: Annotated[
+    partition: Annotated[
         str | None,
         typer.Argument(
             metavar="[TOPIC:PARTITION]", help="A partition of the source, with --offset.", show_default=False
@@ -94,14 +94,14 @@ def translate(
     Exit 1 where one has no place, 4 where a commit was refused.
     """
     if everything:
-        if (group, place, offset, back) != (None, None, None, False):
+        if (group, partition, offset, back) != (None, None, None, False):
             raise ConfigError("--all is for all groups: leave --group, TOPIC:PARTITION, --offset and --back out")
         if (dry_run or force) and not commit:
             raise ConfigError("--dry-run and --force are for --commit")
         order = _order(flow, as_of, commit=commit, dry=dry_run, force=force)
         if to is not None:
             _prepare(to)
-        rows, refused = _of_all(order, config, name, address, spark=spark, yes=yes)
+        rows, refused = _translate_all(order, config, name, address, spark=spark, yes=yes)
         render(rows, _COMMITTED if commit else _ALL, output)
         if to is not None:
             _write(rows, to)
@@ -110,56 +110,60 @@ def translate(
     else:
         if spark or commit or dry_run or force or (as_of, to, config) != (None, None, None):
             raise ConfigError("--spark, --as-of, --to, --commit, --dry-run, --force and --config are for --all")
-        rows = _of_one(flow, place, group, offset, name, address, back=back)
+        rows = _translate_one(flow, partition, group, offset, name, address, back=back)
         render(rows, _TRANSLATED, output)
     if any(row["target_offset"] is None or row["source_offset"] is None for row in rows):
         raise typer.Exit(1)
 
 
-def _of_one(
-    flow: str, place: str | None, group: str | None, offset: int | None, name: str, address: str | None, *, back: bool
+def _translate_one(
+    flow: str, scope: str | None, group: str | None, offset: int | None, name: str, address: str | None, *, back: bool
 ) -> list[Row]:
-    topic, partition = parse_scope(place)
+    topic, partition = parse_scope(scope)
     with attached(name, address) as system:
-        if group is not None and place is None and offset is None:
-            return _of_group(system, flow, group)
+        if group is not None and scope is None and offset is None:
+            return _translate_group(system, flow, group)
         if group is None and topic is not None and partition is not None and offset is not None:
-            return _of_offset(system, flow, topic, partition, offset, back=back)
+            return _translate_offset(system, flow, topic, partition, offset, back=back)
     raise ConfigError("give --group GROUP, TOPIC:PARTITION and --offset N, or --all")
 
 
-def _of_group(system: Mirror, flow: str, group: str) -> list[Row]:
-    found = [each for each in system.groups(flow) if each.group == group]
+def _translate_group(system: Mirror, flow: str, group: str) -> list[Row]:
+    found = [status for status in system.groups(flow) if status.group == group]
     if not found:
-        raise ConfigError(f"{flow} carries no group {group!r} over: see groups and groups.exclude in its configuration")
-    return [row for each in found for row in _rows_of(each)]
+        raise ConfigError(f"{flow} syncs no group {group!r}: see groups and groups.exclude in its configuration")
+    return [row for status in found for row in _group_rows(status)]
 
 
-def _rows_of(found: GroupStatus) -> list[Row]:
+def _group_rows(found: GroupStatus) -> list[Row]:
     return [
         {
-            "topic": each.topic,
-            "partition": each.partition,
-            "source_offset": each.source_offset,
-            "target_topic": each.remote_topic,
-            "target_offset": each.target_offset,
-            "exact": each.exact,
-            "reason": each.reason,
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "source_offset": partition.source_offset,
+            "target_topic": partition.remote_topic,
+            "target_offset": partition.target_offset,
+            "exact": partition.exact,
+            "reason": partition.reason,
         }
-        for each in found.partitions
-        if each.state != "uncopied"
+        for partition in found.partitions
+        if partition.state != "uncopied"
     ]
 
 
-def _of_offset(system: Mirror, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> list[Row]:
-    """One row for each remote topic that the topic goes to; an offset of a remote topic is one of that flow's alone."""
-    remotes = {each.flow: each.remote_topic for each in system.topics(flow) if each.topic == topic}
-    asked = [flow] if back else list(dict.fromkeys((flow, *remotes)))
-    return [_of_flow(system, each, (topic, partition), remotes.get(each, ""), offset, back=back) for each in asked]
+def _translate_offset(system: Mirror, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> list[Row]:
+    """One row for each remote topic of the topic; ``back``: an offset of a remote topic belongs to one flow alone."""
+    remotes = {status.flow: status.remote_topic for status in system.topics(flow) if status.topic == topic}
+    flows = [flow] if back else list(dict.fromkeys((flow, *remotes)))
+    return [
+        _translate_in_flow(system, name, (topic, partition), remotes.get(name, ""), offset, back=back) for name in flows
+    ]
 
 
-def _of_flow(system: Mirror, flow: str, place: tuple[str, int], remote: str, offset: int, *, back: bool) -> Row:
-    topic, partition = place
+def _translate_in_flow(
+    system: Mirror, flow: str, source: tuple[str, int], remote: str, offset: int, *, back: bool
+) -> Row:
+    topic, partition = source
     found = system.translate(flow, topic, partition, offset, back=back)
     return {
         "topic": topic,
@@ -180,19 +184,19 @@ def _order(flow: str, as_of: str | None, *, commit: bool, dry: bool, force: bool
     return BulkOrder(flow=name, as_of_ms=at_ms, commit=commit, dry=dry, force=force)
 
 
-def _of_all(
+def _translate_all(
     order: BulkOrder, config: Path | None, name: str, address: str | None, *, spark: bool, yes: bool
 ) -> tuple[list[Row], str | None]:
-    """The rows, and what to say of commits that were refused."""
+    """Translate all groups' offsets; also returns the text about commits that were refused."""
     to_the_past = order.as_of_ms is not None and order.commit and not order.dry
     with find_system(config, name, address, order.flow, must_answer=to_the_past) as (settings, mirror):
         settings.flow(order.flow)
         if mirror is not None and not spark and order.as_of_ms is None and not order.commit:
-            # What the checkpoint actors say costs nothing.
+            # The checkpoint actors know the answer already.
             found = mirror.groups(str(order.flow))
-            return [{"group": status.group, **row} for status in found for row in _rows_of(status)], None
+            return [{"group": status.group, **row} for status in found for row in _group_rows(status)], None
         if to_the_past and mirror is not None:
-            _allow(order, mirror.settings())
+            _check_no_group_sync(order, mirror.settings())
         if order.commit and not order.dry:
             confirm(f"commit the offsets of {order.flow} on {order.flow.target}?", yes=yes)
         dry_run = order.dry or not order.commit
@@ -230,13 +234,13 @@ def _carry_out(
         return asyncio.run(carry_out(settings, order, partial(SparkMaps, session), audit_log))
 
 
-def _allow(order: BulkOrder, running: MirrorSettings) -> None:
-    """What was committed of the past would be moved on at once by a group sync that goes on.
+def _check_no_group_sync(order: BulkOrder, running: MirrorSettings) -> None:
+    """Check that no group sync would move on at once what is committed from the past.
 
-    ``running``: what the system runs by, whatever a file says.
+    ``running``: the settings by which the system runs, whatever a file says.
 
     Raises:
-        ConfigError: It does.
+        ConfigError: The flow's group sync runs.
     """
     groups = running.flow(order.flow).groups
     if groups.emit_checkpoints_enabled and groups.sync_offsets_enabled:
@@ -270,7 +274,7 @@ def _plain(row: BulkRow, *, outcome: bool) -> Row:
 
 
 def _prepare(directory: Path) -> None:
-    """Make the directory, before anything else is done.
+    """Create the directory, before anything else is done.
 
     Raises:
         ConfigError: The file is there already, or can't be written there.
@@ -287,7 +291,7 @@ def _prepare(directory: Path) -> None:
 
 
 def _write(rows: Sequence[Row], directory: Path) -> None:
-    """Raise ConfigError where the file can't be written."""
+    """Write the rows as Parquet. Raises ConfigError if the file can't be written."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""The command up."""
+"""The command up: starts or updates a system."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def up(
     until_caught_up: Annotated[
         bool,
         typer.Option(
-            "--until-caught-up", help="End, with exit 0, when every flow's lag is 0 and its groups are carried over."
+            "--until-caught-up", help="End, with exit 0, when every flow's lag is 0 and its groups are synced."
         ),
     ] = False,
     for_s: SecondsOption = None,
@@ -56,9 +56,9 @@ def up(
 ) -> None:
     """Start the flows of CONFIG, or update a running system to them; in the foreground unless --detach.
 
-    What of a running system would change is said key by key, and asked about; without a terminal say --yes. Nothing
-    else of it stops. Other clusters than those that a flow has begun with are refused: give them a system beside this
-    one by --name, or stop this one first.
+    What would change in a running system is listed key by key and has to be confirmed; without a terminal say --yes.
+    Nothing else of it stops. Other clusters than those that a flow has begun with are refused: give them a system
+    beside this one by --name, or stop this one first.
 
     Ctrl-C drains and stops what this command has started. A system that ran before goes on; `down` stops it.
     """
@@ -87,7 +87,7 @@ def up(
 
 
 def check_clusters(settings: MirrorSettings) -> None:
-    """See that every cluster of an enabled flow answers; one that goes away later only shows in `status`.
+    """Check that every cluster of an enabled flow answers; one that fails later is shown by `status` alone.
 
     Raises:
         ConfigError: No flow is enabled.
@@ -110,7 +110,7 @@ def check_clusters(settings: MirrorSettings) -> None:
         return None
 
     with ThreadPoolExecutor(max_workers=len(used)) as pool:
-        problems = [each for each in pool.map(problem, sorted(used)) if each is not None]
+        problems = [text for text in pool.map(problem, sorted(used)) if text is not None]
     if problems:
         raise ClusterUnreachableError("\n".join(problems))
 
@@ -156,7 +156,7 @@ def _run(started: runtime.StartedSystem, *, until_caught_up: bool, for_s: float 
         verdict = foreground.follow(system, LiveView(err()), until_caught_up=until_caught_up, for_s=for_s)
         if verdict is not None and verdict.state == "caught_up" and not system.settle_groups():
             look = f"`mirror-ray groups{name_option(system.name)}`"
-            say(f"consumer groups could not be carried over in time: {look} says why", "red")
+            say(f"consumer groups could not be synced in time: {look} says why", "red")
     except NotRunningError:
         say(f"{system.name} has been stopped")
         return

@@ -179,7 +179,7 @@ def _print(report: VerifyReport) -> None:
 def _row(partitions: Sequence[PartitionVerdict]) -> Row:
     from mirror_ray.verification.report import worst
 
-    outcomes = [each.outcome for each in partitions]
+    outcomes = [partition.outcome for partition in partitions]
     overall = worst(partitions)
     return {
         "topic": partitions[0].topic,

@@ -15,7 +15,7 @@ def _settings(*flows: str, **servers: str) -> MirrorSettings:
         alias: ClusterSettings(alias=alias, bootstrap_servers=(servers.get(alias, f"{alias}:9092"),)) for alias in "AB"
     }
     return MirrorSettings(
-        clusters=clusters, flows=tuple(FlowSettings(name=FlowName.parse(each), enabled=True) for each in flows)
+        clusters=clusters, flows=tuple(FlowSettings(name=FlowName.parse(flow), enabled=True) for flow in flows)
     )
 
 

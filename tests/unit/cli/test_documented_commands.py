@@ -44,7 +44,7 @@ def _unknown(line: str) -> str | None:
         if name not in command.commands:
             return name
         command = command.commands[name]
-    known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {"--help", "-h"}
+    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help", "-h"}
     return next((word for word in words if re.match(r"-{1,2}[a-z]", word) and word not in known), None)
 
 

@@ -53,7 +53,7 @@ def hostile(coordinator: FakeCoordinator) -> FakeCoordinator:
     coordinator.topics = (replace(TOPIC, topic=HOSTILE, remote_topic=HOSTILE, reason=HOSTILE),)
     coordinator.events = (replace(EVENT, subject=HOSTILE, text=HOSTILE),)
     coordinator.gaps = (replace(GAP, topic=HOSTILE, text=HOSTILE),)
-    partitions = tuple(replace(each, topic=HOSTILE, reason=HOSTILE) for each in GROUP.partitions)
+    partitions = tuple(replace(partition, topic=HOSTILE, reason=HOSTILE) for partition in GROUP.partitions)
     coordinator.groups = (replace(GROUP, group=HOSTILE, reason=HOSTILE, partitions=partitions),)
     return coordinator
 

@@ -14,8 +14,8 @@ from tests.unit.cli.fakes import FLOW, PARTITION, STATUS, TOPIC, status_of
 def test_two_looks_make_caught_up() -> None:
     """One look may fall between two partitions being found."""
     catch_up = CatchUp()
-    assert catch_up.look(0.0, STATUS, [PARTITION], [TOPIC]).state == "moving"
-    assert catch_up.look(0.5, STATUS, [PARTITION], [TOPIC]).state == "caught_up"
+    assert catch_up.update(0.0, STATUS, [PARTITION], [TOPIC]).state == "moving"
+    assert catch_up.update(0.5, STATUS, [PARTITION], [TOPIC]).state == "caught_up"
 
 
 @pytest.mark.parametrize(
@@ -31,24 +31,24 @@ def test_two_looks_make_caught_up() -> None:
 def test_a_partition_with_work_left_keeps_it_moving(partition: Any) -> None:
     """However long it takes; and the looks begin anew."""
     catch_up = CatchUp()
-    catch_up.look(0.0, STATUS, [PARTITION], [TOPIC])
-    assert catch_up.look(100.0, STATUS, [PARTITION, partition], [TOPIC]).state == "moving"
-    assert catch_up.look(200.0, STATUS, [PARTITION], [TOPIC]).state == "moving"
+    catch_up.update(0.0, STATUS, [PARTITION], [TOPIC])
+    assert catch_up.update(100.0, STATUS, [PARTITION, partition], [TOPIC]).state == "moving"
+    assert catch_up.update(200.0, STATUS, [PARTITION], [TOPIC]).state == "moving"
 
 
 @pytest.mark.parametrize("flow", [replace(FLOW, discovered=False), replace(FLOW, state="unreachable")])
 def test_a_flow_that_has_not_looked_has_not_caught_up(flow: Any) -> None:
     """No partitions known is not the same as none left."""
     catch_up = CatchUp()
-    assert {catch_up.look(float(n), status_of(flow), [], []).state for n in range(40)} == {"moving"}
+    assert {catch_up.update(float(n), status_of(flow), [], []).state for n in range(40)} == {"moving"}
 
 
 def test_a_flow_that_is_not_enabled_is_not_waited_for() -> None:
     """It only emits heartbeats."""
     catch_up = CatchUp()
     status = status_of(FLOW, replace(FLOW, flow="B->A", state="idle", discovered=False))
-    catch_up.look(0.0, status, [PARTITION], [TOPIC])
-    assert catch_up.look(1.0, status, [PARTITION], [TOPIC]).state == "caught_up"
+    catch_up.update(0.0, status, [PARTITION], [TOPIC])
+    assert catch_up.update(1.0, status, [PARTITION], [TOPIC]).state == "caught_up"
 
 
 @pytest.mark.parametrize("state", ["refused", "stopped", "paused"])
@@ -56,9 +56,9 @@ def test_what_stands_still_blocks_after_the_grace(state: Any) -> None:
     """A stopped partition is tried again; only after a while is it reported, with its reason."""
     catch_up = CatchUp(grace_s=15.0)
     stuck = replace(PARTITION, partition=3, state=state, reason="it is full", lag_records=5)
-    assert catch_up.look(0.0, STATUS, [PARTITION, stuck], [TOPIC]).state == "moving"
-    assert catch_up.look(14.0, STATUS, [PARTITION, stuck], [TOPIC]).state == "moving"
-    verdict = catch_up.look(15.0, STATUS, [PARTITION, stuck], [TOPIC])
+    assert catch_up.update(0.0, STATUS, [PARTITION, stuck], [TOPIC]).state == "moving"
+    assert catch_up.update(14.0, STATUS, [PARTITION, stuck], [TOPIC]).state == "moving"
+    verdict = catch_up.update(15.0, STATUS, [PARTITION, stuck], [TOPIC])
     assert verdict.state == "blocked"
     assert verdict.blockers == (f"A->B orders-3: {state}: it is full",)
 
@@ -68,7 +68,7 @@ def test_a_refused_topic_is_named_once() -> None:
     catch_up = CatchUp(grace_s=0.0)
     topic = replace(TOPIC, state="refused", reason="filled by another")
     stuck = [replace(PARTITION, partition=n, state="refused", lag_records=None) for n in range(3)]
-    assert catch_up.look(0.0, STATUS, stuck, [topic]).blockers == ("A->B orders: refused: filled by another",)
+    assert catch_up.update(0.0, STATUS, stuck, [topic]).blockers == ("A->B orders: refused: filled by another",)
 
 
 def test_the_others_go_on_while_one_stands_still() -> None:
@@ -76,9 +76,9 @@ def test_the_others_go_on_while_one_stands_still() -> None:
     catch_up = CatchUp(grace_s=10.0)
     stuck = replace(PARTITION, state="stopped", lag_records=5)
     moving = replace(PARTITION, partition=1, lag_records=5)
-    assert catch_up.look(0.0, STATUS, [stuck, moving], [TOPIC]).state == "moving"
-    assert catch_up.look(20.0, STATUS, [stuck], [TOPIC]).state == "moving"
-    assert catch_up.look(30.0, STATUS, [stuck], [TOPIC]).state == "blocked"
+    assert catch_up.update(0.0, STATUS, [stuck, moving], [TOPIC]).state == "moving"
+    assert catch_up.update(20.0, STATUS, [stuck], [TOPIC]).state == "moving"
+    assert catch_up.update(30.0, STATUS, [stuck], [TOPIC]).state == "blocked"
 
 
 def test_eta_follows_the_fall_of_the_lag() -> None:

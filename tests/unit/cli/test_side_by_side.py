@@ -52,7 +52,7 @@ def test_acls_and_names_side_by_side(capsys: pytest.CaptureFixture[str]) -> None
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "name orders dr by topics.map, as bills is" in lines
     assert "ACL User:ann ALLOW READ - differs" in lines
-    assert "ACL User:ann ALLOW READ on ord... - not carried over: sync.topic.acls.patterns.enabled is false" in lines
+    assert "ACL User:ann ALLOW READ on ord... - not copied: sync.topic.acls.patterns.enabled is false" in lines
     assert "ACL User:ann on group app - - differs" in lines
     print_comparison(found, found.topics, _FLOW, partitions=False, differences=True)
     shown = capsys.readouterr().out

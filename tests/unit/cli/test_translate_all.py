@@ -84,7 +84,7 @@ def test_a_commit_is_confirmed_and_told_of(orders: list[BulkOrder], run: Run) ->
     assert json.loads(result.stdout)[0]["outcome"] == "committed"
     assert "1 offsets committed" in result.stderr
     assert run("translate", "A->B", "--all", "--commit", "--dry-run").exit_code == 0
-    assert [(each.commit, each.force, each.dry) for each in orders] == [(True, True, False), (True, False, True)]
+    assert [(order.commit, order.force, order.dry) for order in orders] == [(True, True, False), (True, False, True)]
 
 
 def test_the_past_is_not_committed_against_a_group_sync(
