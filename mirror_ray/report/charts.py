@@ -97,9 +97,11 @@ def top_talkers(topics: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _lines(times_ms: Sequence[int], step_ms: int, title: str, said: str, series: Sequence[Series], **how: Any) -> str:
-    drawn = line_chart(title, said, times_ms, step_ms, series=series, **how)
-    return _card(title, f'{drawn}<p class="muted">{escape(said)}</p>')
+def _lines(
+    times_ms: Sequence[int], step_ms: int, title: str, description: str, series: Sequence[Series], **how: Any
+) -> str:
+    drawn = line_chart(title, description, times_ms, step_ms, series=series, **how)
+    return _card(title, f'{drawn}<p class="muted">{escape(description)}</p>')
 
 
 def _card(title: str, content: str) -> str:

@@ -29,7 +29,7 @@ _RETRY_S: Final = 0.5
 def reserve(
     bundles: list[dict[str, float]],
     work: str,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     most_wait_s: float = _MOST_WAIT_S,
     retry_s: float = _RETRY_S,
@@ -39,7 +39,7 @@ def reserve(
     Args:
         bundles: The resources of each executor.
         work: The command and its subject, for those who wait: ``verify A->B``.
-        tell: Gets a message about each command that is waited for.
+        report: Gets a message about each command that is waited for.
         most_wait_s: How long to wait.
         retry_s: Seconds between two attempts.
 
@@ -66,7 +66,7 @@ def reserve(
             )
         if holder != reported:
             reported = holder
-            tell(f"waiting for Spark in this Ray: {holder} has it, and one command has it at a time")
+            report(f"waiting for Spark in this Ray: {holder} has it, and one command has it at a time")
         time.sleep(retry_s)
 
 

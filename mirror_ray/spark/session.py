@@ -33,7 +33,7 @@ _LOG_CONFIG: Final = "log4j2.properties"
 
 
 @contextmanager
-def spark_session(work: str, settings: SparkSettings, tell: Callable[[str], None]) -> Iterator[SparkSession]:
+def spark_session(work: str, settings: SparkSettings, report: Callable[[str], None]) -> Iterator[SparkSession]:
     """A Spark session whose executors run in the Ray that this process is connected to; it ends with the context.
 
     There is one at a time in a Ray. Maven fetches the connector's jars on first use.
@@ -41,7 +41,7 @@ def spark_session(work: str, settings: SparkSettings, tell: Callable[[str], None
     Args:
         work: The command and its subject: the name in Spark and Ray, and for commands that wait.
         settings: Executors, cores and memory.
-        tell: Gets a message about each command that is waited for.
+        report: Gets a message about each command that is waited for.
 
     Raises:
         MirrorError: Another command has Spark for ten minutes, or Ray has no resources for the executors within
@@ -49,7 +49,7 @@ def spark_session(work: str, settings: SparkSettings, tell: Callable[[str], None
     """
     jars = ",".join(str(jar) for jar in sorted(ensure_jars(SPARK).glob("*.jar")))
     java_command()
-    group = _reserve(work, settings, tell)
+    group = _reserve(work, settings, report)
     try:
         with resources.as_file(resources.files("mirror_ray.spark") / _LOG_CONFIG) as log_config:
             spark = _start(work, settings, group, _configs(settings, jars, str(log_config)))
@@ -62,10 +62,10 @@ def spark_session(work: str, settings: SparkSettings, tell: Callable[[str], None
             remove_placement_group(group)
 
 
-def _reserve(work: str, settings: SparkSettings, tell: Callable[[str], None]) -> PlacementGroup:
+def _reserve(work: str, settings: SparkSettings, report: Callable[[str], None]) -> PlacementGroup:
     memory_bytes = int(parse_memory_size(settings.executor_memory))
     bundle = {"CPU": float(settings.executor_cores), "memory": float(memory_bytes)}
-    group = reserve([bundle] * settings.executors, work, tell)
+    group = reserve([bundle] * settings.executors, work, report)
     await_resources(group, settings)
     return group
 

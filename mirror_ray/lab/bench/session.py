@@ -34,7 +34,7 @@ from mirror_ray.lab.bench.measurements import (
 from mirror_ray.lab.bench.results import MeasuredRun, MeasurementResult
 from mirror_ray.lab.bench.start_runs import ContenderStart, StartRun
 from mirror_ray.lab.bench.trickle_runs import TrickleRun, trickle_baseline
-from mirror_ray.lab.bench.workloads import Workload, rehearsal
+from mirror_ray.lab.bench.workloads import Workload, broker_warm_up
 from mirror_ray.lab.kafka_client import delete_topics
 from mirror_ray.model.errors import MirrorError
 
@@ -140,7 +140,7 @@ def run_turn(
 
 def _all_turns(workloads: Sequence[Workload], site: ClusterSite, size: float) -> Iterator[ContenderTurn]:
     """The warm-up of the brokers, then every round's turns."""
-    yield ContenderTurn(MIRROR_RAY, rehearsal(site, size), recorded=False)
+    yield ContenderTurn(MIRROR_RAY, broker_warm_up(site, size), recorded=False)
     for round_ in range(max(workload.repeats for workload in workloads)):
         yield from turns(workloads, site, round_)
 

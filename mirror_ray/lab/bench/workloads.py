@@ -72,15 +72,15 @@ def workloads(*, quick: bool, size: float = 1.0) -> tuple[Workload, ...]:
     return found if size == 1 else tuple(workload.sized(size) for workload in found)
 
 
-def rehearsal(site: ClusterSite, size: float = 1.0) -> tuple[Measurement, ...]:
+def broker_warm_up(site: ClusterSite, size: float = 1.0) -> tuple[Measurement, ...]:
     """What is run before anything counts, to warm up the brokers.
 
     Their virtual machines need a minute of work on two cores to compile what is used; the first contender would pay.
     """
     measurements = (
-        CopyMeasurement(workload="throughput", case="rehearsal", site=site, data=_large(500_000), limit_s=20),
-        CopyMeasurement(workload="small-batches", case="rehearsal", site=site, data=_small(500_000), limit_s=20),
-        TrickleMeasurement(workload="trickle", case="rehearsal", site=site, seconds=10 if site.far else 30),
+        CopyMeasurement(workload="throughput", case="warm-up", site=site, data=_large(500_000), limit_s=20),
+        CopyMeasurement(workload="small-batches", case="warm-up", site=site, data=_small(500_000), limit_s=20),
+        TrickleMeasurement(workload="trickle", case="warm-up", site=site, seconds=10 if site.far else 30),
     )
     return tuple(sized(measurement, size) for measurement in measurements)
 

@@ -139,15 +139,15 @@ async def read_stub(_: TopicPartition, __: MapAnswer, gap: SegmentGap) -> Segmen
     return reader.finish()
 
 
-async def look_up(title: str, partition_map: PartitionOffsetMap, tailer: OffsetMapTailer, holes: int) -> None:
+async def look_up(title: str, partition_map: PartitionOffsetMap, tailer: OffsetMapTailer, gaps: int) -> None:
     """Look up offsets all over the partition, and the newest ones: which are known, and what scans cost."""
     print(f"{title}:", flush=True)
     show("segments, blocks in the topic", f"{len(partition_map.segments):,}, {len(partition_map.blocks):,}", width=58)
     show("memory", f"{map_bytes(partition_map) / 1024:,.0f} KiB", width=58)
-    newest = next(n for n in range(1, holes) if not _known(partition_map, holes - n)) - 1
+    newest = next(n for n in range(1, gaps) if not _known(partition_map, gaps - n)) - 1
     show("newest records known without a scan", f"{newest:,}", width=58)
     dice, scans, longest_s, widest = random.Random(1), 0, 0.0, 0
-    for number in (*(dice.randrange(holes) for _ in range(SAMPLES)), holes - 1, holes):
+    for number in (*(dice.randrange(gaps) for _ in range(SAMPLES)), gaps - 1, gaps):
         # Without the results of earlier scans.
         translator = Translator(partial(answer_from, tailer.store), read_stub)
         found_in_map = partition_map.segments.to_target(STEP * number)
