@@ -1,4 +1,4 @@
-"""What may stand as a broker's address, and as a cluster's alias, which topics are named by."""
+"""Checks of brokers' addresses, and of aliases and separators, which become parts of topics' names."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pydantic import AfterValidator
 from mirror_ray.model.internal_topics import dead_letters_topic
 from mirror_ray.model.topic_names import MAX_NAME_LENGTH, illegal_name
 
-#: Each pair of clusters may be a flow, and one coordinator looks after all of them.
+#: Every pair of clusters may be a flow, and one coordinator runs all of them.
 MOST_CLUSTERS: Final = 50
 
-#: Kafka takes addresses with a protocol in front, and leaves it out of account.
+#: Kafka accepts addresses that begin with a protocol, and ignores it.
 _SERVER: Final = re.compile(r"(?:[A-Za-z0-9_.%-]*://)?(\[[^\]]*\]|[^\[\]:]*):([0-9]{1,5})")
 _HIGHEST_PORT: Final = 65_535
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _LONGEST_HOST: Final = 253
 _LONGEST_SHOWN: Final = 60
-#: The longest of the internal topics that are named by an alias.
+#: The dead letter topic has the longest of the names that contain an alias.
 _LONGEST_ALIAS: Final = MAX_NAME_LENGTH - len(dead_letters_topic(""))
 _CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def illegal_alias(alias: str) -> str | None:
-    """Why topics can't be named by an alias; None: they can."""
+    """Why an alias can't be part of topics' names; None: it can."""
     if not _CHARACTERS.fullmatch(alias):
         return f"{_shown(alias)} can't be an alias: topics are named by it, so letters, digits, '.', '_' and '-' alone"
     if len(alias) > _LONGEST_ALIAS:
@@ -38,15 +38,15 @@ def illegal_alias(alias: str) -> str | None:
 
 
 def too_many_clusters(number: int) -> str:
-    """The sentence for more than there may be."""
+    """The error for too many clusters."""
     return f"{number:,} are listed, at most {MOST_CLUSTERS} are looked after by one system: run several"
 
 
 def illegal_separator(separator: str, alias: str) -> str | None:
-    """Why no remote topic can be named with a separator; None: it can."""
+    """Why a separator can't be part of remote topics' names; None: it can."""
     if not _CHARACTERS.fullmatch(separator):
         return f"{_shown(separator)} can't stand in a topic's name: letters, digits, '.', '_' and '-' alone may"
-    # Of an alias that is illegal itself that is told.
+    # An alias that is illegal itself has an error of its own.
     return illegal_name(f"{alias}{separator}checkpoints{separator}internal") if illegal_alias(alias) is None else None
 
 

@@ -1,4 +1,4 @@
-"""What must hold of resolved settings beyond the types of their fields; the same for both forms of file."""
+"""Checks of resolved settings beyond the types of their fields, for both forms of file."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _IN_CLEAR_TEXT: Final = (
     "and it is looked up where it is used (docs/configuration.md)"
 )
 
-#: With ten clusters and a flow each way between any two there are a million.
+#: Ten clusters with flows in both directions between any two of them have a million rings.
 _MOST_RINGS: Final = 5_000
 
-#: Maps a field such as ``topics.include`` to the name that the user knows it by.
+#: From a field such as ``topics.include`` to the key that the user wrote.
 FieldName = Callable[[str], str]
 
 
@@ -80,10 +80,10 @@ def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
     yield from check_names(flow, field_name)
 
 
-def heed_offset_reset(flow: dict[str, Any]) -> None:
-    """Take an ``auto.offset.reset`` that the file gives as MM2's answer to records that are gone: go on behind them.
+def apply_offset_reset(flow: dict[str, Any]) -> None:
+    """Skip source records that retention removed where the file sets ``auto.offset.reset``, as MM2 does.
 
-    ``flow``: the values that the file gives, by section; a ``trouble.policy`` among them says it otherwise.
+    ``flow``: the values that the file gives, by section; a ``trouble.policy`` among them takes precedence.
     """
     if "auto_offset_reset" in flow.get("fetch", {}) and "policy" not in flow.get("trouble", {}):
         flow.setdefault("trouble", {}).setdefault("source_removed", "skip")
@@ -121,18 +121,18 @@ def secret_notes(section: BaseModel, field_name: FieldName) -> Iterator[ConfigNo
 
 
 def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:
-    """Yield a sentence for each ring of flows that would copy a topic round and round, or a record to a place twice.
+    """Yield a sentence for each ring of flows that would copy a topic in circles, or a record to one cluster twice.
 
-    A flow that keeps names hides where a topic came from, so that no flow of its ring can tell a copy from an original,
-    unless the records say it (provenance). A ring is let through when its flows list topics by plain names and no topic
-    is in all of the lists.
+    A flow that keeps names hides where a topic came from, so that no flow of its ring can distinguish a copy from an
+    original, unless the records have provenance headers. A ring is accepted when its flows list topics by plain names
+    and no topic is in all of the lists.
     """
     enabled = [flow for flow in with_all_names(flows) if flow.enabled]
     rules = {flow.name: rules for flow in enabled if (rules := _rules(flow)) is not None}
     usable = [flow for flow in enabled if flow.name in rules]
     yield from check_named_flows(usable, {flow.name: _literals(flow) for flow in usable})
-    keeps = {name: each.remote_topic("topic") == "topic" for name, each in rules.items()}
-    # A route goes the way of its flow.
+    keeps = {name: of_flow.remote_topic("topic") == "topic" for name, of_flow in rules.items()}
+    # A route has the clusters of its flow.
     live = [flow for flow in usable if flow.name.is_live]
     harmless = all(flow.provenance.enabled and keeps[flow.name] for flow in live) or not any(keeps.values())
     rings = _rings(live) if not harmless or any(flow.topics.rename for flow in live) else iter(())
@@ -140,8 +140,8 @@ def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:
         if (hidden := check_long_ring(ring)) is not None:
             yield hidden
         names = [flow.name for flow in ring]
-        told = all(flow.provenance.enabled and keeps[flow.name] for flow in ring)
-        if told or not any(keeps[name] for name in names) or not _may_share_topics(ring, rules):
+        distinguished = all(flow.provenance.enabled and keeps[flow.name] for flow in ring)
+        if distinguished or not any(keeps[name] for name in names) or not _may_share_topics(ring, rules):
             continue
         listed = " and ".join(str(name) for name in names)
         keeping = ", ".join(str(name) for name in names if keeps[name])
@@ -164,9 +164,9 @@ def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:
 def _check_doubles(flows: Sequence[FlowSettings]) -> Iterator[str]:
     by_name = {flow.name: flow for flow in flows}
     for (origin, end), several in doubled({flow.name: flow.provenance.max_hops for flow in flows}).items():
-        if not _share_names([by_name[name] for way in several for name in way]):
+        if not _share_names([by_name[name] for path in several for name in path]):
             continue
-        named = " and by ".join(" ".join(str(name) for name in way) for way in several[:2])
+        named = " and by ".join(" ".join(str(name) for name in path) for path in several[:2])
         longest = max(several, key=len)
         yield (
             f"records written on {origin} would come to {end} by {named}, and stand there twice: bound the longer way, "
@@ -211,7 +211,7 @@ def _share_names(flows: Sequence[FlowSettings]) -> bool:
 
 
 def _may_share_topics(ring: Sequence[FlowSettings], rules: Mapping[FlowName, ReplicationRules]) -> bool:
-    """Whether a topic may come round to where it began, and be copied on."""
+    """Whether a topic may come back to its first cluster, and be copied on."""
     if any(len(_literals(flow)) < len(flow.topics.include) for flow in ring):
         return True
     return any(
@@ -221,8 +221,8 @@ def _may_share_topics(ring: Sequence[FlowSettings], rules: Mapping[FlowName, Rep
     )
 
 
-def _comes_round(way: Sequence[ReplicationRules], topic: str) -> bool:
-    for rules in way:
+def _comes_round(path: Sequence[ReplicationRules], topic: str) -> bool:
+    for rules in path:
         if not rules.should_replicate_topic(topic):
             return False
         topic = rules.remote_topic(topic)

@@ -74,9 +74,9 @@ def build_cluster(
     alias: str,
     fallback: str,
 ) -> ClusterSettings | None:
-    """A cluster's settings by its connection and its consumer's keys; None where something is wrong with them.
+    """Settings of a cluster from its connection keys and its consumer's keys; None: there are mistakes in them.
 
-    ``fallback``: the key that a missing credential is reported under. Mistakes go to ``problems``.
+    ``fallback``: the key that a missing credential is reported under. Mistakes are added to ``problems``.
     """
     fields.take(CLUSTER_KEYS[:1], connection, problems)
     _take_security(fields, connection, problems)

@@ -1,4 +1,4 @@
-"""What a change of settings touches, from single keys up to whole flows. Everything else goes on as if nothing were."""
+"""The difference between two settings of a system: which keys change, and what that does to its flows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import BaseModel
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.model.names import FlowName
 
-#: ``topics``: topics come, go or get another name, those that stay are not touched. ``groups``: the flow's consumer
-#: groups are read anew, copying goes on. ``beside``: what runs beside the copying. ``restart``: the flow is drained and
-#: begun anew. ``system``: nothing of a flow. From the least to the most.
+#: What a change of a key does, from the least to the most. ``system``: nothing to a flow. ``beside``: it changes what
+#: runs beside the copying. ``groups``: the flow's consumer groups are read anew, copying goes on. ``topics``: topics
+#: are added, removed or renamed, the others are copied on. ``restart``: the flow is drained and started again.
 Effect = Literal["system", "beside", "groups", "topics", "restart"]
 
-#: A flow has them changed while its partitions are copied on.
+#: Sections of a flow that change while its partitions are copied on.
 _LIVE: Final[Mapping[str, Effect]] = {
     "topics": "topics",
     "groups": "groups",
@@ -24,7 +24,7 @@ _LIVE: Final[Mapping[str, Effect]] = {
     "trouble": "beside",
     "limits": "beside",
 }
-#: Other than their sections.
+#: Keys, by their beginnings, whose effect is not that of their section.
 _EXCEPTIONS: Final[Mapping[str, Effect]] = {
     "topics.refresh": "beside",
     "topics.replication_factor": "beside",
@@ -34,15 +34,15 @@ _EXCEPTIONS: Final[Mapping[str, Effect]] = {
     "topics.shared_remote": "restart",
     "heartbeats.replication_enabled": "topics",
 }
-#: They change with other flows. What they change for this one is a matter of which topics it copies.
+#: Fields that change with other flows; their effect on this one shows in which topics it copies.
 _DERIVED: Final = {"all_names", "all_provenance"}
-#: Of a system, what every flow is written under, and kept by.
+#: Keys of a system that every flow depends on.
 _EVERY_FLOW: Final = {"lease_ms", "audit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
-    """One key that differs, by its path in the native form; secrets are masked. None: there is none."""
+    """One key that differs, by its path in the native form; a value is None where it is not set. Secrets are masked."""
 
     key: str
     before: str | None
@@ -55,46 +55,46 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowChange:
-    """What becomes of a flow, its routes included."""
+    """What happens to a flow with its routes."""
 
     flow: str
     verdict: Literal["unchanged", "configured", "restarted", "started", "ended"]
     keys: tuple[KeyChange, ...] = ()
 
     def __str__(self) -> str:
-        sections = sorted({each.key.partition(".")[0] for each in self.keys})
+        sections = sorted({change.key.partition(".")[0] for change in self.keys})
         return f"{self.flow} {self.verdict}" + (f" ({', '.join(sections)})" if sections else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsDifference:
-    """What a change of a running system touches, or would."""
+    """What a change of settings does to a running system, or would do."""
 
     flows: tuple[FlowChange, ...]
     system: tuple[KeyChange, ...]
-    #: Tells what runs from all else that may; "": nothing does, or it was not asked.
+    #: Identifies the settings that run, so that the change is applied to no others; "": nothing runs, or not asked for.
     onto: str = ""
 
     @property
     def nothing(self) -> bool:
-        """Whether all is as it was."""
-        return not self.system and all(each.verdict == "unchanged" for each in self.flows)
+        """Whether nothing changes."""
+        return not self.system and all(flow.verdict == "unchanged" for flow in self.flows)
 
     @property
     def keys(self) -> list[tuple[str, KeyChange]]:
-        """Every key that differs, a flow's behind its name."""
-        of_flows = [(f"{flow.flow} {each.key}", each) for flow in self.flows for each in flow.keys]
-        return [*of_flows, *((each.key, each) for each in self.system)]
+        """Every key that differs; a key of a flow follows the flow's name."""
+        of_flows = [(f"{flow.flow} {change.key}", change) for flow in self.flows for change in flow.keys]
+        return [*of_flows, *((change.key, change) for change in self.system)]
 
     def __str__(self) -> str:
-        said = [str(each) for each in self.flows]
+        parts = [str(flow) for flow in self.flows]
         if self.system:
-            said.append(f"system configured ({', '.join(each.key for each in self.system)})")
-        return ", ".join(said) or "no flow"
+            parts.append(f"system configured ({', '.join(change.key for change in self.system)})")
+        return ", ".join(parts) or "no flow"
 
 
 def effect_of(key: str) -> Effect:
-    """What a change of a flow's key touches; ``key`` as in ``topics.include``."""
+    """What a change of a key of a flow does; ``key`` as in ``topics.include``."""
     for prefix, effect in _EXCEPTIONS.items():
         if key.startswith(prefix):
             return effect
@@ -102,11 +102,11 @@ def effect_of(key: str) -> Effect:
 
 
 def data_path(settings: MirrorSettings, name: FlowName) -> tuple[object, ...] | None:
-    """All that copying a partition of a flow depends on, beside what its assignment says; None: the flow is not run.
+    """The settings that copying a partition of a flow depends on; None: the flow does not run.
 
-    While it stays equal no partition has to stop. For a backfill that of its flow; for a route that of its flow, too.
+    While they stay equal no partition has to stop. A backfill has those of its flow; a route has those of its flow too.
     """
-    flows = {each.name: each for each in settings.flows if each.enabled}
+    flows = {flow.name: flow for flow in settings.flows if flow.enabled}
     if name.configured not in flows or name.live not in flows:
         return None
     clusters = (settings.clusters[name.source], settings.clusters[name.target])
@@ -121,19 +121,19 @@ def _copying(flow: FlowSettings) -> FlowSettings:
 
 
 def changed(before: MirrorSettings | None, after: MirrorSettings) -> SettingsDifference:
-    """What is touched when a system that runs by ``before`` is brought to ``after``; None: nothing runs."""
-    old = {each.name: each for each in before.flows if each.enabled and each.name.is_live} if before is not None else {}
-    new = {each.name: each for each in after.flows if each.enabled and each.name.is_live}
+    """What happens to a system that runs with ``before`` when it gets ``after``; None: nothing runs."""
+    old = {flow.name: flow for flow in before.flows if flow.enabled and flow.name.is_live} if before is not None else {}
+    new = {flow.name: flow for flow in after.flows if flow.enabled and flow.name.is_live}
     flows = [_flow_change(name, before, after) for name in sorted({*old, *new})]
     system = _system(before, after) if before is not None else ()
     return SettingsDifference(flows=tuple(flows), system=tuple(system))
 
 
 def rescaled(found: SettingsDifference, running: int, wanted: int) -> SettingsDifference:
-    """With the number of replicators, where that changes: it stands in the place of the settings' own."""
+    """The difference with the number of replicators that ``scale`` or an option sets in place of the settings' own."""
     if running == wanted:
         return found
-    others = tuple(each for each in found.system if each.key != "replicators")
+    others = tuple(change for change in found.system if change.key != "replicators")
     number = KeyChange(key="replicators", before=str(running), after=str(wanted), effect="system")
     return replace(found, system=(*others, number))
 
@@ -166,7 +166,7 @@ def _system(before: MirrorSettings, after: MirrorSettings) -> Iterator[KeyChange
 
 
 def _differences(before: BaseModel, after: BaseModel, path: str = "") -> Iterator[tuple[str, str | None, str | None]]:
-    """Paths, with the values of before and after, of all that differs."""
+    """Yield the path of each key that differs, with its value before and after."""
     for field in type(before).model_fields:
         if field in _DERIVED:
             continue
@@ -185,11 +185,11 @@ def _shown(value: object) -> str | None:
         case None:
             return None
         case tuple() | list():
-            return ", ".join(str(_shown(each)) for each in value)
+            return ", ".join(str(_shown(item)) for item in value)
         case dict():
-            return ", ".join(f"{key}:{_shown(each)}" for key, each in value.items())
+            return ", ".join(f"{key}:{_shown(entry)}" for key, entry in value.items())
         case _:
-            # Secrets mask themselves, in models of settings, too.
+            # Secrets mask themselves, also within models.
             return str(value)
 
 

@@ -1,6 +1,6 @@
-"""YAML as plain values, read within bounds: a few lines can't become gigabytes, and each refusal names line and key.
+"""Reads YAML as plain values within bounds: a few lines can't become gigabytes, and each error names line and key.
 
-What YAML 1.1 takes for dates and for numbers of base 60 (``1:30``) is text here, as in YAML 1.2; keys are text always.
+Dates and numbers of base 60 (``1:30``) of YAML 1.1 are text here, as in YAML 1.2; keys are always text.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import yaml
 
 from mirror_ray.model.errors import ConfigError
 
-#: A place in a document: keys, and positions in lists.
-Place: TypeAlias = tuple[int | str, ...]
+#: The path of a value in a document: keys, and positions in lists.
+DocumentPath: TypeAlias = tuple[int | str, ...]
 
-#: Mappings and lists within each other.
+#: Levels of mappings and lists.
 _DEEPEST: Final = 50
-#: Values, and characters of all texts; what an alias repeats counts each time.
+#: Bounds of values, and of characters in all texts; what an alias repeats counts every time.
 _MOST_VALUES: Final = 100_000
 _MOST_CHARACTERS: Final = 4 << 20
-#: Numbers of more digits are none that a program can work with.
+#: Programs can't work with numbers of more digits.
 _MOST_DIGITS: Final = 18
 _LONGEST_SHOWN: Final = 60
 
@@ -42,8 +42,8 @@ _WORDS: Final = {
 } | {"": None}
 
 
-def path_text(place: Place) -> str:
-    """A place in the document as ``flows.A->B.topics.include[0]``."""
+def path_text(place: DocumentPath) -> str:
+    """A path in the document as ``flows.A->B.topics.include[0]``."""
     text = ""
     for part in place:
         text += f"[{part}]" if isinstance(part, int) else f".{_shown(part)}" if text else _shown(part)
@@ -77,11 +77,11 @@ class _Anchored(NamedTuple):
 
 
 class _Reader:
-    """Makes values of a parser's events, and counts."""
+    """Builds values from a parser's events, and counts them."""
 
     def __init__(self, text: str) -> None:
         self._events: Iterator[Any] = yaml.parse(text, Loader=_PARSER)
-        #: None: what the anchor names is not complete yet.
+        #: By anchor; None: its value is not complete yet.
         self._anchors: dict[str, _Anchored | None] = {}
         self._size = _Size(0, 0)
 
@@ -96,7 +96,7 @@ class _Reader:
             raise _refused(after, (), "a second document begins; write one document to a file")
         return value
 
-    def _value(self, event: Any, place: Place) -> Any:
+    def _value(self, event: Any, place: DocumentPath) -> Any:
         if len(place) > _DEEPEST:
             raise _refused(event, place[:3], f"more than {_DEEPEST} levels of lists and mappings")
         if isinstance(event, yaml.AliasEvent):
@@ -113,13 +113,13 @@ class _Reader:
                 made.append(self._mapping(place))
         return made[0]
 
-    def _items(self, place: Place) -> Iterator[Any]:
+    def _items(self, place: DocumentPath) -> Iterator[Any]:
         number = 0
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             yield self._value(event, (*place, number))
             number += 1
 
-    def _mapping(self, place: Place) -> dict[str, Any]:
+    def _mapping(self, place: DocumentPath) -> dict[str, Any]:
         found: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
@@ -133,7 +133,7 @@ class _Reader:
                 found[key] = value
         return {**merged, **found}
 
-    def _key(self, event: Any, place: Place) -> str:
+    def _key(self, event: Any, place: DocumentPath) -> str:
         if not isinstance(event, yaml.ScalarEvent):
             raise _refused(event, place, "a key is not a plain text; write KEY: VALUE")
         with self._anchored(event) as made:
@@ -143,7 +143,7 @@ class _Reader:
 
     @contextmanager
     def _anchored(self, event: Any) -> Iterator[list[Any]]:
-        """Remember what is put into the list by the event's anchor, if it has one, with its size."""
+        """Store the value that is put into the list, with its size, under the event's anchor, if it has one."""
         made: list[Any] = []
         if event.anchor is None:
             yield made
@@ -153,7 +153,7 @@ class _Reader:
         size = _Size(self._size.values - before.values, self._size.characters - before.characters)
         self._anchors[event.anchor] = _Anchored(made[0], size)
 
-    def _repeated(self, event: Any, place: Place) -> Any:
+    def _repeated(self, event: Any, place: DocumentPath) -> Any:
         if event.anchor not in self._anchors:
             raise _refused(event, place, "a text that begins with * names no anchor; put it in quotes if it is a text")
         anchored = self._anchors[event.anchor]
@@ -162,7 +162,7 @@ class _Reader:
         self._count(event, place, anchored.size)
         return anchored.value
 
-    def _count(self, event: Any, place: Place, more: _Size) -> None:
+    def _count(self, event: Any, place: DocumentPath, more: _Size) -> None:
         self._size = _Size(self._size.values + more.values, self._size.characters + more.characters)
         if self._size.values > _MOST_VALUES:
             raise _refused(event, place, f"more than {_MOST_VALUES:,} values, those counted that aliases repeat")
@@ -172,15 +172,15 @@ class _Reader:
             )
 
 
-def _merged(event: Any, place: Place, value: Any) -> dict[str, Any]:
-    """What ``<<: *anchor`` brings, or a list of them, of which the first wins."""
+def _merged(event: Any, place: DocumentPath, value: Any) -> dict[str, Any]:
+    """The mapping that ``<<: *anchor`` merges in; of a list of anchors the first wins."""
     several = value if isinstance(value, list) else [value]
-    if not all(isinstance(each, dict) for each in several):
+    if not all(isinstance(mapping, dict) for mapping in several):
         raise _refused(event, place, "brings in something other than a mapping; write <<: *ANCHOR of a mapping")
-    return {key: each for one in reversed(several) for key, each in one.items()}
+    return {key: entry for mapping in reversed(several) for key, entry in mapping.items()}
 
 
-def _scalar(event: Any, place: Place) -> Any:
+def _scalar(event: Any, place: DocumentPath) -> Any:
     text = event.value
     plain, quoted = event.implicit
     if not plain:
@@ -205,12 +205,12 @@ def _scalar(event: Any, place: Place) -> Any:
     return text
 
 
-def _refused(event: Any, place: Place, what: str) -> ConfigError:
+def _refused(event: Any, place: DocumentPath, what: str) -> ConfigError:
     return ConfigError(f"{path_text(place)} (line {event.start_mark.line + 1}): {what}")
 
 
 def _without_values(problem: str) -> str:
-    """A parser's words without what it cites from the file, which may be a secret; tokens and single signs stay."""
+    """A parser's message without the values that it cites, which may be secrets; tokens and single signs stay."""
     return re.sub(r"'([^']*)'", lambda cited: cited[0] if len(cited[1]) < 2 or cited[1][0] == "<" else "...", problem)
 
 

@@ -16,11 +16,11 @@ from mirror_ray.config.providers import build_providers, declared_providers, res
 from mirror_ray.config.secrets import Secret
 from mirror_ray.model.errors import ConfigError
 
-#: ASCII's digits alone, and no more of them than 64 bits hold.
+#: ASCII digits alone, no more than 64 bits hold.
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,19}")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,19}(\.[0-9]{0,19})?")
 _LONGEST_SHOWN: Final = 60
-#: A system of fifty clusters, in which each flow has keys of its own, has fewer.
+#: More than a system of fifty clusters has, where every flow has keys of its own.
 _MOST_KEYS: Final = 10_000
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -32,11 +32,11 @@ class RawValue:
 
     text: str = field(repr=False)
     key: str
-    #: Where the text is found, if references led to it.
+    #: The references that the text was resolved from; None: it has none.
     referred: Secret | None = field(default=None, compare=False)
 
     def secret(self, option: str | None = None) -> Secret:
-        """The value as a secret, or that option of the JAAS line that it is."""
+        """The value as a secret, or that option of it if it is a JAAS line."""
         if self.referred is not None:
             return self.referred.of_line(option) if option else self.referred
         return Secret(parse_jaas(self.text)[1][option] if option else self.text.strip())
@@ -46,7 +46,7 @@ def read_entries(text: str) -> dict[str, str]:
     """Keys and values as they are written; of a key that is given twice, the last value counts.
 
     Raises:
-        ConfigError: There is an escape that is none, named by its line; or there are too many keys.
+        ConfigError: An escape is malformed, or there are too many keys; the text has the line.
     """
     try:
         entries = {key: value for key, value, _ in iterate_properties(text)}
@@ -60,7 +60,7 @@ def read_entries(text: str) -> dict[str, str]:
 def resolve_references(
     entries: Mapping[str, str], environ: Mapping[str, str], problems: list[str]
 ) -> dict[str, RawValue]:
-    """The values of all keys, with what config providers hold in place of references to it."""
+    """The values of all keys, with references to config providers resolved."""
     specs = declared_providers(entries, problems)
     providers = build_providers(specs, environ)
     resolved: dict[str, RawValue] = {}
@@ -77,7 +77,7 @@ def resolve_references(
 
 
 def referred_texts(properties: Mapping[str, RawValue]) -> Iterator[str]:
-    """What references have led to."""
+    """The values that references were resolved to."""
     return (given.text for given in properties.values() if given.referred is not None)
 
 
@@ -87,7 +87,7 @@ def stripped(given: Mapping[str, RawValue], prefix: str) -> dict[str, RawValue]:
 
 
 class FieldValues:
-    """Collects the values of a model's fields, and where each came from."""
+    """Collects the values of a model's fields, and the keys that they came from."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -197,7 +197,7 @@ def _parse_names(text: str) -> dict[str, str]:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """What stands before and behind the last colon of each item; no topic's name has one, patterns may."""
+    """Yield each item's parts before and behind its last colon; no topic's name has one, patterns may."""
     for item in _items(text):
         before, colon, behind = (part.strip() for part in item.rpartition(":"))
         if not colon or not before or not behind:

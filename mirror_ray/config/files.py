@@ -1,4 +1,4 @@
-"""Files that users name: read within bounds, and looked at for changes."""
+"""Reads files that users name, within bounds, and detects their changes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def read_regular(path: Path, most_bytes: int) -> bytes:
-    """The content of a regular file, ``most_bytes`` + 1 of it at most: whoever gets so many tells that it is larger.
+    """The content of a regular file, cut after ``most_bytes`` + 1 bytes: so many mean that the file is larger.
 
     Raises:
-        ValueError: It can't be read; names it, and says why.
+        ValueError: It can't be read; the text has its name and the reason.
     """
     try:
-        # Not so much as opened: whoever opens a pipe waits for its other end.
+        # Opening a pipe would wait for its other end.
         if stat.S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
                 return file.read(most_bytes + 1)
@@ -25,7 +25,7 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
 
 
 def file_stamp(path: str) -> tuple[int, int, int] | None:
-    """Differs where the file may have changed; None where there is none to be seen. Cheap."""
+    """A value that changes when the file does; None: the file can't be read. Cheap."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A flow's filters and policy, made from its settings."""
+"""The filters and replication rules of a flow, made from its settings."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mirror_ray.model.topic_names import FlowNames, Rename, TopicNames
 
 
 def replication_rules(flow: FlowSettings) -> ReplicationRules:
-    """Which topics the flow copies, and their names on the target.
+    """Rules for which topics the flow copies, and their names on the target.
 
     Raises:
-        ValueError: A pattern or the policy can't be used; ``validate`` tells it earlier.
+        ValueError: A pattern or the policy can't be used; ``check_flow`` reports it earlier.
     """
     return ReplicationRules(
         flow=flow.name,
@@ -26,9 +26,12 @@ def replication_rules(flow: FlowSettings) -> ReplicationRules:
         names=topic_names(flow.topics.map, flow.topics.rename),
         all_names=tuple(
             FlowNames(
-                each.flow.source, each.flow.target, topic_names(each.map, each.rename), of_route=bool(each.flow.route)
+                names.flow.source,
+                names.flow.target,
+                topic_names(names.map, names.rename),
+                of_route=bool(names.flow.route),
             )
-            for each in flow.all_names
+            for names in flow.all_names
         ),
         shared_remote=compile_patterns(flow.topics.shared_remote),
         routed=compile_patterns(flow.route.topics) if flow.route is not None else None,
@@ -39,16 +42,16 @@ def topic_names(mapped: Mapping[str, str], renames: Iterable[RenamePattern]) -> 
     """A flow's map and rename patterns.
 
     Raises:
-        ValueError: A pattern can't be used; ``validate`` tells it earlier.
+        ValueError: A pattern can't be used; ``check_flow`` reports it earlier.
     """
-    return TopicNames(mapped, [Rename(each.match, each.to) for each in renames])
+    return TopicNames(mapped, [Rename(rename.match, rename.to) for rename in renames])
 
 
 def config_filter(flow: FlowSettings) -> ConfigPropertyFilter:
-    """Which configs a remote topic takes over.
+    """The filter of the configs that remote topics get from their sources.
 
     Raises:
-        ValueError: A pattern can't be used; ``validate`` tells it earlier.
+        ValueError: A pattern can't be used; ``check_flow`` reports it earlier.
     """
     topics = flow.topics
     return ConfigPropertyFilter(topics.config_properties_exclude, topics.use_defaults_from, topics.sync_configs_policy)

@@ -1,4 +1,4 @@
-"""Settings of the gateway: where it listens, who may look and who may act, and how it shows who it is."""
+"""Settings of the gateway: its address, who may read and who may act, and its certificate."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mirror_ray.config.base import Settings
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.server_tls import server_context
 
-#: Where the gateway listens if the configuration names no port and nobody else has it.
+#: The gateway's port, if the configuration has none and it is free.
 GATEWAY_PORT: Final = 8484
-#: Characters of a token: enough that nobody finds it by trying.
+#: Characters of a token: enough that nobody can guess it.
 SHORTEST_TOKEN: Final = 16
 _LONGEST_TOKEN: Final = 1024
 _HOST: Final = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]{0,251}[0-9A-Za-z.])?|[0-9A-Fa-f:.]{2,45}")
 
 
 class GatewayToken(Settings):
-    """A token of somebody who is told apart from others."""
+    """The token of one user."""
 
-    #: Shown with what is done by it, in the audit log and in the events.
+    #: Shown in the audit log and in events, with the changes that are made with the token.
     user: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}$")]
     token: Secret
-    #: ``act``: look, and pause, resume, scale and change. ``read``: look.
+    #: ``act``: read, and pause, resume, scale and change. ``read``: read only.
     may: Literal["read", "act"] = "read"
 
 
 class GatewayTls(Settings):
-    """Files in PEM, read again when they change."""
+    """PEM files, read again when they change."""
 
     #: The gateway's certificate, then those between it and its authority.
     certificate: str
@@ -40,31 +40,31 @@ class GatewayTls(Settings):
 
 
 class GatewaySettings(Settings):
-    """The gateway: the web page, its JSON, and what Prometheus scrapes."""
+    """The gateway: the web UI, its JSON, and what Prometheus scrapes."""
 
     enabled: bool = True
     #: The address to listen on. 0.0.0.0 for a Prometheus or a browser on another machine.
     host: str = "127.0.0.1"
-    #: None: 8484, or any other port where that is taken. A port that is given must be free.
+    #: None: 8484, or any other port if that is taken. A configured port must be free.
     port: int | None = Field(default=None, ge=0, le=65535)
-    #: Whoever has it may pause, resume, scale and change from the page. None, and no ``tokens`` that may: nobody may.
+    #: It allows to pause, resume, scale and change in the web UI. None, and none of ``tokens`` may act: nobody may.
     token: Secret | None = None
-    #: Besides, one for each user.
+    #: Further tokens, one for each user.
     tokens: tuple[GatewayToken, ...] = ()
-    #: ``open``: whoever reaches the gateway may look. ``token``: any token is needed to, but for ``/healthz``,
-    #: ``/readyz`` and the page's own files.
+    #: ``open``: everybody who reaches the gateway may read. ``token``: reading needs a token, except for ``/healthz``,
+    #: ``/readyz`` and the web UI's own files.
     reading: Literal["open", "token"] = "open"
     #: None: plain HTTP.
     tls: GatewayTls | None = None
-    #: Series of so many partitions are offered; of the others only their topics'.
+    #: How many partitions have series of their own; of the others only their topics have.
     metrics_partitions: int = Field(default=2_000, ge=0)
 
 
 def unusable_token(text: str) -> str | None:
-    """Why a text can't be a token, without showing any of it; None: it can."""
+    """Why a text can't be a token; the sentence shows nothing of it. None: it can."""
     if not text.strip():
         return "empty: with it everybody could act; write a random text, as openssl rand -hex 32 makes, or leave it out"
-    if not all(" " < each <= "~" for each in text):
+    if not all(" " < character <= "~" for character in text):
         return "has blanks, line ends or characters other than ASCII's, which no HTTP header carries unchanged"
     if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN:
         return (
@@ -75,14 +75,14 @@ def unusable_token(text: str) -> str | None:
 
 
 def token_text(secret: Secret, environ: Mapping[str, str] | None = None) -> str:
-    """A token as it is now, without the newline that its file ends in; ``environ`` and errors as for ``reveal``."""
+    """Resolve a token, without the newline at the end of its file; ``environ`` and errors as for ``reveal``."""
     return secret.reveal(environ).removesuffix("\n").removesuffix("\r")
 
 
 def check_gateway(gateway: GatewaySettings, environ: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each thing that the gateway can't work by; keys are the same in both forms of file.
+    """Yield a sentence for each setting that the gateway can't use; keys are the same in both forms of file.
 
-    ``environ``: variables that tokens may be in, those of this process by default.
+    ``environ``: environment variables that tokens may be in, those of this process by default.
     """
     if not _HOST.fullmatch(gateway.host):
         yield f"gateway.host: {gateway.host!r} is neither an IP address nor a host name; 0.0.0.0 is all addresses"
@@ -96,7 +96,7 @@ def check_gateway(gateway: GatewaySettings, environ: Mapping[str, str] | None = 
 
 def _check_tokens(gateway: GatewaySettings, environ: Mapping[str, str] | None) -> Iterator[str]:
     given = [("gateway.token", "", gateway.token)] if gateway.token is not None else []
-    given += [(f"gateway.tokens: {each.user}'s token", each.user, each.token) for each in gateway.tokens]
+    given += [(f"gateway.tokens: {token.user}'s token", token.user, token.token) for token in gateway.tokens]
     users: dict[str, str] = {}
     for key, user, secret in given:
         try:
@@ -109,8 +109,8 @@ def _check_tokens(gateway: GatewaySettings, environ: Mapping[str, str] | None) -
         elif text in users:
             yield f"{key}: is the token of {users[text] or 'gateway.token'} as well; give each a token of its own"
         users.setdefault(text, user)
-    names = [each.user for each in gateway.tokens]
-    for twice in sorted({each for each in names if names.count(each) > 1}):
+    names = [token.user for token in gateway.tokens]
+    for twice in sorted({name for name in names if names.count(name) > 1}):
         yield f"gateway.tokens: {twice} is given twice; to change a token without a stop, change what its file holds"
     if gateway.reading == "token" and not given:
         yield "gateway.reading: nobody could look, for there is no token: set gateway.token or gateway.tokens"

@@ -1,4 +1,4 @@
-"""Settings of what a flow may use: bytes per second, whose turn it is first, times of the week."""
+"""Settings of a flow's limits: bytes per second, priorities of topics, times of the week."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mirror_ray.model.time_windows import TimeWindow
 
 
 class LimitSettings(Settings):
-    """What a flow, its routes and its backfills may use together. Bytes are those on the wire, where they are read."""
+    """Limits of a flow with its routes and backfills. Bytes are those on the wire, where the source is read."""
 
-    #: None: as fast as it goes.
+    #: None: no limit.
     bytes_per_second: BytesPerSecond | None = None
-    #: ``PATTERN=BYTES_PER_SECOND`` each, for every topic that fits; the first that fits holds.
+    #: Items are ``PATTERN=BYTES_PER_SECOND``, a limit for every topic that matches; the first match counts.
     topics: tuple[str, ...] = ()
-    #: ``PATTERN=NUMBER`` each, the first that fits; others have 0. Those with higher numbers get their bytes first.
+    #: Items are ``PATTERN=NUMBER``; the first match counts, other topics have 0. Higher numbers get their bytes first.
     priorities: tuple[str, ...] = ()
-    #: Times of the week in which the flow copies, like ``mon-fri 22:00-06:00``; none: always.
+    #: Times of the week in which the flow copies, like ``mon-fri 22:00-06:00``; empty: always.
     windows: tuple[str, ...] = ()
-    #: ``TIME OF THE WEEK=BYTES_PER_SECOND`` each: what holds then instead of ``bytes_per_second``; the first that fits.
+    #: Items are ``TIME OF THE WEEK=BYTES_PER_SECOND``: replaces ``bytes_per_second`` then; the first match counts.
     rates: tuple[str, ...] = ()
-    #: Whose clocks ``windows`` and ``rates`` go by, as in the tz database.
+    #: The time zone of ``windows`` and ``rates``, as in the tz database.
     time_zone: str = "UTC"
 
     @field_validator("topics", "priorities")
@@ -73,10 +73,10 @@ class LimitSettings(Settings):
 
 
 def split_rule(item: str, form: str = "NAME=NUMBER") -> tuple[str, int]:
-    """What stands before and behind the last ``=``.
+    """Split an item at its last ``=``.
 
     Raises:
-        ValueError: There is none, or no whole number behind it.
+        ValueError: It has none, or no whole number follows it.
     """
     name, found, number = item.rpartition("=")
     if not found or not name.strip() or not re.fullmatch(r"-?[0-9]{1,15}", number.strip()):

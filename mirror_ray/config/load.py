@@ -16,12 +16,12 @@ from mirror_ray.config.native import load_native
 from mirror_ray.model.errors import ConfigError
 
 _YAML_SUFFIXES: Final = (".yaml", ".yml", ".json")
-#: Of a file: it would hold some ten thousand topics by name.
+#: Room for some ten thousand topics by name.
 _LARGEST_BYTES: Final = 1 << 20
 
 
 def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> LoadedConfig:
-    """Load ``mm2.properties`` or a native YAML file, told apart by suffix, else by content.
+    """Load ``mm2.properties`` or a native YAML file; the suffix decides which it is, else the content.
 
     Args:
         path: The file.
@@ -57,7 +57,7 @@ def _read(path: Path) -> bytes:
 
 
 def _noted(loaded: LoadedConfig) -> LoadedConfig:
-    """With a note where there is nothing to do."""
+    """The configuration, with a note if no flow is enabled."""
     if any(flow.enabled for flow in loaded.settings.flows):
         return loaded
     idle = ConfigNote(

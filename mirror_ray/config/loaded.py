@@ -10,9 +10,9 @@ from typing import Final, Literal
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import ConfigError
 
-#: ``ignored``: the key has no effect here. ``differs``: it has one that differs from MM2's.
-#: ``default``: the file is silent and our default differs from MM2's. ``guarantee``: less is promised because of it.
-#: ``secret``: it lies where others may read it. ``off``: what it is for is not done.
+#: ``ignored``: the key has no effect here. ``differs``: its effect is not MM2's. ``default``: the file does not set it,
+#: and our default is not MM2's. ``guarantee``: it weakens a guarantee. ``secret``: others may read the secret.
+#: ``off``: it turns something off.
 NoteKind = Literal["ignored", "differs", "default", "guarantee", "secret", "off"]
 
 #: Mistakes of a file that an error lists; those that come after are counted.
@@ -27,7 +27,7 @@ _CUT_TO: Final = (60, 40)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigNote:
-    """One thing to know about a configuration that was accepted."""
+    """A note on a configuration that was accepted."""
 
     kind: NoteKind
     key: str
@@ -39,7 +39,7 @@ class ConfigNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedConfig:
-    """A configuration that can be used."""
+    """A configuration without mistakes."""
 
     settings: MirrorSettings
     notes: tuple[ConfigNote, ...] = ()

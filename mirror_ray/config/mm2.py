@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.base import section_of
-from mirror_ray.config.checks import check_flow, check_loops, heed_offset_reset, secret_notes
+from mirror_ray.config.checks import apply_offset_reset, check_flow, check_loops, secret_notes
 from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
 from mirror_ray.config.fields import FieldValues, RawValue, read_entries, referred_texts, resolve_references, stripped
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
@@ -92,7 +92,7 @@ def _aliases(properties: Mapping[str, RawValue], problems: list[str]) -> tuple[s
 def _judge_keys(
     properties: Mapping[str, RawValue], aliases: Sequence[str], problems: list[str]
 ) -> Iterator[ConfigNote]:
-    """Say of each key whether it is refused, unknown or ignored."""
+    """Report keys that are refused or unknown; yield notes on those that are ignored or mean something else."""
     for full in properties:
         if len(problems) > MOST_LISTED:
             problems.append("further keys were not looked at")
@@ -111,7 +111,7 @@ def _judge_keys(
 
 
 def flow_names(properties: Mapping[str, RawValue], aliases: Sequence[str]) -> Iterator[FlowName]:
-    """Which flows exist: those enabled, and those that heartbeats are emitted for, which is all by default."""
+    """Yield the flows that exist: those that are enabled or have heartbeats, which is all by default."""
 
     def is_true(key: str, default: str) -> bool:
         return properties[key].text.strip().lower() == "true" if key in properties else default == "true"
@@ -126,7 +126,7 @@ def flow_names(properties: Mapping[str, RawValue], aliases: Sequence[str]) -> It
 
 
 def cluster_config(properties: Mapping[str, RawValue], alias: str) -> dict[str, RawValue]:
-    """MM2's ``clusterProps``: a cluster's keys, its connection handed on to its clients, the file's top as default."""
+    """MM2's ``clusterProps``: a cluster's keys; its clients inherit its connection, and it those at the file's top."""
     config = stripped(properties, f"{alias}.")
     for origin in (dict(config), properties):
         for key, value in origin.items():
@@ -138,7 +138,7 @@ def cluster_config(properties: Mapping[str, RawValue], alias: str) -> dict[str, 
 
 
 def connector_config(properties: Mapping[str, RawValue], flow: FlowName) -> dict[str, RawValue]:
-    """What MM2 gives a flow's connectors; later ones win."""
+    """The keys that MM2 gives a flow's connectors; later ones win."""
     config = {key: value for key, value in properties.items() if _is_connector_key(key)}
     for role, alias in (("source", flow.source), ("target", flow.target)):
         for key, value in cluster_config(properties, alias).items():
@@ -189,7 +189,7 @@ def _flow_settings(
         if "compression.type" in producer and producer["compression.type"].text.strip().lower() == "none":
             del producer["compression.type"]
         fields.take(_rows(table.PRODUCER_KEYS, "produce."), producer, problems)
-        heed_offset_reset(fields.values)
+        apply_offset_reset(fields.values)
         flow = fields.build(FlowSettings, problems, str(name))
         if flow is not None:
             problems.extend(check_flow(flow, partial(fields.origin, fallback=str(name))))
@@ -243,7 +243,7 @@ def _cluster_settings(
 
 
 def _agreed(consumers: Sequence[Mapping[str, RawValue]], alias: str, problems: list[str]) -> dict[str, RawValue]:
-    """Keys that hold for a whole cluster, though MM2 lets flows differ in them."""
+    """Consumer keys that hold for a whole cluster here, although MM2 lets flows differ in them."""
     agreed: dict[str, RawValue] = {}
     for key in (row.name for row in CLUSTER_CONSUMER_KEYS):
         texts = {consumer[key].text if key in consumer else None for consumer in consumers}

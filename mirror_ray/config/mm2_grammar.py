@@ -1,4 +1,4 @@
-"""Where a key of ``mm2.properties`` belongs: to the file, a cluster, one of its clients, a worker, or a flow."""
+"""Finds the scope of a key of ``mm2.properties``: the file, a cluster, one of its clients, a worker, or a flow."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _CONNECTION_IN_FLOW = ConfigKey(
 
 
 def place_key(full: str, aliases: Sequence[str]) -> ConfigKey | str:
-    """Find the row for a key as written in the file.
+    """Find the row of a key as it is written in the file.
 
     Returns:
-        The row, which tells what becomes of the key; for a key that nobody knows, a sentence on what is wrong.
+        The row; for an unknown key a sentence with the mistake.
     """
     exact = find_key((*table.DRIVER_KEYS, *table.FLOW_KEYS, *table.CLUSTER_KEYS), full)
     if exact is not None and exact.name == full:

@@ -20,7 +20,7 @@ _TOKEN_OPTIONS = ("token", "may")
 
 
 def unlisted_transforms(properties: Mapping[str, RawValue]) -> Iterator[str]:
-    """Yield a sentence for each key of a transform that no list names, so that it would do nothing."""
+    """Yield a sentence for each key of a transform that no list names: it would have no effect."""
     listed = {
         name.strip()
         for key, given in properties.items()
@@ -35,7 +35,7 @@ def unlisted_transforms(properties: Mapping[str, RawValue]) -> Iterator[str]:
 
 
 def _own_key(key: str) -> str:
-    """A transform's key without the flow that it is for; aliases may hold dots."""
+    """A transform's key without the name of its flow; aliases may have dots."""
     _, of_flow, rest = key.partition("->")
     if not of_flow:
         return key
@@ -69,7 +69,7 @@ def take_transforms(fields: FieldValues, flow: Mapping[str, RawValue]) -> None:
 
 
 def take_tokens(fields: FieldValues, properties: Mapping[str, RawValue], problems: list[str]) -> None:
-    """Set ``tokens`` of the gateway by its keys; a sentence for each key that means nothing goes to ``problems``."""
+    """Set ``tokens`` of the gateway by its keys; a sentence for each unknown key goes to ``problems``."""
     listed = properties.get(_TOKENS)
     parsed = parse_value(ValueKind.LIST, listed.text) if listed is not None else ()
     tokens: dict[str, dict[str, str | Secret]] = (
@@ -78,7 +78,7 @@ def take_tokens(fields: FieldValues, properties: Mapping[str, RawValue], problem
     for key, given in properties.items():
         if not key.startswith(_TOKEN_PREFIX):
             continue
-        # Users' names may hold dots.
+        # Users' names may have dots.
         user, _, option = key.removeprefix(_TOKEN_PREFIX).rpartition(".")
         if option not in _TOKEN_OPTIONS:
             problems.append(
@@ -94,5 +94,5 @@ def take_tokens(fields: FieldValues, properties: Mapping[str, RawValue], problem
         fields.origins[f"tokens.{number}"] = f"{_TOKEN_PREFIX}{user}"
         for option in _TOKEN_OPTIONS:
             fields.origins[f"tokens.{number}.{option}"] = f"{_TOKEN_PREFIX}{user}.{option}"
-    # Either is missed where the other is given.
+    # For the error where only one of the two is given.
     fields.origins |= {path: f"gateway.{path}" for path in ("tls.certificate", "tls.key")}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.base import UnknownFieldError, field_path
-from mirror_ray.config.checks import check_flow, check_loops, check_security, heed_offset_reset, secret_notes
+from mirror_ray.config.checks import apply_offset_reset, check_flow, check_loops, check_security, secret_notes
 from mirror_ray.config.document import path_text, read_document
 from mirror_ray.config.fields import message
 from mirror_ray.config.gateway import check_gateway
@@ -77,12 +77,12 @@ def load_native(text: str, environ: Mapping[str, str]) -> LoadedConfig:
 
 
 def _referred_texts(node: object) -> Iterator[str]:
-    """What the references of the document have led to."""
+    """Yield the values that the references of the document lead to."""
     if isinstance(node, SecretReference):
         yield str(node)
     elif isinstance(node, dict | list):
-        for each in node.values() if isinstance(node, dict) else node:
-            yield from _referred_texts(each)
+        for child in node.values() if isinstance(node, dict) else node:
+            yield from _referred_texts(child)
 
 
 def _secret_notes(settings: MirrorSettings) -> Iterator[ConfigNote]:
@@ -132,7 +132,7 @@ def _flows(config: NativeConfig, problems: list[str]) -> Iterator[FlowSettings]:
                 hint = nearest(alias, config.clusters)
                 problems.append(f"flows.{text}: {alias!r} is not one of the clusters ({known}){hint}")
         merged = _merge(defaults, native.model_dump(exclude_unset=True))
-        heed_offset_reset(merged)
+        apply_offset_reset(merged)
         flow = FlowSettings.model_validate({"enabled": True, **merged, "name": name})
         problems.extend(check_flow(flow, partial(_prefixed, f"flows.{text}")))
         yield flow
@@ -187,18 +187,19 @@ def _resolve(
 
 
 def native_form(settings: MirrorSettings) -> dict[str, Any]:
-    """The document: only what differs from the defaults; each secret is a reference to a variable of its own.
+    """Settings as a document that ``load_native`` reads to the same settings again, but for secrets.
 
-    Routes and what else is derived is left out: reading it derives it again.
+    It holds what differs from the defaults; each secret is a reference to a variable of its own. Routes and everything
+    else that is derived is left out: reading the document derives it again.
     """
-    system = {key: each for key, each in _plain(settings, "").items() if key in SystemSettings.model_fields}
+    system = {key: value for key, value in _plain(settings, "").items() if key in SystemSettings.model_fields}
     clusters = {alias: _written_cluster(alias, cluster) for alias, cluster in settings.clusters.items()}
     flows = {str(flow.name): _written_flow(flow) for flow in settings.flows if flow.name.is_live}
     return {"version": 1, **system, "clusters": clusters, "flows": flows}
 
 
 def _written_cluster(alias: str, cluster: BaseModel) -> dict[str, Any]:
-    return {key: each for key, each in _plain(cluster, alias).items() if key != "alias"}
+    return {key: value for key, value in _plain(cluster, alias).items() if key != "alias"}
 
 
 def _written_flow(flow: FlowSettings) -> dict[str, Any]:
@@ -208,17 +209,16 @@ def _written_flow(flow: FlowSettings) -> dict[str, Any]:
 def _plain(value: Any, path: str) -> Any:
     match value:
         case BaseModel():
-            fields = {name: getattr(value, name) for name in type(value).model_fields}
             return {
-                name: _plain(each, f"{path}_{name}")
-                for name, each in fields.items()
-                if each != type(value).model_fields[name].get_default(call_default_factory=True)
+                name: _plain(getattr(value, name), f"{path}_{name}")
+                for name, field in type(value).model_fields.items()
+                if getattr(value, name) != field.get_default(call_default_factory=True)
             }
         case Secret():
             return value.native or "${env:" + re.sub(r"\W", "_", f"MIRROR_{path}").upper() + "}"
         case Mapping():
-            return {str(key): _plain(each, f"{path}_{key}") for key, each in value.items()}
+            return {str(key): _plain(entry, f"{path}_{key}") for key, entry in value.items()}
         case tuple() | list():
-            return [_plain(each, f"{path}_{number}") for number, each in enumerate(value, 1)]
+            return [_plain(item, f"{path}_{number}") for number, item in enumerate(value, 1)]
         case _:
             return value

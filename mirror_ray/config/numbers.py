@@ -1,4 +1,4 @@
-"""Numbers of settings, with bounds: what lies outside is refused by a sentence that says why."""
+"""Numbers in settings, with bounds; errors say why a bound is there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INT64: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class NumberBounds:
-    """From ``least`` to ``most``, both included; ``why`` there is an upper bound, as the end of a sentence.
+    """From ``least`` to ``most``, both included; ``why``: the reason for the upper bound, as the end of a sentence.
 
     For pydantic, behind the type of a number. ``also``: one more number, that has a meaning of its own.
     """
@@ -40,7 +40,7 @@ class NumberBounds:
         return {"anyOf": [{**found, **bounds}, {"const": self.also}]}
 
     def check(self, number: float) -> float:
-        """The number.
+        """Return the number.
 
         Raises:
             ValueError: It is outside.
@@ -60,14 +60,14 @@ def _text(bound: float) -> str:
 _OF_REQUESTS: Final = "the largest number that Kafka's requests hold"
 _A_YEAR: Final = "a year: what is to happen later never does"
 
-#: -1: as the target's brokers have it by default.
+#: -1: the default of the target's brokers.
 ReplicationFactor = Annotated[int, NumberBounds(1, _INT16, _OF_REQUESTS, also=-1)]
 Milliseconds = Annotated[int, NumberBounds(1, _INT32, "the largest that clients of Kafka take")]
 AgeMilliseconds = Annotated[int, NumberBounds(1, 86_400_000, "a day, the largest that librdkafka takes")]
-#: 0: at once.
+#: 0: do not wait.
 Patience = Annotated[int, NumberBounds(0, _INT32, _OF_REQUESTS)]
 RequestBytes = Annotated[int, NumberBounds(1, _INT32, _OF_REQUESTS)]
-#: -1: as the operating system has it.
+#: -1: the default of the operating system.
 SocketBytes = Annotated[int, NumberBounds(1, _INT32, "the largest that operating systems take", also=-1)]
 IntervalSeconds = Annotated[float, NumberBounds(0.001, _YEAR_S, _A_YEAR)]
 RetentionSeconds = Annotated[float, NumberBounds(0.001, _INT64 // 1000, "the largest retention.ms that Kafka holds")]

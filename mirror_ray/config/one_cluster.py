@@ -1,4 +1,4 @@
-"""The properties of a client of one cluster, as MM2's MirrorClient takes them, as settings and a replication policy.
+"""From the properties of MM2's MirrorClient to the settings of one cluster and a replication policy.
 
 Source: ``org.apache.kafka.connect.mirror.MirrorClientConfig`` of Kafka 4.3.0.
 """
@@ -27,7 +27,7 @@ _CLIENT_PREFIXES: Final = ("admin.", "consumer.", "producer.")
 _CONNECTION_ROWS: Final = (*table.CLUSTER_KEYS, *CLUSTER_CONSUMER_KEYS)
 _NAMES: Final = ("topics.map", "topics.rename")
 _POLICY_ROWS: Final = tuple(key for key in table.FLOW_KEYS if key.field.startswith("policy.") or key.field in _NAMES)
-#: Whatever a file of MM2 may hold may stand here; what is no business of a client is left alone, as by MM2.
+#: All keys of an MM2 file are accepted; those that a client does not use are ignored, as by MM2.
 _ALL_ROWS: Final = (
     *table.DRIVER_KEYS,
     *table.FLOW_KEYS,
@@ -63,7 +63,7 @@ def client_settings(
 
 
 def _text(value: object) -> str:
-    """A value as a file would hold it: programs also pass numbers, truth values and lists."""
+    """A value as it is written in a file: programs also pass numbers, booleans and lists."""
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -116,7 +116,7 @@ def _policy(given: Mapping[str, RawValue], problems: list[str]) -> ReplicationPo
 def _named(
     policy: ReplicationPolicy, behaviour: NativeFlow, source: str | None, problems: list[str]
 ) -> ReplicationPolicy | None:
-    """The policy, with the names that the flow from ``source`` gives."""
+    """The policy with the names that the flow from ``source`` gives to remote topics."""
     topics = behaviour.topics
     if not (topics.map or topics.rename):
         return policy

@@ -1,4 +1,4 @@
-"""Options of what users write themselves: any values, of which those that are referred to are kept as references."""
+"""Options of a user's own classes: any values; what a reference leads to is kept as that reference."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, PlainSerializer, SerializationInfo, ValidationInfo
 
-from mirror_ray.config.secrets import KEPT, Secret, SecretReference
+from mirror_ray.config.secrets import STORED, Secret, SecretReference
 
 _MARK: Final = "$secret"
 
 
 def revealed(value: Any) -> Any:
-    """The value with every secret in it as it is now.
+    """The value with every secret in it resolved.
 
     Raises:
         LookupError: A reference leads to nothing here.
@@ -21,9 +21,9 @@ def revealed(value: Any) -> Any:
         case Secret():
             return value.reveal()
         case dict():
-            return {key: revealed(each) for key, each in value.items()}
+            return {key: revealed(entry) for key, entry in value.items()}
         case list() | tuple():
-            return [revealed(each) for each in value]
+            return [revealed(item) for item in value]
         case _:
             return value
 
@@ -32,12 +32,12 @@ def _read(value: Any, info: ValidationInfo) -> Any:
     match value:
         case SecretReference():
             return value.secret
-        case {"$secret": kept} if info.context == KEPT:
-            return Secret.read(kept, info)
+        case {"$secret": stored} if info.context == STORED:
+            return Secret.read(stored, info)
         case dict():
-            return {key: _read(each, info) for key, each in value.items()}
+            return {key: _read(entry, info) for key, entry in value.items()}
         case list() | tuple():
-            return [_read(each, info) for each in value]
+            return [_read(item, info) for item in value]
         case _:
             return value
 
@@ -45,12 +45,12 @@ def _read(value: Any, info: ValidationInfo) -> Any:
 def _written(value: Any, info: SerializationInfo) -> Any:
     match value:
         case Secret():
-            kept = value.kept(info)
-            return {_MARK: kept} if info.context == KEPT else kept
+            stored = value.stored(info)
+            return {_MARK: stored} if info.context == STORED else stored
         case dict():
-            return {key: _written(each, info) for key, each in value.items()}
+            return {key: _written(entry, info) for key, entry in value.items()}
         case list() | tuple():
-            return [_written(each, info) for each in value]
+            return [_written(item, info) for item in value]
         case _:
             return value
 

@@ -16,7 +16,7 @@ from mirror_ray.config.base import Settings
 from mirror_ray.config.properties import parse_properties
 from mirror_ray.model.patterns import compile_patterns
 
-#: Characters of a file that holds values.
+#: Characters that a file of values may have.
 _LARGEST: Final = 1 << 20
 _LONGEST_SHOWN: Final = 60
 _PROVIDER_PACKAGE: Final = "org.apache.kafka.common.config.provider."
@@ -30,7 +30,7 @@ _CLASSES: Final[Mapping[str, ProviderKind]] = {
 
 
 class ConfigProvider(Protocol):
-    """Looks values up; raises LookupError with a sentence for the user when there is none."""
+    """Looks values up; raises a LookupError with a sentence for the user where there is none."""
 
     def get(self, path: str, key: str) -> str:
         """The value of ``key`` at ``path``."""
@@ -107,7 +107,7 @@ def _read(path: str, allowed: tuple[str, ...]) -> str:
 
 
 def resolve(value: str, providers: Mapping[str, ConfigProvider]) -> str:
-    """Replace each reference in a value. What a provider returns is not looked at again.
+    """Replace the references in a value, once: what a provider returns is not resolved again.
 
     Raises:
         LookupError: No such provider, or it has no such value. The text never holds a value.
@@ -122,7 +122,7 @@ class _Reference(NamedTuple):
 
 
 def _parts(value: str) -> Iterator[str | _Reference]:
-    """Cut a value at its references, ``${provider:key}`` and ``${provider:path:key}``; each sign is looked at once."""
+    """Cut a value at its references, ``${provider:key}`` and ``${provider:path:key}``, in linear time."""
     at = 0
     while (begin := value.find("${", at)) >= 0 and (end := value.find("}", begin)) >= 0:
         provider, colon, rest = value[begin + 2 : end].partition(":")
@@ -145,7 +145,7 @@ def _looked_up(reference: _Reference, providers: Mapping[str, ConfigProvider]) -
 
 
 class ProviderSpec(Settings):
-    """One config provider: what the native form names it by, and what it may read."""
+    """One config provider: its kind, and what it may read."""
 
     kind: ProviderKind
     #: ``param.allowed.paths``; empty: all.
@@ -156,14 +156,14 @@ class ProviderSpec(Settings):
 
 ProviderSpecs = Mapping[str, ProviderSpec]
 
-#: What the native form offers without a declaration, by the names that references have.
+#: The providers of the native form, by the names that references use; they need no declaration.
 STANDARD_PROVIDERS: Final[ProviderSpecs] = MappingProxyType(
     {"env": ProviderSpec(kind="env"), "file": ProviderSpec(kind="file"), "dir": ProviderSpec(kind="dir")}
 )
 
 
 def build_providers(specs: ProviderSpecs, environ: Mapping[str, str]) -> dict[str, ConfigProvider]:
-    """The providers by their names; ``environ``: what those of variables read.
+    """The providers by their names; ``environ`` is what ``env`` providers read.
 
     Raises:
         ValueError: An allowlist pattern is no regular expression.
@@ -182,7 +182,7 @@ def _build(spec: ProviderSpec, environ: Mapping[str, str]) -> ConfigProvider:
 
 
 def declared_providers(properties: Mapping[str, str], problems: list[str]) -> dict[str, ProviderSpec]:
-    """What ``config.providers`` declares; one sentence per mistake is added to ``problems``."""
+    """The providers that ``config.providers`` declares; a sentence per mistake is added to ``problems``."""
     found: dict[str, ProviderSpec] = {}
     for name in filter(None, (item.strip() for item in properties.get("config.providers", "").split(","))):
         prefix = f"config.providers.{name}"

@@ -1,4 +1,4 @@
-"""The tables of ``docs/configuration.md``, made from the rows of ``keys`` so that they can't drift."""
+"""The tables of ``docs/configuration.md`` and ``schema.json``, made from the rows of ``keys`` and the settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirror_ray.config.base import field_path
 from mirror_ray.config.keys import ConfigKey, KeyUse
 from mirror_ray.config.settings import ClusterSettings, NativeFlow, SystemSettings
 
-#: Where a key of each group is written in the file.
+#: The groups of keys, by where they are written in the file.
 SCOPES: tuple[tuple[str, Sequence[ConfigKey]], ...] = (
     ("`KEY`, top of the file", table.DRIVER_KEYS),
     ("`KEY` for all flows, `A->B.KEY` for one", table.FLOW_KEYS),

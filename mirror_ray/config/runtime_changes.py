@@ -1,4 +1,4 @@
-"""Single keys of a running system's settings changed, by their paths in the native form; checked as a file would be."""
+"""Changes single keys of a running system's settings, by their paths in the native form; checked like a file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from mirror_ray.model.names import FlowName
 
 
 def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[str, str | None]) -> MirrorSettings:
-    """The settings with keys of one flow changed, or of the system where ``flow`` is None.
+    """The settings with changed keys of one flow, or of the system if ``flow`` is None.
 
     Args:
-        settings: What is changed; stays as it is.
+        settings: The settings of the running system.
         flow: Its name, ``A->B``.
         changes: Values by key, for example ``topics.include``: lists separated by commas, the rest as in YAML. None:
-            back to the default.
+            the default.
 
     Raises:
-        ConfigError: With a sentence for each key that can't be changed so; then nothing is.
+        ConfigError: With a sentence for each change that is refused; then nothing is changed.
     """
     problems: list[str] = []
     if flow is None:
@@ -46,8 +46,8 @@ def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[st
     if after is not None:
         problems.extend(check_flow(after, partial(_prefixed, flow)))
     _raise(problems)
-    live = [each if each.name != before.name else after for each in settings.flows if each.name.is_live]
-    flows = with_all_names(with_routes(each for each in live if each is not None))
+    live = [flow if flow.name != before.name else after for flow in settings.flows if flow.name.is_live]
+    flows = with_all_names(with_routes(flow for flow in live if flow is not None))
     _raise([f"{flow}: {sentence}" for sentence in check_loops(flows)])
     return settings.model_copy(update={"flows": flows})
 
@@ -65,7 +65,7 @@ def _find(settings: MirrorSettings, flow: str) -> FlowSettings:
 def _changed(
     before: BaseModel, model: type[BaseModel], changes: Mapping[str, str | None], problems: list[str]
 ) -> dict[str, Any]:
-    """The values of ``model``'s fields, as of ``before``, with the changes in."""
+    """The values of ``model``'s fields in ``before``, with the changes."""
     values = {name: _dumped(getattr(before, name)) for name in model.model_fields}
     for key, text in changes.items():
         try:
@@ -80,7 +80,7 @@ def _dumped(value: object) -> Any:
 
 
 def _put(values: dict[str, Any], model: type[BaseModel], key: str, text: str | None) -> None:
-    """Set the value at a path, or take it out.
+    """Set the value at a path, or remove it if ``text`` is None.
 
     Raises:
         ValueError: There is no such key.

@@ -1,7 +1,7 @@
-"""Secrets as settings hold them: by reference, and resolved where they are used.
+"""Secrets as settings hold them: by reference, resolved where they are used.
 
-A secret that a file names by ``${provider:path:key}`` is never in settings itself, so it is in no message of Ray and
-in no store; each ``reveal`` looks it up again, so what has changed meanwhile is what is used next.
+A secret that a file names by ``${provider:path:key}`` is not in the settings, hence in no message of Ray and in no
+store; every ``reveal`` resolves it again, so that a rotated secret is used from then on.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pydantic_core import core_schema
 from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.providers import ConfigProvider, ProviderSpec, ProviderSpecs, build_providers, resolve
 
-#: The context of pydantic by which secrets are written, and read again, as they are kept: references by their texts,
-#: and literal ones in clear text. Without it they are shown as ``(secret)`` and as the references.
-KEPT: Final[Mapping[str, bool]] = {"secrets are kept": True}
+#: The pydantic context in which secrets are serialised and read again as they are stored: references as their texts,
+#: literal secrets in clear text. Without it they are shown as ``(secret)`` and as the references.
+STORED: Final[Mapping[str, bool]] = {"secrets are kept": True}
 
 _HIDDEN: Final = "(secret)"
 
 
 class Secret:
-    """A secret of the configuration. Equal are those that are written alike, whatever the references lead to.
+    """A secret of the configuration. Two are equal if they are written alike, whatever their references lead to.
 
     Its ``repr`` shows references, and nothing of a literal secret.
     """
@@ -35,10 +35,10 @@ class Secret:
     def __init__(
         self, text: str, providers: ProviderSpecs | None = None, *, option: str | None = None, trimmed: bool = False
     ) -> None:
-        """``text``: as it is written, with references to ``providers``; without these it is the secret itself.
+        """``text``: as it is written, with references to ``providers``; without providers it is the secret itself.
 
-        ``option``: the secret is that option of the JAAS line that ``text`` becomes. ``trimmed``: white space around
-        it is none of it, as Kafka reads passwords. Relative paths are made absolute, from the working directory.
+        ``option``: the secret is that option of the JAAS line that ``text`` resolves to. ``trimmed``: white space
+        around it is removed, as Kafka reads passwords. Relative paths are made absolute, from the working directory.
 
         Raises:
             LookupError: A reference names another provider.
@@ -46,29 +46,31 @@ class Secret:
         given = dict(providers or {})
         found = {name: _References(name, spec) for name, spec in given.items()}
         self.text = resolve(text, found) if given else text
-        self.references = tuple(dict.fromkeys(each for provider in found.values() for each in provider.seen))
-        self.providers = {name: given[name] for name, provider in found.items() if provider.seen}
+        self.references = tuple(
+            dict.fromkeys(reference for provider in found.values() for reference in provider.references)
+        )
+        self.providers = {name: given[name] for name, provider in found.items() if provider.references}
         self.option = option
         self.trimmed = trimmed
 
     def of_line(self, option: str) -> Secret:
-        """An option of the JAAS line that this becomes; the option itself, where the line holds it in clear text."""
+        """An option of the JAAS line that this resolves to; literal where the line has the option in clear text."""
         try:
             written = parse_jaas(self.text)[1].get(option, "")
         except ValueError:
             written = ""
-        if written and not any(each in written for each in self.references):
+        if written and not any(reference in written for reference in self.references):
             return Secret(written)
         return Secret(self.text, self.providers, option=option)
 
     @property
     def is_literal(self) -> bool:
-        """Whether the secret itself is written down, and not only where it is found."""
+        """Whether the configuration holds the secret itself and no reference to it."""
         return not self.providers
 
     @property
     def native(self) -> str | None:
-        """How the native form writes it, which has the standard providers alone; None where it can't, or is literal."""
+        """The reference in the native form, which has only the standard providers; None: it is literal, or has none."""
         try:
             text = self.text if self.option is None else parse_jaas(self.text)[1].get(self.option)
         except ValueError:
@@ -78,9 +80,9 @@ class Secret:
         return resolve(text, {name: _References(spec.kind, spec) for name, spec in self.providers.items()})
 
     def reveal(self, environ: Mapping[str, str] | None = None) -> str:
-        """The secret as it is now, without the one newline that a file of its own may end in.
+        """Resolve the secret, without the one newline that a file of its own may end in.
 
-        ``environ``: variables, those of this process by default.
+        ``environ``: environment variables, those of this process by default.
 
         Raises:
             LookupError: A reference leads to nothing here; the text names it, and never holds a value.
@@ -89,7 +91,7 @@ class Secret:
             return self.text
         providers = build_providers(self.providers, os.environ if environ is None else environ)
         try:
-            found = resolve(self.text, {name: _WithoutFinalNewline(each) for name, each in providers.items()})
+            found = resolve(self.text, {name: _WithoutFinalNewline(provider) for name, provider in providers.items()})
         except LookupError as error:
             raise LookupError(f"{self!r} can't be resolved on this machine: {error.args[0]}") from None
         if self.option is not None:
@@ -121,7 +123,7 @@ class Secret:
         return core_schema.with_info_plain_validator_function(
             cls.read,
             serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda secret, info: secret.kept(info), info_arg=True, when_used="json"
+                lambda secret, info: secret.stored(info), info_arg=True, when_used="json"
             ),
         )
 
@@ -133,7 +135,7 @@ class Secret:
 
     @classmethod
     def read(cls, value: object, info: ValidationInfo) -> Secret:
-        """What pydantic takes for one: a text is literal; see ``KEPT``."""
+        """Validate for pydantic: a text is a literal secret; what ``stored`` returned is read in its context."""
         match value:
             case Secret():
                 return value
@@ -142,23 +144,23 @@ class Secret:
             case str():
                 return cls(value)
             case {"text": str(text), "providers": dict(providers), "option": option, "trimmed": trimmed} if (
-                info.context == KEPT
+                info.context == STORED
             ):
                 specs = {name: ProviderSpec.model_validate(spec) for name, spec in providers.items()}
                 return cls(text, specs, option=option, trimmed=trimmed)
             case _:
                 raise ValueError("should be a valid string")
 
-    def kept(self, info: SerializationInfo) -> object:
-        """How pydantic writes it as JSON; see ``KEPT``."""
-        if info.context != KEPT:
+    def stored(self, info: SerializationInfo) -> object:
+        """Serialise as JSON: masked, or in the context ``STORED`` so that ``read`` gives it back."""
+        if info.context != STORED:
             return repr(self)
         providers = {name: spec.model_dump(mode="json") for name, spec in self.providers.items()}
         return {"text": self.text, "providers": providers, "option": self.option, "trimmed": self.trimmed}
 
 
 class SecretReference(str):
-    """What a reference in a file leads to, for a key that takes it as it is; ``secret`` for one that takes a secret."""
+    """The value that a reference in a file leads to; ``secret`` is the reference, for a field that is a secret."""
 
     __slots__ = ("secret",)
 
@@ -166,35 +168,35 @@ class SecretReference(str):
 
     @classmethod
     def to(cls, secret: Secret, value: str) -> SecretReference:
-        """``value``: what the references of ``secret`` lead to."""
+        """A value with the reference that it came from."""
         found = cls(value)
         found.secret = secret
         return found
 
 
 class _References:
-    """A config provider that notes what is asked of it, and answers with the same reference, its path absolute."""
+    """A config provider that collects references, and returns each of them with an absolute path."""
 
     def __init__(self, name: str, spec: ProviderSpec) -> None:
         self._name, self._spec = name, spec
-        self.seen: list[str] = []
+        self.references: list[str] = []
 
     def get(self, path: str, key: str) -> str:
-        """The reference."""
+        """The reference itself."""
         if path and self._spec.kind != "env":
             path = str(Path(path).absolute())
-        self.seen.append(f"${{{self._name}:{path}:{key}}}" if path else f"${{{self._name}:{key}}}")
-        return self.seen[-1]
+        self.references.append(f"${{{self._name}:{path}:{key}}}" if path else f"${{{self._name}:{key}}}")
+        return self.references[-1]
 
 
 class _WithoutFinalNewline:
-    """A config provider whose values end as what they are for, and not as files do."""
+    """A config provider that removes the newline at the end of a file."""
 
     def __init__(self, provider: ConfigProvider) -> None:
         self._provider = provider
 
     def get(self, path: str, key: str) -> str:
-        """See ``ConfigProvider``."""
+        """The value of ``key`` at ``path``, without its final newline."""
         return self._provider.get(path, key).removesuffix("\n").removesuffix("\r")
 
 
@@ -205,12 +207,12 @@ def secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
             yield path, value
             return
         case BaseModel():
-            below: Iterable[tuple[object, object]] = value
+            children: Iterable[tuple[object, object]] = value
         case dict():
-            below = value.items()
+            children = value.items()
         case list() | tuple():
-            below = enumerate(value)
+            children = enumerate(value)
         case _:
             return
-    for name, each in below:
-        yield from secrets_in(each, f"{path}.{name}" if path else str(name))
+    for name, child in children:
+        yield from secrets_in(child, f"{path}.{name}" if path else str(name))

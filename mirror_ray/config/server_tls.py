@@ -1,4 +1,4 @@
-"""A certificate and its key as what a server speaks TLS by."""
+"""The TLS context of a server, by its certificate and key."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """TLS 1.2 and later by two files in PEM, as they are now.
+    """A context for TLS 1.2 and later from two PEM files.
 
     Raises:
-        ValueError: They can't be used; begins with ``certificate`` or ``key``, whichever is wrong.
+        ValueError: They can't be used; the text begins with ``certificate`` or ``key``, whichever is wrong.
     """
     for name, path in (("certificate", certificate), ("key", key)):
         try:
@@ -22,16 +22,16 @@ def server_context(certificate: str, key: str) -> ssl.SSLContext:
             raise ValueError(f"{name}: {path!r} is not PEM; it begins with -----BEGIN")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    asked: list[bool] = []
+    has_passphrase: list[bool] = []
 
     def no_passphrase() -> str:
-        asked.append(True)
+        has_passphrase.append(True)
         return ""
 
     try:
         context.load_cert_chain(certificate, key, no_passphrase)
     except (OSError, ValueError) as error:
-        if asked:
+        if has_passphrase:
             raise ValueError(f"key: {key!r} has a passphrase; write it without one, readable by its owner") from error
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise ValueError(f"key: {key!r} is not the key of the certificate {certificate!r}") from error

@@ -1,4 +1,4 @@
-"""Which URL of a token endpoint the client's secret may be sent to."""
+"""Checks the URL of a token endpoint, which the client secret is sent to."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ ALLOW_HTTP_KEY: Final = "sasl.oauthbearer.token.endpoint.allow.http"
 
 
 def token_endpoint_problem(url: str, *, allow_http: bool) -> str | None:
-    """What is wrong with the URL, as the end of a sentence that begins with its key; None: nothing.
+    """The mistake in the URL, as the end of a sentence that begins with its key; None: there is none.
 
-    Plain HTTP is let through within this machine, and to others where the configuration says so.
+    Plain HTTP is accepted within this machine, and to other machines if the configuration allows it.
     """
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Several source topics that are copied into one remote topic: whether it is meant."""
+"""Whether source topics that would be copied into one remote topic are meant to be merged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror_ray.model.topic_names import NamedBy
 
 _SHOWN = 5
 
-#: What names a topic, in words.
+#: The origin of a remote topic's name, in words.
 NAMED_BY: Final[dict[NamedBy, str]] = {
     "map": "topics.map",
     "rename": "topics.rename",
@@ -22,7 +22,7 @@ NAMED_BY: Final[dict[NamedBy, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteTopicClaim:
-    """A source topic, and the remote topic that it would be copied into."""
+    """A source topic with the remote topic that it would be copied into."""
 
     flow: FlowName
     topic: str
@@ -38,7 +38,7 @@ class RemoteTopicClaim:
 
 
 def claims_of(rules: ReplicationRules, topics: Iterable[str]) -> list[RemoteTopicClaim]:
-    """What a flow would write, for those of its source's topics."""
+    """The remote topics that a flow would write for source topics."""
     return [
         RemoteTopicClaim(
             flow=rules.flow,
@@ -52,16 +52,16 @@ def claims_of(rules: ReplicationRules, topics: Iterable[str]) -> list[RemoteTopi
 
 
 def conflict(claims: Sequence[RemoteTopicClaim]) -> str | None:
-    """Why these must not be copied into one remote topic together; None: it is meant.
+    """Why these topics must not be merged into one remote topic; None: the merge is meant.
 
-    It is meant where the map puts them there, where the remote topic is declared to be shared, and where policies alone
-    name them so (fan-in under one name).
+    It is meant if the map says so for each of them, if the remote topic is declared to be shared, or if policies alone
+    give them the name (fan-in under one name).
     """
-    if len(claims) < 2 or all(each.named_by == "policy" for each in claims):
+    if len(claims) < 2 or all(claim.named_by == "policy" for claim in claims):
         return None
-    if all(each.named_by == "map" or each.declared for each in claims):
+    if all(claim.named_by == "map" or claim.declared for claim in claims):
         return None
-    shown = [f"{each.topic} ({each.flow}, by {NAMED_BY[each.named_by]})" for each in claims[:_SHOWN]]
+    shown = [f"{claim.topic} ({claim.flow}, by {NAMED_BY[claim.named_by]})" for claim in claims[:_SHOWN]]
     more = f" and {len(claims) - _SHOWN} more" if len(claims) > _SHOWN else ""
     remote = claims[0].remote
     return (
@@ -71,8 +71,8 @@ def conflict(claims: Sequence[RemoteTopicClaim]) -> str | None:
 
 
 def conflicts(claims: Iterable[RemoteTopicClaim]) -> dict[RemoteTopicClaim, str]:
-    """Every claim that must not be carried out beside others, and why."""
-    together: dict[tuple[str, str], list[RemoteTopicClaim]] = {}
+    """Claims on a remote topic that others claim as well although the merge is not meant, with the reason."""
+    by_target: dict[tuple[str, str], list[RemoteTopicClaim]] = {}
     for claim in claims:
-        together.setdefault(claim.target, []).append(claim)
-    return {claim: why for several in together.values() if (why := conflict(several)) is not None for claim in several}
+        by_target.setdefault(claim.target, []).append(claim)
+    return {claim: why for several in by_target.values() if (why := conflict(several)) is not None for claim in several}

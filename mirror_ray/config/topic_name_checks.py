@@ -1,4 +1,4 @@
-"""What must hold of maps and rename patterns: of one flow's own, and of all flows' together."""
+"""Checks of ``topics.map`` and ``topics.rename``, of one flow and of all flows together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirror_ray.model.topic_names import Rename, illegal_name
 def check_names(flow: FlowSettings, field_name: Callable[[str], str]) -> Iterator[str]:
     """Yield a sentence for each name, pattern or replacement of one flow that can't be used.
 
-    The filters and the policy are checked by somebody else; where they can't be used, names are not.
+    Names are not checked where the filters or the policy can't be used: ``check_flow`` reports that.
     """
     if not (flow.topics.map or flow.topics.rename):
         return
@@ -26,18 +26,18 @@ def check_names(flow: FlowSettings, field_name: Callable[[str], str]) -> Iterato
         policy = load_policy(flow.policy, flow.name.source)
     except ValueError:
         return
-    for each in flow.topics.rename:
+    for pattern in flow.topics.rename:
         try:
-            rename = Rename(each.match, each.to)
+            rename = Rename(pattern.match, pattern.to)
         except ValueError as error:
             yield f"{field_name('topics.rename')}: {error}"
             continue
         if rename.constant is not None and (why := _reserved(policy, rename.constant)) is not None:
-            yield f"{field_name('topics.rename')}: {each.match!r}: {why}"
+            yield f"{field_name('topics.rename')}: {pattern.match!r}: {why}"
     key = field_name("topics.map")
-    letters = flow.transforms.dead_letter_topic
-    if letters is not None and letters in flow.topics.map.values():
-        yield f"{key}: {letters} is the flow's dead-letter topic: give the copy another name"
+    dead_letters = flow.transforms.dead_letter_topic
+    if dead_letters is not None and dead_letters in flow.topics.map.values():
+        yield f"{key}: {dead_letters} is the flow's dead-letter topic: give the copy another name"
     for topic, remote in flow.topics.map.items():
         for why in (illegal_name(topic), illegal_name(remote) or _reserved(policy, remote)):
             if why is not None:
@@ -49,10 +49,10 @@ def check_names(flow: FlowSettings, field_name: Callable[[str], str]) -> Iterato
 
 
 def check_named_flows(flows: Sequence[FlowSettings], literals: Mapping[FlowName, Sequence[str]]) -> Iterator[str]:
-    """Yield a sentence for each pair of topics that would fall together, and each copy that would go back.
+    """Yield a sentence for each unintended merge of topics, and for each copy that would be copied back.
 
     Args:
-        flows: Those that are enabled; each knows all names.
+        flows: The enabled flows, each with the names that all of them give.
         literals: The topics that a flow's filter lists by plain names.
     """
     if not any(flow.topics.map or flow.topics.rename for flow in flows):
@@ -78,7 +78,7 @@ def check_named_flows(flows: Sequence[FlowSettings], literals: Mapping[FlowName,
 
 
 def check_long_ring(ring: Sequence[FlowSettings]) -> str | None:
-    """Why a ring of flows can't be: patterns hide where a topic came from, beyond the cluster next to it."""
+    """Why a ring of flows is refused, None: it is not. Patterns hide a topic's origin beyond the previous cluster."""
     renaming = [str(flow.name) for flow in ring if flow.topics.rename]
     if len(ring) < 3 or not renaming:
         return None
@@ -89,12 +89,12 @@ def check_long_ring(ring: Sequence[FlowSettings]) -> str | None:
 
 
 def _is_named_copy(rules: ReplicationRules, topic: str) -> bool:
-    """Whether names that are given, and not the policy's, make the topic a copy that has been on the target."""
+    """Whether the topic is a copy of one on the target by given names, and not by the policy."""
     return rules.is_cycle(topic) and rules.policy.topic_source(topic) != rules.flow.target
 
 
 def _reserved(policy: ReplicationPolicy, name: str) -> str | None:
-    """Why nothing must be copied into a topic of that name, or given another name: it is internal, or heartbeats."""
+    """Why a topic of that name must not be a remote topic, nor be renamed; None: it may."""
     if policy.is_internal_topic(name):
         return f"{name} is an internal topic of Kafka or MirrorMaker 2"
     return f"{name} is a topic of heartbeats" if policy.is_heartbeats_topic(name) else None

@@ -14,12 +14,12 @@ from mirror_ray.transforms.chain import NamedTransform
 from mirror_ray.transforms.loading import TransformChains, load_step
 from mirror_ray.transforms.provenance import Provenance
 
-#: The ids of source and target, once records are there to be copied.
+#: Returns the ids of source and target; called once there are records to copy.
 ClusterIds = Callable[[], tuple[str, str]]
 
 
 def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds) -> TransformChains:
-    """The chains of a flow's topics. Heartbeats stay as they are, though a pattern of all topics matches theirs.
+    """The chains of a flow's topics: provenance first, then the user's transforms. Heartbeats pass unchanged.
 
     Raises:
         ValueError: A transform can't be loaded; the text says what to do.
@@ -34,7 +34,7 @@ def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds) -> TransformChains:
 
 
 def names_of(policy: ReplicationPolicy, topic: str) -> Collection[str]:
-    """A topic's own name, and those that it may have on the clusters that it came from."""
+    """A topic's name, and the names that it may have on the clusters that it was copied from."""
     names = {topic}
     while (upstream := policy.upstream_topic(topic)) is not None and upstream not in names:
         names.add(upstream)
@@ -43,7 +43,7 @@ def names_of(policy: ReplicationPolicy, topic: str) -> Collection[str]:
 
 
 def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
-    """Yield the field, and what is wrong with it, for each transform that can't be used."""
+    """Yield a field and a sentence for each transform that can't be used."""
     transforms = flow.transforms
     loaded: list[tuple[int, NamedTransform]] = []
     for number, step in enumerate(transforms.steps):
@@ -52,18 +52,18 @@ def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
             TransformChains([step])
         except ValueError as error:
             yield step_field(number), str(error)
-    routing = [each for _, each in loaded if each.transform.destinations]
-    for number, each in loaded:
-        if routing and not each.transform.pure:
-            why = f"{each.name} is not declared pure, and {routing[0].name} routes"
+    routing = [named.name for _, named in loaded if named.transform.destinations]
+    for number, named in loaded:
+        if routing and not named.transform.pure:
+            why = f"{named.name} is not declared pure, and {routing[0]} routes"
             yield step_field(number), f"{why}: a record that comes out in another way each time could be in no topic"
-        if each.transform.destinations and flow.both_sides_write("topic", _remote_topic(flow, "topic")):
-            why = f"{each.name} routes, and {flow.name} keeps the names of topics that both sides write"
+        if named.transform.destinations and flow.both_sides_write("topic", _remote_topic(flow, "topic")):
+            why = f"{named.name} routes, and {flow.name} keeps the names of topics that both sides write"
             yield (
                 step_field(number),
                 f"{why}: what was routed away would not come back, nor would groups find their places",
             )
-        for destination in each.transform.destinations:
+        for destination in named.transform.destinations:
             if (fault := _unfit(flow, destination)) is not None:
                 yield step_field(number), f"destination {destination}: {fault}"
     topic = transforms.dead_letter_topic
@@ -75,7 +75,7 @@ def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
 
 
 def _unfit(flow: FlowSettings, destination: str) -> str | None:
-    """Why nothing can be routed to a topic of that name; None: it can be."""
+    """Why records can't be routed to a topic of that name; None: they can."""
     policy, source = load_policy(flow.policy, flow.name.source), flow.name.source
     named = load_policy(flow.policy, None).topic_source(destination) == source
     reasons = {
@@ -96,7 +96,7 @@ def _remote_topic(flow: FlowSettings, topic: str) -> str:
 
 
 def with_routes(flows: Iterable[FlowSettings]) -> Iterator[FlowSettings]:
-    """Yield each flow, and behind it its routes: a flow for each remote topic that its transforms send records to.
+    """Yield each flow, followed by its routes: a flow for each remote topic that its transforms send records to.
 
     Raises:
         ValueError: A transform can't be loaded; ``check_transforms`` tells it earlier.
@@ -112,7 +112,7 @@ def with_routes(flows: Iterable[FlowSettings]) -> Iterator[FlowSettings]:
 
 
 def transform_notes(flows: Iterable[FlowSettings]) -> Iterator[ConfigNote]:
-    """Yield what a flow promises less for its transforms, and which of them is to blame."""
+    """Yield a note for each transform that makes a flow's guarantees weaker."""
     for flow in flows:
         for step in flow.transforms.steps if flow.enabled and flow.route is None else ():
             if not load_step(step).transform.pure:

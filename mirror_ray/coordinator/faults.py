@@ -18,7 +18,7 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FaultResolution
 from mirror_ray.state.schema import RESOLUTION
-from mirror_ray.topics.discovery_rules import identity_troubles
+from mirror_ray.topics.discovery_rules import identity_faults
 
 
 async def fault_contexts(
@@ -177,7 +177,7 @@ class FaultResolver:
             if topic in selected and topic in source.topics:
                 settled = {n: record for n, record in records.items() if not self.holds_back(TopicPartition(topic, n))}
                 remote = target.topics.get(selected[topic])
-                for number, fault in identity_troubles(source.topics[topic], remote, settled).items():
+                for number, fault in identity_faults(source.topics[topic], remote, settled).items():
                     self._topics[TopicPartition(topic, number)] = fault
 
     async def decide(self) -> None:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ValidationError
 
 from mirror_ray.config.base import Settings
-from mirror_ray.config.secrets import KEPT, Secret
+from mirror_ray.config.secrets import STORED, Secret
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.begun_flows import BegunFlows, ClusterIds
 from mirror_ray.coordinator.scaling import ScalingController
@@ -69,7 +69,7 @@ def kept_of(
         begun=tuple(begun.known.items()),
         starter=starter,
     )
-    return kept.model_dump_json(context=KEPT).encode()
+    return kept.model_dump_json(context=STORED).encode()
 
 
 def read_kept(blob: bytes) -> SavedSettings | str:
@@ -77,7 +77,7 @@ def read_kept(blob: bytes) -> SavedSettings | str:
     if blob.startswith(_PICKLE):
         return f"a version of mirror-ray before this one kept its settings in a form that is not read any more: {_NEXT}"
     try:
-        return SavedSettings.model_validate_json(blob, context=KEPT)
+        return SavedSettings.model_validate_json(blob, context=STORED)
     except ValidationError as error:
         where = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"])) or "the whole"
         return f"what was kept of this system can't be read ({where}); another version may have written it: {_NEXT}"

@@ -18,7 +18,7 @@ from mirror_ray.coordinator.ports import Emit
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.topics.acl_sync import acl_changes, acl_rules, flow_acls
 from mirror_ray.topics.config_sync import planned_changes
-from mirror_ray.topics.port import TopicPort, carried_source_groups
+from mirror_ray.topics.port import TopicPort, synced_source_groups
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class TopicSync:
             side = self._flow.name.source if source is None else self._flow.name.target
             self._report(_NO_AUTHORIZER, f"cluster {side} has no authorizer: there are no ACLs to keep in step")
             return
-        groups = await carried_source_groups(self._port, self._settings, source)
+        groups = await synced_source_groups(self._port, self._settings, source)
         wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)
         changes = acl_changes(wanted, target, self._flow.state.granted_acls, self._acl_rules)
         if not changes:

@@ -93,7 +93,7 @@ def _crashes(facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
     for death in facts.deaths:
         by_replicator[death.replicator].append(death)
     for replicator, deaths in sorted(by_replicator.items()):
-        lately = [each for each in deaths if facts.now_ms - each.time_ms <= limits.crash_loop_s * 1000]
+        lately = [death for death in deaths if facts.now_ms - death.time_ms <= limits.crash_loop_s * 1000]
         if len(lately) >= limits.crash_loop_deaths:
             yield Problem(
                 kind="crash_loop",
@@ -130,9 +130,9 @@ def _missing(facts: AlertFacts) -> Iterator[Problem]:
 def _stopped(partitions: Iterable[PartitionStatus]) -> Iterator[Problem]:
     """One for each topic and reason."""
     alike: dict[tuple[str, str, str], list[PartitionStatus]] = defaultdict(list)
-    for each in partitions:
-        if each.state in ("stopped", "refused"):
-            alike[each.topic, each.state, each.reason or "no reason is known"].append(each)
+    for partition in partitions:
+        if partition.state in ("stopped", "refused"):
+            alike[partition.topic, partition.state, partition.reason or "no reason is known"].append(partition)
     for (topic, state, reason), there in alike.items():
         yield Problem(
             kind="partition_stopped",

@@ -42,12 +42,12 @@ class BackfillStatus:
     @property
     def offsets(self) -> int:
         """How many source offsets it covers: records, and the holes that markers, aborts and cleaning left."""
-        return sum(each.end - each.start for each in self.partitions)
+        return sum(partition.end - partition.start for partition in self.partitions)
 
     @property
     def copied(self) -> int:
         """How many of them are copied, for sure."""
-        return sum(each.position - each.start for each in self.partitions)
+        return sum(partition.position - partition.start for partition in self.partitions)
 
     @property
     def eta_seconds(self) -> float | None:
@@ -85,14 +85,17 @@ def backfill_status(
         started_ms=record.time_ms,
         partitions=tuple(
             BackfillPartition(
-                partition=each.partition,
-                start=each.start,
-                end=each.end,
-                position=each.end
+                partition=backfill_range.partition,
+                start=backfill_range.start,
+                end=backfill_range.end,
+                position=backfill_range.end
                 if record.phase == "done"
-                else min(each.end, max(each.start, known.get(each.partition, each.start))),
+                else min(
+                    backfill_range.end,
+                    max(backfill_range.start, known.get(backfill_range.partition, backfill_range.start)),
+                ),
             )
-            for each in record.ranges
+            for backfill_range in record.ranges
         ),
         records_per_s=rates[0],
         bytes_per_s=rates[1],

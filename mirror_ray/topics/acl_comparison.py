@@ -1,7 +1,7 @@
-"""ACLs of a flow's topics on both sides: what differs, and what of it should not. Pure.
+"""Compares the ACLs of a flow's topics on both clusters.
 
-What counts is what ACL sync would change, by ``mirror_ray.topics.acl_sync``; the rest is shown with the reason why it
-may differ.
+Drift is what ACL sync would change (``mirror_ray.topics.acl_sync``); all else is shown with the reason why it may
+differ.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Final, Literal
 from mirror_ray.model.acls import Acl
 from mirror_ray.topics.acl_sync import AclChanges, AclRules, acl_changes, target_acl
 
-#: ``missing`` and ``stale`` (the flow gave it, the source no longer does) count; ``unsynced``: it would be one of these
-#: if ``sync.topic.acls.enabled`` were true; ``kept``: stale, but revocations are off. Of the source's own: ``write``:
-#: only the flow writes remote topics; ``pattern``: patterns are not carried over; ``merged``: another topic that is
-#: copied into the same remote topic does not give it. ``own``: the target's.
+#: ``missing`` and ``stale`` (the flow created it, the source has it no longer) are drift; ``unsynced``: it would be
+#: drift if ``sync.topic.acls.enabled`` were true; ``kept``: stale, but revocations are off. ACLs of the source that are
+#: not synced: ``write``: only the flow writes remote topics; ``pattern``: patterns are not synced; ``merged``: another
+#: topic that is copied into the same remote topic does not have it. ``own``: the target's own.
 AclVerdict = Literal["same", "missing", "stale", "unsynced", "kept", "write", "pattern", "merged", "own"]
 
 _COUNTED: Final = frozenset({"missing", "stale"})
 
 
 class _OfTopics:
-    """ACLs by the topics that they hold for."""
+    """ACLs by the topics that they apply to."""
 
     def __init__(self, acls: Iterable[Acl]) -> None:
         self._literal: dict[str, set[Acl]] = {}
@@ -38,33 +38,33 @@ class _OfTopics:
                 self._literal.setdefault(acl.name, set()).add(acl)
 
     def on(self, topic: str) -> set[Acl]:
-        """Those of one topic."""
+        """The ACLs of one topic."""
         return self._literal.get(topic, set()).union(acl for acl in self._patterns if acl.covers(topic))
 
     def on_any(self, topics: Iterable[str]) -> set[Acl]:
-        """Those of at least one of them."""
+        """The ACLs of at least one of the topics."""
         return {acl for topic in topics for acl in self.on(topic)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AclFacts:
-    """What both clusters have, of topics and of groups, and what the flow says of it."""
+    """The ACLs of both clusters on topics and groups, and what the flow makes of them."""
 
     source: frozenset[Acl]
     target: frozenset[Acl]
-    #: What the target should have, by ``flow_acls``.
+    #: The ACLs that the target should have, by ``flow_acls``.
     wanted: frozenset[Acl]
-    #: What the flow gave there itself.
+    #: The ACLs on the target that the flow created.
     given: frozenset[Acl]
     rules: AclRules
 
     @cached_property
     def changes(self) -> AclChanges:
-        """What ACL sync would change: all that is drift."""
+        """The changes that ACL sync would make: all drift."""
         return acl_changes(self.wanted, self.target, self.given, self.rules)
 
     def changes_on(self, remotes: Collection[str]) -> AclChanges:
-        """Those of these remote topics alone."""
+        """The changes to these remote topics alone."""
         on_them = _OfTopics((*self.changes.create, *self.changes.delete)).on_any(remotes)
         return AclChanges(
             create=tuple(acl for acl in self.changes.create if acl in on_them),
@@ -73,33 +73,33 @@ class AclFacts:
 
     @cached_property
     def source_topics(self) -> _OfTopics:
-        """The source's."""
+        """The source's ACLs by topic."""
         return _OfTopics(self.source)
 
     @cached_property
     def target_topics(self) -> _OfTopics:
-        """The target's."""
+        """The target's ACLs by topic."""
         return _OfTopics(self.target)
 
     @cached_property
     def wanted_topics(self) -> _OfTopics:
-        """What the target should have."""
+        """The ACLs that the target should have, by topic."""
         return _OfTopics(self.wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclPair:
-    """One right on both sides. ``source`` None: not the source's, or that of another topic copied to the same place."""
+    """One ACL on both clusters. ``source`` None: the source has none, or another topic of a merge has it."""
 
     source: Acl | None
-    #: What the target has; where it should and does not, what is missing is in ``expected``.
+    #: The target's ACL; None: it has none, and ``expected`` is missing.
     remote: Acl | None
     expected: Acl | None
     verdict: AclVerdict
 
     @property
     def drift(self) -> str | None:
-        """What is wrong, in a sentence."""
+        """The drift in a sentence; None: there is none."""
         if self.verdict not in _COUNTED:
             return None
         if self.verdict == "missing":
@@ -108,7 +108,7 @@ class AclPair:
 
 
 def compare_acls(facts: AclFacts, topic: str, remote: str, *, synced: bool) -> tuple[AclPair, ...]:
-    """The rights on a topic and on its remote topic; ``synced``: they are to follow the source."""
+    """Compare the ACLs of a topic and of its remote topic; ``synced``: the flow syncs ACLs."""
     wanted = facts.wanted_topics.on(remote)
     pairs: list[AclPair] = []
     for acl in sorted(facts.source_topics.on(topic)):
@@ -117,16 +117,16 @@ def compare_acls(facts: AclFacts, topic: str, remote: str, *, synced: bool) -> t
             pairs.append(_wanted_pair(facts, acl, expected, synced=synced))
         else:
             pairs.append(AclPair(source=acl, remote=None, expected=None, verdict=_left_out(acl, facts.rules)))
-    from_others = wanted - {each.expected for each in pairs}
-    pairs += [_wanted_pair(facts, None, each, synced=synced) for each in sorted(from_others)]
+    from_others = wanted - {pair.expected for pair in pairs}
+    pairs += [_wanted_pair(facts, None, acl, synced=synced) for acl in sorted(from_others)]
     return (*pairs, *_surplus(facts, facts.target_topics.on(remote) - wanted, synced=synced))
 
 
 def compare_other_acls(facts: AclFacts, remotes: Collection[str], *, synced: bool) -> tuple[AclPair, ...]:
-    """The flow's rights on anything but these remote topics: on groups, and on topics that do not exist yet."""
+    """Compare the flow's ACLs on anything but these remote topics: on groups, and on topics that don't exist yet."""
     gone = (facts.given & facts.target) - facts.wanted
     here = _OfTopics(facts.wanted | gone).on_any(remotes)
-    wanted = [_wanted_pair(facts, None, each, synced=synced) for each in sorted(facts.wanted - here)]
+    wanted = [_wanted_pair(facts, None, acl, synced=synced) for acl in sorted(facts.wanted - here)]
     return (*wanted, *_surplus(facts, gone - here, synced=synced))
 
 
@@ -137,7 +137,7 @@ def _wanted_pair(facts: AclFacts, source: Acl | None, expected: Acl, *, synced: 
 
 
 def _surplus(facts: AclFacts, acls: Iterable[Acl], *, synced: bool) -> Iterator[AclPair]:
-    """What the target has and need not have."""
+    """Yield the ACLs that the target has and need not have."""
     stale = set(facts.changes.delete)
     for acl in sorted(acls):
         verdict: AclVerdict = "kept" if acl in facts.given else "own"
@@ -147,13 +147,15 @@ def _surplus(facts: AclFacts, acls: Iterable[Acl], *, synced: bool) -> Iterator[
 
 
 def _expected(acl: Acl, remote: str, wanted: Collection[Acl]) -> Acl | None:
-    """What a source topic's ACL came to on the remote topic; a prefix stays one, or becomes the remote topic's name."""
-    carried = target_acl(acl, remote)
-    if carried is None:
+    """The ACL of the remote topic that a source topic's comes to; a prefix stays one or becomes the topic's name."""
+    synced = target_acl(acl, remote)
+    if synced is None:
         return None
-    alike = [each for each in wanted if replace(each, name=remote, pattern=acl.pattern) == carried]
-    prefixed = (each for each in alike if each.pattern == acl.pattern == "PREFIXED" and each.name.endswith(acl.name))
-    return next(prefixed, next((each for each in alike if each.pattern == "LITERAL"), None))
+    alike = [other for other in wanted if replace(other, name=remote, pattern=acl.pattern) == synced]
+    prefixed = (
+        other for other in alike if other.pattern == acl.pattern == "PREFIXED" and other.name.endswith(acl.name)
+    )
+    return next(prefixed, next((other for other in alike if other.pattern == "LITERAL"), None))
 
 
 def _left_out(acl: Acl, rules: AclRules) -> AclVerdict:

@@ -1,10 +1,10 @@
-"""Which rights on a flow's remote topics follow from those on its source, and what of them is missing. Pure.
+"""The ACLs that a flow's target should have by those of its source, and what is missing of them.
 
 MM2's rules (``MirrorSourceConnector.syncTopicAcls``): literal ACLs of topics that are copied, to the same principals;
-``ALLOW WRITE`` is left out, since only the flow writes a remote topic, and ``ALLOW ALL`` becomes ``ALLOW READ``. Where
-it is asked for, prefixed ACLs and those on ``*`` are carried over, too: with the prefix renamed where every topic that
-it then covers is a copy of one that it covered before, and else as literal ACLs on the remote topics that there are,
-since a pattern could give rights on topics that the source knows nothing of.
+``ALLOW WRITE`` is left out, since only the flow writes a remote topic, and ``ALLOW ALL`` becomes ``ALLOW READ``. If
+the configuration says so, prefixed ACLs and those on ``*`` are synced too: with a renamed prefix if every topic that
+the new prefix covers is a copy of one that the old prefix covers, and else as literal ACLs on the remote topics that
+exist, since a pattern could grant rights on topics that the source does not have.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from mirror_ray.model.rules import ReplicationRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclRules:
-    """What is carried over beyond MM2's literal ACLs of topics; all of it is off in MM2."""
+    """What is synced beyond MM2's literal ACLs of topics; MM2 does none of it."""
 
-    #: What prefixed ACLs and those on ``*`` give, too.
+    #: Prefixed ACLs and those on ``*``.
     patterns: bool = False
-    #: ACLs on groups that are carried over, too.
+    #: ACLs on groups that are synced.
     groups: bool = False
-    #: What the flow has given and the source no longer gives is taken back.
+    #: Delete ACLs that the flow created, once the source has them no longer.
     revocations: bool = False
 
 
 def acl_rules(flow: FlowSettings) -> AclRules:
-    """What the flow carries over of ACLs."""
+    """What a flow syncs of ACLs."""
     topics = flow.topics
     return AclRules(
         patterns=topics.sync_acls_patterns, groups=topics.sync_acls_groups, revocations=topics.sync_acls_revocations
@@ -41,7 +41,7 @@ def acl_rules(flow: FlowSettings) -> AclRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclChanges:
-    """ACLs to be created, denials first, and to be deleted, denials last: so that nobody gets in between."""
+    """ACLs to create, denials first, and to delete, denials last: no moment grants more than before or after."""
 
     create: tuple[Acl, ...] = ()
     delete: tuple[Acl, ...] = ()
@@ -64,14 +64,14 @@ def wanted_acls(
     Args:
         source: The ACLs of its topics and groups.
         remote_topic: The name on the target of a topic that the flow copies, or would copy; None of any other.
-        remote_prefix: What the names on the target begin with of topics that begin so; None where that can't be said.
+        remote_prefix: The beginning of remote topics' names for source topics that begin so; None: there is none.
         topics: Topics that the flow copies, with the names of their remote topics.
-        groups: Groups that the flow carries over.
-        rules: What of it is asked for.
+        groups: Groups that the flow syncs.
+        rules: What the flow syncs of ACLs.
     """
     source = list(source)
     prefixes = _prefixes(source, remote_prefix, topics) if rules.patterns else {}
-    carried = {each for acl, prefix in prefixes.items() if (each := target_acl(acl, prefix)) is not None}
+    wanted = {renamed for acl, prefix in prefixes.items() if (renamed := target_acl(acl, prefix)) is not None}
     writers = _by_remote(topics)
 
     def names(acl: Acl) -> Iterator[str]:
@@ -83,20 +83,20 @@ def wanted_acls(
             yield from (topic for topic in covered if prefix is None or not topics[topic].startswith(prefix))
 
     for remote, given in _given(source, names, lambda topic: topics.get(topic) or remote_topic(topic)).items():
-        everybody = [given.get(topic, frozenset()) for topic in writers.get(remote, given)]
-        # In a topic of several origins only who may read each of them may read it; who may not read one, may not.
-        allowed = frozenset[Acl].intersection(*everybody) if everybody else frozenset[Acl]()
-        carried |= {each for each in allowed if each.permission == "ALLOW"}
-        carried |= {each for acls in given.values() for each in acls if each.permission == "DENY"}
+        of_topics = [given.get(topic, frozenset()) for topic in writers.get(remote, given)]
+        # Reading a merged topic needs the right to read each of its sources; who is denied one of them is denied it.
+        allowed = frozenset[Acl].intersection(*of_topics) if of_topics else frozenset[Acl]()
+        wanted |= {acl for acl in allowed if acl.permission == "ALLOW"}
+        wanted |= {acl for acls in given.values() for acl in acls if acl.permission == "DENY"}
     if rules.groups:
-        carried |= set(_group_acls(source, groups, rules))
-    return frozenset(carried)
+        wanted |= set(_group_acls(source, groups, rules))
+    return frozenset(wanted)
 
 
 def flow_acls(
     source: Iterable[Acl], flow: ReplicationRules, topics: Mapping[str, str], groups: Collection[str], rules: AclRules
 ) -> frozenset[Acl]:
-    """``wanted_acls`` by a flow's own naming."""
+    """The ACLs that the target should have by a flow's replication rules."""
     return wanted_acls(
         source,
         remote_topic=lambda topic: flow.remote_topic(topic) if flow.should_replicate_topic(topic) else None,
@@ -107,33 +107,35 @@ def flow_acls(
     )
 
 
-def carried_groups(source: Iterable[Acl], listed: Iterable[str], chosen: GroupFilter) -> list[str]:
-    """Groups whose ACLs are carried over: of those that exist, or that an ACL names, the ones that the flow chooses."""
+def synced_groups(source: Iterable[Acl], listed: Iterable[str], group_filter: GroupFilter) -> list[str]:
+    """Groups whose ACLs are synced: those that exist, or that an ACL names, and that the flow's filter selects."""
     named = {acl.name for acl in source if acl.resource == "GROUP" and acl.pattern == "LITERAL"}
-    return sorted(group for group in named.union(listed) if group != EVERY and chosen.should_replicate_group(group))
+    return sorted(
+        group for group in named.union(listed) if group != EVERY and group_filter.should_replicate_group(group)
+    )
 
 
 def acl_changes(
     wanted: Collection[Acl], existing: Collection[Acl], given: Collection[Acl], rules: AclRules
 ) -> AclChanges:
-    """What is to be changed on the target.
+    """The changes that bring the target to the wanted ACLs.
 
     Args:
         wanted: By ``wanted_acls``.
-        existing: What the target has.
-        given: What of that the flow created itself; nothing else is ever deleted.
-        rules: Whether anything is.
+        existing: The ACLs of the target.
+        given: Those of them that the flow created itself; nothing else is ever deleted.
+        rules: Whether anything is deleted.
     """
     missing = set(wanted) - set(existing)
     stale = set(given) & set(existing) - set(wanted) if rules.revocations else set[Acl]()
     return AclChanges(
-        create=tuple(sorted(missing, key=lambda each: (each.permission != "DENY", each))),
-        delete=tuple(sorted(stale, key=lambda each: (each.permission == "DENY", each))),
+        create=tuple(sorted(missing, key=lambda acl: (acl.permission != "DENY", acl))),
+        delete=tuple(sorted(stale, key=lambda acl: (acl.permission == "DENY", acl))),
     )
 
 
 def target_acl(acl: Acl, name: str) -> Acl | None:
-    """What becomes of an ACL on remote topics of the name, or prefix, ``name`` (MM2's ``targetAclBinding``)."""
+    """The ACL for remote topics of a name or prefix; None: it is not synced (MM2's ``targetAclBinding``)."""
     if acl.permission == "ALLOW" and acl.operation == "WRITE":
         return None
     operation = "READ" if (acl.permission, acl.operation) == ("ALLOW", "ALL") else acl.operation
@@ -155,7 +157,7 @@ def remote_prefix(rules: ReplicationRules, prefix: str) -> str | None:
 def _prefixes(
     source: Iterable[Acl], remote_prefix: Callable[[str], str | None], topics: Mapping[str, str]
 ) -> dict[Acl, str]:
-    """Prefixed ACLs that stay prefixed, with their prefixes on the target."""
+    """The prefixed ACLs that stay prefixed, with their prefixes on the target."""
     found: dict[Acl, str] = {}
     for acl in source:
         prefix = remote_prefix(acl.name) if (acl.resource, acl.pattern) == ("TOPIC", "PREFIXED") else None
@@ -167,14 +169,14 @@ def _prefixes(
 def _given(
     source: Iterable[Acl], names: Callable[[Acl], Iterable[str]], remote_topic: Callable[[str], str | None]
 ) -> dict[str, dict[str, frozenset[Acl]]]:
-    """By remote topic and source topic, the literal ACLs that the source's come to; ``names``: an ACL's topics."""
+    """By remote topic and source topic, the literal ACLs that the source's become; ``names``: the topics of an ACL."""
     found: dict[str, dict[str, set[Acl]]] = {}
     for acl in source:
         for topic in names(acl) if acl.resource == "TOPIC" else ():
             remote = remote_topic(topic)
-            carried = target_acl(acl, remote) if remote is not None else None
-            if remote is not None and carried is not None:
-                literal = replace(carried, pattern="LITERAL")
+            synced = target_acl(acl, remote) if remote is not None else None
+            if remote is not None and synced is not None:
+                literal = replace(synced, pattern="LITERAL")
                 found.setdefault(remote, {}).setdefault(topic, set()).add(literal)
     return {remote: {topic: frozenset(acls) for topic, acls in by_topic.items()} for remote, by_topic in found.items()}
 

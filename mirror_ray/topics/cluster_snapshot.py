@@ -16,7 +16,7 @@ from mirror_ray.topics.acl_comparison import AclFacts
 from mirror_ray.topics.acl_sync import acl_rules, flow_acls
 from mirror_ray.topics.cluster_reader import ClusterReader
 from mirror_ray.topics.comparison import ComparedTopic, SideFacts
-from mirror_ray.topics.port import KafkaTopicPort, carried_source_groups
+from mirror_ray.topics.port import KafkaTopicPort, synced_source_groups
 
 _CLIENT_ID = "mirror-ray-compare"
 
@@ -109,7 +109,7 @@ async def read_acls(settings: MirrorSettings, flow: FlowSettings, seen: ClusterS
     source, target = await port.acls()
     if source is None or target is None:
         return NoAuthorizer(flow.name.source if source is None else flow.name.target)
-    rules, groups = acl_rules(flow), await carried_source_groups(port, flow, source)
+    rules, groups = acl_rules(flow), await synced_source_groups(port, flow, source)
     return AclFacts(
         source=source,
         target=target,

@@ -1,9 +1,9 @@
-"""A flow's topics on both sides: what differs, and what of it should not. Pure.
+"""Compares a flow's topics on both clusters.
 
-Counted as drift: a remote topic that is missing, or named otherwise than before, another number of partitions, configs
-and ACLs that are kept as on the source, partitions that do not go on, and records that others wrote. Where whose they
-are can't be told, a topic is ``unknown``. Sizes, offsets and replication factors may differ: retention, compression,
-lag and the brokers are each side's.
+Drift is: a missing remote topic, one with another name than before, another number of partitions, a difference in
+configs and ACLs that are synced, partitions that are not copied on, and records that others wrote. A topic is
+``unknown`` where it is not known who wrote its records. Sizes, offsets and replication factors may differ: retention,
+compression, lag and brokers are the clusters' own.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mirror_ray.topics.config_sync import config_changes, may_differ
 from mirror_ray.topics.remote_topics import Configs
 from mirror_ray.verification.report import BatchHeaders
 
-#: What of a topic a cluster may not tell us.
+#: The parts of a topic that a cluster may refuse to describe.
 Aspect = Literal["topic", "configs", "offsets", "size"]
 
-#: ``differs`` counts; ``excluded`` by ``config.properties.exclude``; ``allowed`` by ``sync.topic.configs.policy``;
-#: ``own``: set by nobody, or by the brokers themselves; ``unsynced``: it would be drift if
+#: ``differs`` is drift; ``excluded`` by ``config.properties.exclude``; ``allowed`` by ``sync.topic.configs.policy``;
+#: ``own``: not set, or set by the brokers themselves; ``unsynced``: it would be drift if
 #: ``sync.topic.configs.enabled`` were true.
 ConfigVerdict = Literal["same", "differs", "excluded", "allowed", "own", "unsynced"]
 
-#: ``extra``: a remote topic whose source the flow does not copy (any more). ``unknown``: not all could be compared.
+#: ``extra``: a remote topic whose source topic the flow does not copy (any more). ``unknown``: not all was compared.
 TopicState = Literal["equal", "differs", "extra", "unknown"]
 
 _NOT_SET: frozenset[ConfigSource] = frozenset({"DEFAULT_CONFIG", "STATIC_BROKER_CONFIG"})
@@ -37,20 +37,20 @@ _NOT_SET: frozenset[ConfigSource] = frozenset({"DEFAULT_CONFIG", "STATIC_BROKER_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """A partition as its leader tells of it. ``start`` and ``end`` are offsets; None: not known."""
+    """A partition as its leader describes it. ``start`` and ``end`` are offsets; None: not known."""
 
     leader: int
     replication_factor: int
     start: int | None = None
     #: The high watermark.
     end: int | None = None
-    #: Of the leader's replica, on disk.
+    #: Bytes of the leader's replica on disk.
     size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideFacts:
-    """A topic on one cluster. ``problems``: what could not be read, and why."""
+    """A topic on one cluster. ``problems``: the parts that could not be read, and why."""
 
     topic: str
     topic_id: TopicId = NO_TOPIC_ID
@@ -60,20 +60,20 @@ class SideFacts:
 
     @property
     def replication_factor(self) -> int | None:
-        """Of the partition that has fewest replicas."""
-        return min((each.replication_factor for each in self.partitions.values()), default=None)
+        """The least replication factor of the partitions."""
+        return min((partition.replication_factor for partition in self.partitions.values()), default=None)
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all leading replicas; None where one is not known."""
-        return _sum(each.size_bytes for each in self.partitions.values())
+        """Bytes of all leading replicas; None: the size of one is not known."""
+        return _sum(partition.size_bytes for partition in self.partitions.values())
 
     @property
     def offsets(self) -> int | None:
-        """Ends less starts: the number of records, where neither compaction nor transactions leave holes."""
+        """Ends less starts: the number of records, if neither compaction nor transactions left offset gaps."""
         return _sum(
-            None if each.start is None or each.end is None else each.end - each.start
-            for each in self.partitions.values()
+            None if partition.start is None or partition.end is None else partition.end - partition.start
+            for partition in self.partitions.values()
         )
 
 
@@ -85,25 +85,25 @@ class ComparedTopic:
     remote_topic: str
     source: SideFacts | None
     remote: SideFacts | None
-    #: What the running system says of the topic, where it does not copy it.
+    #: Why the running system does not copy the topic.
     reason: str | None = None
-    #: The partitions of the largest one, where other topics are copied into the same remote topic, so that its configs
-    #: are its own; None: it is alone.
+    #: The number of partitions of the largest topic of a merge, where the remote topic's configs may differ; None: no
+    #: other topic is copied into the remote topic.
     most_partitions: int | None = None
-    #: What names the remote topic, and the other topics that are copied into it.
+    #: The origin of the remote topic's name, and the other topics that are copied into it.
     named_by: NamedBy = "policy"
     beside: tuple[str, ...] = ()
-    #: What it was copied into so far, by the flow's state; None: it was not, or that is not known.
+    #: The remote topic that it was copied into so far, by the flow's state; None: it was not, or that is not known.
     copied_into: str | None = None
 
     @property
     def name_before(self) -> str | None:
-        """The remote topic so far, where it would be another one now: the flow does not copy the topic meanwhile."""
+        """The remote topic so far, if it would be another one now; the flow does not copy the topic then."""
         return self.copied_into if self.copied_into != self.remote_topic else None
 
     @property
     def partitions(self) -> int:
-        """How many the remote topic should have."""
+        """The number of partitions that the remote topic should have."""
         if self.most_partitions is not None:
             return self.most_partitions
         return len(self.source.partitions) if self.source is not None else 0
@@ -111,7 +111,7 @@ class ComparedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigPair:
-    """One config on both sides; a value is None where that side's brokers don't know it."""
+    """One config on both clusters; a value is None where the cluster's brokers don't know it."""
 
     key: str
     source: str | None
@@ -123,58 +123,58 @@ class ConfigPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicComparison:
-    """A topic side by side. ``drift`` holds a sentence for each thing that differs and should not."""
+    """The comparison of a topic and its remote topic. ``drift`` has a sentence for each kind of drift."""
 
     pair: ComparedTopic
     state: TopicState
     drift: tuple[str, ...] = ()
     partitions_differ: bool = False
-    #: Those that are set, on either side, or differ.
+    #: Configs that are set on either cluster, or differ.
     configs: tuple[ConfigPair, ...] = ()
     acls: tuple[AclPair, ...] = ()
-    #: By partition, how far it was copied, and what its remote partition holds that is not the flow's; empty: that is
-    #: not known. Records are not read for it.
+    #: By partition, how far it was copied, and what its remote partition has of others, from the headers of batches;
+    #: empty: not known.
     headers: Mapping[int, BatchHeaders] = field(default_factory=dict)
 
     @property
     def partitions(self) -> list[int]:
-        """Every number that there is on either side."""
+        """The numbers of all partitions on either cluster."""
         sides = (self.pair.source, self.pair.remote)
         return sorted({number for side in sides if side is not None for number in side.partitions})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowComparison:
-    """All of a flow side by side."""
+    """The comparison of a flow's topics."""
 
     topics: list[TopicComparison]
-    #: Of groups, and of topics that do not exist yet.
+    #: ACLs of groups, and of topics that do not exist yet.
     other_acls: tuple[AclPair, ...] = ()
-    #: Why they are not.
+    #: Why ACLs are not compared; None: they are.
     acls_not_compared: str | None = None
-    #: What else is not known.
+    #: Sentences on what else is not known.
     notes: tuple[str, ...] = ()
 
-    #: Whether it is known of all partitions whose records their remote partitions hold.
+    #: Whether it is known for all partitions who wrote the records of their remote partitions.
     headers_known: bool = True
 
     @property
     def drifted(self) -> bool:
-        """Whether anything differs that should not."""
-        return any(each.drift for each in self.topics) or any(each.drift for each in self.other_acls)
+        """Whether there is drift."""
+        return any(topic.drift for topic in self.topics) or any(acl.drift for acl in self.other_acls)
 
 
 def compare_topic(
     pair: ComparedTopic, configs: ConfigPropertyFilter, *, synced: bool, acls: tuple[AclPair, ...] = ()
 ) -> TopicComparison:
-    """Compare both sides of a topic; ``synced``: configs are to stay as on the source. ACLs are compared already."""
+    """Compare a topic with its remote topic; ``synced``: the flow syncs configs. ``acls`` are compared already."""
     source, remote = pair.source, pair.remote
     if source is None:
         return TopicComparison(pair=pair, state="extra")
     if pair.name_before is not None:
         other = f"it was copied into {pair.name_before} so far, and would be into {pair.remote_topic} now"
         return TopicComparison(pair=pair, state="differs", drift=(other,))
-    rights = tuple(each.drift for each in acls if each.drift is not None)
+    rights = tuple(acl.drift for acl in acls if acl.drift is not None)
     if remote is None:
         why = f": {pair.reason}" if pair.reason else ""
         missing = f"{pair.remote_topic} is missing{why}"
@@ -190,9 +190,9 @@ def compare_topic(
     if source.configs is not None and remote.configs is not None and pair.most_partitions is None:
         compared = tuple(_compare_configs(source.configs, remote.configs, configs, synced=synced))
         drift += [
-            f"{each.key}: {each.source} on the source, {each.remote} on the target"
-            for each in compared
-            if each.verdict == "differs"
+            f"{config.key}: {config.source} on the source, {config.remote} on the target"
+            for config in compared
+            if config.verdict == "differs"
         ]
     drift += rights
     complete = source.configs is not None and remote.configs is not None
@@ -203,14 +203,14 @@ def compare_topic(
 
 
 def with_headers(topic: TopicComparison, headers: Iterable[BatchHeaders]) -> TopicComparison:
-    """With what is known of its partitions beside their records; what should not be so is drift."""
+    """The comparison with what the headers of batches say of its partitions; records of others are drift."""
     every = list(headers)
-    found = {each.source.partition: each for each in every if each.counted}
-    drift = tuple(text for each in every for text in each.drift)
+    found = {headers.source.partition: headers for headers in every if headers.counted}
+    drift = tuple(text for headers in every for text in headers.drift)
     state: TopicState = topic.state
     if drift:
         state = "differs"
-    elif state == "equal" and any(each.reason is not None for each in every):
+    elif state == "equal" and any(headers.reason is not None for headers in every):
         state = "unknown"
     return replace(topic, headers=found, drift=(*topic.drift, *drift), state=state)
 
@@ -218,7 +218,7 @@ def with_headers(topic: TopicComparison, headers: Iterable[BatchHeaders]) -> Top
 def _compare_configs(
     source: Configs, remote: Configs, configs: ConfigPropertyFilter, *, synced: bool
 ) -> Iterator[ConfigPair]:
-    altered = {each.key for each in config_changes(source, remote, configs)}
+    altered = {change.key for change in config_changes(source, remote, configs)}
     for key in sorted(source.keys() | remote.keys()):
         here, there = source.get(key), remote.get(key)
         verdict = _verdict(key, here, there, configs, altered=key in altered)

@@ -1,6 +1,6 @@
-"""Which configs of a remote topic are altered, so that they stay as on its source. Pure.
+"""Which configs of a remote topic are altered, so that they stay as on its source.
 
-MM2 sends every config of every topic in every round; here only what differs is altered, to the same end. Source:
+MM2 sends every config of every topic in every round; here only differences are altered, to the same effect. Source:
 ``org.apache.kafka.connect.mirror.MirrorSourceConnector`` (syncTopicConfigs, targetConfig, incrementalAlterConfigs).
 """
 
@@ -23,19 +23,19 @@ def planned_changes(
     target: Mapping[str, Configs | MirrorError],
     configs: ConfigPropertyFilter,
 ) -> tuple[dict[str, tuple[ConfigChange, ...]], dict[str, str]]:
-    """What is to be altered, by remote topic, and why a topic's configs can't be compared, by topic.
+    """The changes by remote topic, and by topic why its configs can't be compared.
 
     Args:
-        remotes: Topics, with the names of their remote topics: of each remote topic one.
-        source: Their configs; one that does not exist (any more) is missing.
-        target: The remote topics'.
-        configs: Which of them are carried over, and how far they may differ.
+        remotes: Topics with their remote topics, one topic of a merge alone.
+        source: The configs of topics that exist.
+        target: The configs of remote topics that exist.
+        configs: Which of them are synced, and how far they may differ.
     """
     changes: dict[str, tuple[ConfigChange, ...]] = {}
     problems: dict[str, str] = {}
     for topic, remote in remotes.items():
         here, there = source.get(topic), target.get(remote)
-        refused = next((each for each in (here, there) if isinstance(each, MirrorError)), None)
+        refused = next((answer for answer in (here, there) if isinstance(answer, MirrorError)), None)
         if refused is not None:
             problems[topic] = str(refused)
         elif isinstance(here, Mapping) and isinstance(there, Mapping):
@@ -46,24 +46,24 @@ def planned_changes(
 
 
 def config_changes(source: Configs, remote: Configs, configs: ConfigPropertyFilter) -> tuple[ConfigChange, ...]:
-    """What is to be altered, in the order of the keys; nothing where the remote topic is as it should be.
+    """The changes that bring a remote topic in sync, in the order of the keys.
 
     Args:
         source: All configs of the source topic, defaults included.
-        remote: The same of the remote topic.
-        configs: Which of them are carried over, and how far they may differ.
+        remote: All configs of the remote topic.
+        configs: Which of them are synced, and how far they may differ.
     """
     return tuple(_changes(source, remote, configs))
 
 
 def _changes(source: Configs, remote: Configs, configs: ConfigPropertyFilter) -> Iterator[ConfigChange]:
-    carried = remote_configs(source, configs)
+    synced = remote_configs(source, configs)
     for key, config in sorted(source.items()):
         there = remote.get(key)
-        # What its brokers don't know they refuse, and with it the topic's other changes.
+        # Brokers refuse a config that they don't know, and with it the topic's other changes.
         if there is None or there.read_only:
             continue
-        after = carried.get(key)
+        after = synced.get(key)
         if after is None and not (config.is_default and configs.should_replicate_config_property(key)):
             continue
         before = there.value if there.source == "DYNAMIC_TOPIC_CONFIG" else None

@@ -1,4 +1,4 @@
-"""May a source topic be copied into its remote topic, and from where? Every answer is a sentence or an anchor."""
+"""Whether a source topic may be copied into its remote topic, and from which offset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TopicSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetLogBounds:
-    """A target partition's first offset, the leader's own log end, and how much of it is committed; -1: not known."""
+    """A target partition's log start offset, its leader's log end offset, and the high watermark; -1: not known."""
 
     start: int
     end: int
@@ -35,41 +35,41 @@ class TargetLogBounds:
 
     @property
     def committed(self) -> int:
-        """Up to where the log is sure to last."""
+        """The end of what is committed."""
         return self.end if self.high_watermark < 0 else min(self.end, self.high_watermark)
 
 
 def selection_of(settings: FlowSettings) -> str:
-    """Fingerprint of which topics a flow selects and where new ones begin: equal while that stays the same."""
+    """A fingerprint of which topics a flow selects and where new ones begin."""
     topics = settings.topics
-    said: tuple[object, ...] = (
+    selection: tuple[object, ...] = (
         topics.include,
         topics.exclude,
         settings.policy.model_dump(),
         settings.fetch.auto_offset_reset,
     )
     if settings.all_names:
-        said = (*said, [names.model_dump() for names in settings.all_names])
+        selection = (*selection, [names.model_dump() for names in settings.all_names])
     if starts := starts_of(settings):
-        # Left out where nothing is said, so that what an earlier version persisted still fits.
-        said = (*said, starts)
-    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+        # Left out where it is empty, so that fingerprints of an earlier version still match.
+        selection = (*selection, starts)
+    return hashlib.sha256(repr(selection).encode()).hexdigest()[:16]
 
 
 def starts_of(settings: FlowSettings) -> str:
-    """What a flow's config says of where topics begin, for comparison; empty where only auto.offset.reset holds."""
+    """The ``topics.start`` settings of a flow, for comparison; empty: ``auto.offset.reset`` alone applies."""
     topics = settings.topics
     return "" if topics.start is None and not topics.start_overrides else repr((topics.start, topics.start_overrides))
 
 
 def rules_of(settings: FlowSettings) -> StartRules:
-    """Where a flow's topics begin that have no progress."""
+    """The rules for where topics without progress begin."""
     topics = settings.topics
     return start_rules(topics.start or settings.fetch.auto_offset_reset, topics.start_overrides)
 
 
 def starts_changed(flow: FlowName, record: FlowRecord | None, starts: str, copied: int) -> str | None:
-    """What to say when the config names other starts than before, and ``copied`` topics have progress already."""
+    """A sentence where the configured starts have changed although ``copied`` topics have progress already."""
     if record is None or record.starts == starts or not copied:
         return None
     return (
@@ -81,7 +81,7 @@ def starts_changed(flow: FlowName, record: FlowRecord | None, starts: str, copie
 def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, target_id: str) -> str | None:
     """Why the flow must not run between these two clusters; None where it may.
 
-    A state topic that tells of other clusters means that an alias points somewhere new: anchors would be void.
+    Other cluster ids in the state topic mean that an alias now names another cluster: offset pairs would be void.
     """
     if record is None:
         return None
@@ -98,7 +98,7 @@ def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, t
 
 
 def flow_refusal(flow: FlowName, memory: FlowStateRecords, source_id: str, target_id: str) -> str | None:
-    """Why the flow as a whole must not run; None where it may. MM2 may copy it again (``handback``)."""
+    """Why the flow as a whole must not run, for example after a handback to MM2; None: it may."""
     if memory.handed_back_ms is None:
         return cluster_refusal(flow, memory.flow, source_id, target_id)
     return (
@@ -108,7 +108,7 @@ def flow_refusal(flow: FlowName, memory: FlowStateRecords, source_id: str, targe
 
 
 def provenance_refusal(settings: FlowSettings, source_id: str, target_id: str) -> str | None:
-    """Why records can't say by cluster ids where they are from; None where they can, or are not to."""
+    """Why provenance headers can't tell the two clusters apart; None: they can, or are off."""
     if not settings.provenance.enabled or (source_id and target_id and source_id != target_id):
         return None
     name = settings.name
@@ -132,12 +132,12 @@ def renamed_refusal(topic: str, remote: str, records: Mapping[int, PartitionReco
     return None
 
 
-def identity_troubles(
+def identity_faults(
     source: TopicSide, remote: TopicSide | None, records: Mapping[int, PartitionRecord]
 ) -> dict[int, PartitionFault]:
-    """What is wrong with topics that were copied before, by partition: one of ``remedy.TOPIC_KINDS``.
+    """The faults of a topic that was copied before, by partition.
 
-    Topics are told apart by topic id: one that was deleted and created again under its name is another topic.
+    A topic that was deleted and created again under its name has another topic id, and is another topic.
     """
     found: dict[int, PartitionFault] = {}
     for number, record in records.items():
@@ -163,12 +163,12 @@ def identity_troubles(
 
 
 def unaccounted(source: TopicSide, remote: TopicSide, records: Mapping[int, PartitionRecord]) -> list[int]:
-    """Partitions that exist on both sides and have no anchor yet."""
+    """Partitions that exist on both clusters and have no offset pair yet."""
     return [number for number in range(min(source.partitions, remote.partitions)) if number not in records]
 
 
 def occupied_refusal(remote: str, bounds: Mapping[int, TargetLogBounds]) -> str | None:
-    """Why partitions without an anchor must not be written to; None where all of them are empty."""
+    """Why partitions without an offset pair must not be written to; None: all of them are empty."""
     filled = sorted(number for number, bound in bounds.items() if bound.end > bound.start)
     if not filled:
         return None
@@ -183,27 +183,27 @@ def occupied_refusal(remote: str, bounds: Mapping[int, TargetLogBounds]) -> str 
 
 
 def first_record(
-    source: TopicSide, remote: TopicSide, anchor: OffsetPair, producer: tuple[int, int] | None = None
+    source: TopicSide, remote: TopicSide, pair: OffsetPair, producer: tuple[int, int] | None = None
 ) -> PartitionRecord:
     """The record of a partition that is about to be copied for the first time.
 
-    ``producer``: of this partition alone, where others write to the remote topic too.
+    ``producer``: the producer id and epoch of this partition alone, if others write to the remote topic as well.
     """
     record = PartitionRecord(
         source_topic_id=source.topic_id,
         target_topic=remote.topic,
         target_topic_id=remote.topic_id,
-        source_offset=anchor.source_offset,
-        target_offset=anchor.target_offset,
-        sequence=anchor.sequence,
-    ).with_origin(anchor)
+        source_offset=pair.source_offset,
+        target_offset=pair.target_offset,
+        sequence=pair.sequence,
+    ).with_origin(pair)
     return record if producer is None else replace(record, producer_id=producer[0], producer_epoch=producer[1])
 
 
 def shared_record(record: PartitionRecord) -> PartitionRecord:
-    """The record of a partition from the moment on that others write to its remote topic too.
+    """The record of a partition once others write to its remote topic as well.
 
-    Its pair stays: from there on the newest batch of ours says how far the copy has come.
+    Its offset pair stays: behind it, the newest batch with our producer id is the replication position.
     """
-    anchor = replace(record.pair, sequence=record.pair.next_sequence)
-    return replace(record.at(anchor), shared=True)
+    pair = replace(record.pair, sequence=record.pair.next_sequence)
+    return replace(record.at(pair), shared=True)

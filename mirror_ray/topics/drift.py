@@ -1,4 +1,4 @@
-"""How a flow's target has drifted from what its source and its configuration say, and what brings it back. Pure."""
+"""The drift of a flow's target from its source and configuration, and the remedies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mirror_ray.topics.comparison import ComparedTopic, SideFacts
 from mirror_ray.topics.config_sync import config_changes
 from mirror_ray.topics.remote_topics import TopicFacts, plan_remote_topic
 
-#: ``missing``: a remote topic that does not exist; ``extra``: one whose source the flow does not copy (any more);
-#: ``name``: a topic was copied into another remote topic than it would be now; ``unknown``: it can't be compared.
+#: ``missing``: a remote topic that does not exist; ``extra``: one whose source topic the flow does not copy (any more);
+#: ``name``: the topic was copied into another remote topic than it would be now; ``unknown``: it can't be compared.
 DriftKind = Literal["missing", "extra", "name", "partitions", "replication", "config", "acl", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftFinding:
-    """One thing that is not as it should be. ``remedy``: what reconciling does; where it can't, ``advice`` helps."""
+    """One difference. ``remedy``: what reconciling does about it; ``advice``: what to do where it can't."""
 
     kind: DriftKind
     remote_topic: str
@@ -35,10 +35,10 @@ class DriftFinding:
 
 @dataclass(slots=True)
 class Remedies:
-    """What reconciling does, by the requests that do it."""
+    """The changes that reconciling makes, by request."""
 
     create: list[NewRemoteTopic] = field(default_factory=list)
-    #: Numbers of partitions.
+    #: New numbers of partitions by topic.
     extend: dict[str, int] = field(default_factory=dict)
     alter: dict[str, tuple[ConfigChange, ...]] = field(default_factory=dict)
     acls: list[Acl] = field(default_factory=list)
@@ -49,16 +49,16 @@ class Remedies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What was found, and what brings the target back."""
+    """All drift of a flow, and the remedies."""
 
     findings: tuple[DriftFinding, ...]
     remedies: Remedies
 
     def without(self, kinds: Collection[str]) -> Drift:
-        """The rest, where some kinds are left out."""
+        """The drift without findings and remedies of some kinds."""
         remedies = self.remedies
         return Drift(
-            findings=tuple(each for each in self.findings if each.kind not in kinds),
+            findings=tuple(finding for finding in self.findings if finding.kind not in kinds),
             remedies=Remedies(
                 create=[] if "missing" in kinds else remedies.create,
                 extend={} if "partitions" in kinds else remedies.extend,
@@ -70,44 +70,44 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedDrift:
-    """What the flow's configuration says of its remote topics."""
+    """What a flow's remote topics should be like."""
 
     configs: ConfigPropertyFilter
-    #: None: the file is silent.
+    #: None: not set.
     replication_factor: int | None
     brokers: int
-    #: Remote topics that others write to, too: their configs are their own.
+    #: Remote topics that others write to as well: their configs may differ.
     shared: Collection[str] = ()
 
 
 def find_drift(pairs: Iterable[ComparedTopic], expected: ExpectedDrift) -> tuple[tuple[DriftFinding, ...], Remedies]:
-    """All that has drifted of the flow's topics, in their order, and what brings it back."""
+    """The drift of a flow's topics, in their order, and the remedies."""
     remedies = Remedies()
     return tuple(finding for pair in pairs for finding in _of_topic(pair, expected, remedies)), remedies
 
 
 def find_acl_drift(changes: AclChanges, remedies: Remedies) -> tuple[DriftFinding, ...]:
-    """ACLs that are missing on the target, added to ``remedies``, and those that the source no longer gives."""
+    """ACLs that the target lacks, which are added to ``remedies``, and those that the source has no longer."""
     remedies.acls += changes.create
     missing = [
-        DriftFinding(kind="acl", remote_topic=each.name, what=str(each), expected="there", remedy="create it")
-        for each in changes.create
+        DriftFinding(kind="acl", remote_topic=acl.name, what=str(acl), expected="there", remedy="create it")
+        for acl in changes.create
     ]
     stale = [
         DriftFinding(
             kind="acl",
-            remote_topic=each.name,
-            what=str(each),
+            remote_topic=acl.name,
+            what=str(acl),
             found="there",
             advice="the running flow takes it back with sync.topic.acls.revocations.enabled = true",
         )
-        for each in changes.delete
+        for acl in changes.delete
     ]
     return (*missing, *stale)
 
 
 def unknown(remote_topic: str, what: str, why: str) -> DriftFinding:
-    """What can't be compared."""
+    """A finding for what can't be compared."""
     return DriftFinding(kind="unknown", remote_topic=remote_topic, what=what, advice=f"can't be compared: {why}")
 
 
@@ -138,7 +138,7 @@ def _missing(pair: ComparedTopic, source: SideFacts, expected: ExpectedDrift, re
     facts = TopicFacts(name=source.topic, partitions=pair.partitions, configs=source.configs)
     factor = _factor(expected)
     plan = plan_remote_topic(facts, None, pair.remote_topic, replication_factor=factor, configs=expected.configs)
-    if plan.create is not None and pair.remote_topic not in {each.name for each in remedies.create}:
+    if plan.create is not None and pair.remote_topic not in {topic.name for topic in remedies.create}:
         remedies.create.append(plan.create)
     return DriftFinding(
         kind="missing",
@@ -195,15 +195,15 @@ def _configs(
     changes = config_changes(source.configs, remote.configs, expected.configs)
     if changes:
         remedies.alter[pair.remote_topic] = changes
-    for each in changes:
-        after = each.after if each.after is not None else "the target's default"
+    for change in changes:
+        after = change.after if change.after is not None else "the target's default"
         yield DriftFinding(
             kind="config",
             remote_topic=pair.remote_topic,
-            what=each.key,
+            what=change.key,
             expected=after,
-            found=each.before if each.before is not None else "the target's default",
-            remedy=f"set {each.after}" if each.after is not None else "take it away",
+            found=change.before if change.before is not None else "the target's default",
+            remedy=f"set {change.after}" if change.after is not None else "take it away",
         )
 
 

@@ -26,7 +26,7 @@ from mirror_ray.topics.discovery_rules import (
     TargetLogBounds,
     TopicSide,
     flow_refusal,
-    identity_troubles,
+    identity_faults,
     occupied_refusal,
     provenance_refusal,
     renamed_refusal,
@@ -196,7 +196,7 @@ def _refusals(facts: PlanFacts) -> list[str]:
         side, remote = _side(facts.sources[name]), facts.remotes.get(remote_name)
         records = _records_of(state, name)
         refusal = renamed_refusal(name, remote_name, records)
-        faults = identity_troubles(side, None if remote is None else _side(remote), records)
+        faults = identity_faults(side, None if remote is None else _side(remote), records)
         if refusal is not None:
             of_identity.append(refusal)
         elif faults:

@@ -1,4 +1,4 @@
-"""The heartbeat actor: MM2's heartbeats for every pair of clusters, also for flows that are not enabled."""
+"""Emits MM2's heartbeats for every pair of clusters, also for flows that are not enabled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class Emitter(Protocol):
-    """What the actor needs of ``HeartbeatEmitter``."""
+    """What the service needs of ``HeartbeatEmitter``."""
 
     @property
     def acknowledged(self) -> Mapping[FlowName, int]: ...  # noqa: D102
@@ -27,7 +27,7 @@ class Emitter(Protocol):
     def close(self) -> None: ...  # noqa: D102
 
 
-#: (target cluster, the flows into it, replication factor, what keeps changes) to an emitter.
+#: From target cluster, flows into it, replication factor and audit log to an emitter.
 EmitterFactory = Callable[[ClusterSettings, Sequence[FlowName], int | None, AuditLog], Emitter]
 
 
@@ -40,7 +40,7 @@ def real_emitter(
 
 @dataclass(frozen=True, slots=True)
 class _Emission:
-    """What one emitter goes by."""
+    """The settings of one emitter."""
 
     target: ClusterSettings
     interval_s: float
@@ -57,12 +57,12 @@ class _Running:
 
 
 class HeartbeatService:
-    """Emits into each target cluster from a thread of its own, so that one that hangs holds up no other."""
+    """Emits into every target cluster from a thread of its own, so that a cluster that hangs delays no other."""
 
     def __init__(
         self, settings: MirrorSettings, audit_logs: AuditLogs, *, emitter: EmitterFactory = real_emitter
     ) -> None:
-        """Begin to emit."""
+        """Start to emit."""
         self._audit_logs = audit_logs
         self._make_emitter = emitter
         self._flows: tuple[FlowSettings, ...] = ()
@@ -70,16 +70,16 @@ class HeartbeatService:
         self.configure(settings)
 
     def configure(self, settings: MirrorSettings) -> None:
-        """Emit by these settings from now on; what they don't change goes on."""
+        """Apply settings; emitters that they don't change go on."""
         self._flows = settings.flows
         wanted = _emissions(settings, self._audit_logs)
-        ended = [each for emission, each in self._running if emission not in wanted]
-        self._running = [(emission, each) for emission, each in self._running if emission in wanted]
+        ended = [running for emission, running in self._running if emission not in wanted]
+        self._running = [(emission, running) for emission, running in self._running if emission in wanted]
         _end(ended)
         known = [emission for emission, _ in self._running]
-        self._running += [(each, self._begin(each)) for each in wanted if each not in known]
+        self._running += [(emission, self._start(emission)) for emission in wanted if emission not in known]
 
-    def _begin(self, emission: _Emission) -> _Running:
+    def _start(self, emission: _Emission) -> _Running:
         emitter = self._make_emitter(emission.target, emission.flows, emission.replication_factor, emission.trail)
         stop, target = threading.Event(), emission.target.alias
         arguments = (emitter, emission.interval_s, target, stop)
@@ -95,13 +95,13 @@ class HeartbeatService:
         """Seconds since each flow's last acknowledged heartbeat; None before the first."""
         now_ms = time.time() * 1000
         ages: dict[str, float | None] = {str(flow.name): None for flow in self._flows if flow.heartbeats.emit_enabled}
-        for _, each in self._running:
-            ages |= {str(name): max(0.0, (now_ms - ms) / 1000) for name, ms in each.emitter.acknowledged.items()}
+        for _, running in self._running:
+            ages |= {str(name): max(0.0, (now_ms - ms) / 1000) for name, ms in running.emitter.acknowledged.items()}
         return ages
 
     def stop(self) -> None:
         """Stop emitting."""
-        ended, self._running = [each for _, each in self._running], []
+        ended, self._running = [running for _, running in self._running], []
         _end(ended)
 
     @staticmethod
@@ -121,10 +121,10 @@ class HeartbeatService:
 
 
 def _end(ended: Sequence[_Running]) -> None:
-    for each in ended:
-        each.stop.set()
-    for each in ended:
-        each.thread.join(timeout=2.0)
+    for running in ended:
+        running.stop.set()
+    for running in ended:
+        running.thread.join(timeout=2.0)
 
 
 def _emissions(settings: MirrorSettings, audit_logs: AuditLogs) -> list[_Emission]:

@@ -1,4 +1,4 @@
-"""What ``mirror-ray plan`` finds: frozen values that become a table, JSON or YAML."""
+"""The result of ``mirror-ray plan``: frozen values that become a table, JSON or YAML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RequiredRight:
     missing: tuple[str, ...] = ()
     #: Whether the brokers could be asked; if not, ``missing`` says nothing.
     checked: bool = True
-    #: Everything is copied without it, too.
+    #: Whether everything is copied without it.
     optional: bool = False
 
 
@@ -75,7 +75,7 @@ class SystemPlan:
 
     @property
     def missing_rights(self) -> tuple[RequiredRight, ...]:
-        """Rights that are needed to copy and not granted in full, as far as the brokers tell."""
+        """Rights that copying needs and that are not granted in full, as far as the brokers say."""
         return tuple(right for right in self.rights if right.missing and not right.optional)
 
     @property

@@ -1,4 +1,4 @@
-"""What keeping topics in step needs of a flow's clusters. Clients live for one round: rounds are minutes apart."""
+"""The administration that topic sync needs of a flow's clusters. Clients live for one round, minutes apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirror_ray.model.acls import Acl
 from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.filters import GroupFilter
-from mirror_ray.topics.acl_sync import AclChanges, acl_rules, carried_groups
+from mirror_ray.topics.acl_sync import AclChanges, acl_rules, synced_groups
 from mirror_ray.topics.remote_topics import Configs
 
 _T = TypeVar("_T")
@@ -29,7 +29,7 @@ ConfigAnswers = Mapping[str, Configs | MirrorError]
 
 
 class TopicPort(Protocol):
-    """Both clusters' administration. Every method may raise a MirrorError; none blocks the event loop."""
+    """Administration of both clusters. Every method may raise a MirrorError; none blocks the event loop."""
 
     async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
         """All configs of source topics, and of their remote topics; those that don't exist are left out."""
@@ -52,27 +52,27 @@ class TopicPort(Protocol):
         ...
 
 
-async def carried_source_groups(port: TopicPort, flow: FlowSettings, source: Iterable[Acl]) -> list[str]:
-    """Groups whose ACLs the flow carries over; those that only patterns name are looked for on the source."""
+async def synced_source_groups(port: TopicPort, flow: FlowSettings, source: Iterable[Acl]) -> list[str]:
+    """Groups whose ACLs the flow syncs; the source is asked for those that only patterns name."""
     rules = acl_rules(flow)
     if not rules.groups:
         return []
     listed = await port.source_groups() if rules.patterns else ()
-    return carried_groups(source, listed, GroupFilter(flow.groups.include, flow.groups.exclude))
+    return synced_groups(source, listed, GroupFilter(flow.groups.include, flow.groups.exclude))
 
 
 class KafkaTopicPort:
-    """The real ``TopicPort``."""
+    """A ``TopicPort`` of real clusters."""
 
     def __init__(self, settings: MirrorSettings, flow: FlowSettings, audit_log: AuditLog) -> None:
-        """Nothing is sent yet. ``audit_log`` keeps what is changed."""
+        """Connect to nothing yet. ``audit_log`` records changes."""
         self._flow = flow.name
         self.source, self.target = settings.clusters[flow.name.source], settings.clusters[flow.name.target]
         self._client_id = f"{flow.name}|mirror-ray|topics"
         self._audit_log = audit_log
 
     async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
-        """See ``TopicPort``."""
+        """Describe the configs of source topics and of their remote topics."""
 
         def ask() -> tuple[ConfigAnswers, ConfigAnswers]:
             with self._both() as (source, target):
@@ -84,16 +84,16 @@ class KafkaTopicPort:
         return await asyncio.to_thread(ask)
 
     async def alter_configs(self, changes: Mapping[str, Sequence[ConfigChange]]) -> Mapping[str, MirrorError | None]:
-        """See ``TopicPort``."""
+        """Alter configs of remote topics."""
         return await self._on_target(ClusterEditor, lambda admin: admin.alter_topic_configs(changes))
 
     async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
-        """See ``TopicPort``."""
+        """Describe the ACLs of the source, and of the target if the source has an authorizer."""
         found = await self._ask(self.source, describe_acls)
         return found, None if found is None else await self._ask(self.target, describe_acls)
 
     async def source_groups(self) -> Collection[str]:
-        """See ``TopicPort``."""
+        """List the consumer groups of the source."""
 
         async def listed(cluster: ClusterConnections) -> Collection[str]:
             await cluster.refresh(())
@@ -102,7 +102,7 @@ class KafkaTopicPort:
         return await self._ask(self.source, listed)
 
     async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
-        """See ``TopicPort``."""
+        """Create and delete ACLs on the target."""
         return await self._on_target(
             AclAdmin, lambda admin: {**admin.create(changes.create), **admin.delete(changes.delete)}
         )

@@ -1,4 +1,4 @@
-"""Looks at both clusters of a flow for drift, and brings the target back where it is asked to."""
+"""Finds the drift of a flow, and reconciles the target."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CLIENT_ID = "mirror-ray-drift"
 async def find(
     settings: MirrorSettings, flow: FlowSettings, only: Collection[str], reasons: Mapping[str, str], *, every: bool
 ) -> Drift:
-    """All drift of a flow; nothing is changed.
+    """Find all drift of a flow. Changes nothing.
 
     Args:
-        settings: With the flow's clusters.
-        flow: Whose topics.
+        settings: Those of the flow's clusters.
+        flow: The flow whose topics are compared.
         only: These source topics alone; empty: all.
         reasons: What a running system says of topics that it does not copy.
-        every: Configs and ACLs count although the flow does not keep them in step.
+        every: Include configs and ACLs even if the flow does not sync them.
 
     Raises:
         MirrorError: A cluster can't be reached, or the flow does not copy one of ``only``.
@@ -65,10 +65,13 @@ async def _acl_findings(
 
 
 async def reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies, audit_log: AuditLog) -> list[str]:
-    """Carry out remedies, and keep them in the audit log; why, of each that could not be.
+    """Apply remedies and record them in the audit log.
+
+    Returns:
+        A sentence for each remedy that was refused.
 
     Raises:
-        OSError, MirrorError: The target can't be reached: what was not done is found again by ``find``.
+        OSError, MirrorError: The target can't be reached; ``find`` finds again what was not done.
     """
     port = KafkaTopicPort(settings, flow, audit_log)
     outcomes: dict[str, MirrorError | None] = {}

@@ -1,4 +1,4 @@
-"""Which remote topics must be created or extended, and with which configs. Pure.
+"""Which remote topics must be created or extended, and with which configs.
 
 Source: ``org.apache.kafka.connect.mirror.MirrorSourceConnector`` (computeAndCreateTopicPartitions, targetConfig).
 """
@@ -20,7 +20,7 @@ _NO_TIMESTAMP_LIMIT_MS: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """What one cluster says of a topic. ``configs`` is None where it does not let us read them."""
+    """A topic on one cluster. ``configs`` is None if we may not read them."""
 
     name: str
     partitions: int
@@ -38,7 +38,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteTopicPlan:
-    """What one source topic needs on the target. At most one of ``create``, ``extend`` and ``blocked`` is there."""
+    """What one source topic needs on the target: at most one of ``create``, ``extend`` and ``blocked`` is set."""
 
     source_topic: str
     remote_topic: str
@@ -47,7 +47,7 @@ class RemoteTopicPlan:
     extend: Extension | None = None
     #: Why nothing can be created although something is missing.
     blocked: str | None = None
-    #: One sentence each: what will not be on the target as it is on the source.
+    #: Sentences on what will differ between target and source.
     warnings: tuple[str, ...] = ()
 
 
@@ -210,15 +210,16 @@ def _number(topic: TopicFacts, key: str, default: int) -> int:
 
 
 def merge_plans(plans: Sequence[RemoteTopicPlan]) -> list[RemoteTopicPlan]:
-    """The same plans, where a remote topic is created or extended once, with the partitions of its largest source.
+    """The plans of all topics, in which a merged remote topic is created or extended once.
 
-    Its configs are those of the first source topic by name that they can be read of.
+    It gets the partitions of its largest source topic, and the configs of the first one by name whose configs can be
+    read.
     """
     several: dict[str, list[RemoteTopicPlan]] = {}
     for plan in plans:
         several.setdefault(plan.remote_topic, []).append(plan)
-    merged = {remote: _merged(each) if len(each) > 1 else each for remote, each in several.items()}
-    by_topic = {plan.source_topic: plan for each in merged.values() for plan in each}
+    merged = [_merged(together) if len(together) > 1 else together for together in several.values()]
+    by_topic = {plan.source_topic: plan for together in merged for plan in together}
     return [by_topic[plan.source_topic] for plan in plans]
 
 
@@ -228,14 +229,14 @@ def _merged(plans: Sequence[RemoteTopicPlan]) -> list[RemoteTopicPlan]:
     lead = next((plan for plan in ordered if plan.create is not None), None)
     extend = max((plan.extend for plan in ordered if plan.extend is not None), key=_size, default=None)
     first = lead or next((plan for plan in ordered if plan.extend is extend and extend is not None), ordered[0])
-    said = _said(ordered, lead)
+    warnings = _merge_warnings(ordered, lead)
     return [
         replace(
             plan,
             create=replace(plan.create, partitions=partitions) if plan is lead and plan.create is not None else None,
             extend=extend if plan is first and lead is None else None,
             blocked=plan.blocked if lead is None else None,
-            warnings=(*plan.warnings, *(said if plan is first else ())),
+            warnings=(*plan.warnings, *(warnings if plan is first else ())),
         )
         for plan in ordered
     ]
@@ -245,13 +246,15 @@ def _size(extension: Extension) -> int:
     return extension.to_partitions
 
 
-def _said(plans: Sequence[RemoteTopicPlan], lead: RemoteTopicPlan | None) -> list[str]:
-    """What a merge does not keep."""
+def _merge_warnings(plans: Sequence[RemoteTopicPlan], lead: RemoteTopicPlan | None) -> list[str]:
+    """Sentences on what a merge does not preserve."""
     remote = plans[0].remote_topic
     counts = ", ".join(f"{plan.source_topic} ({plan.partitions})" for plan in plans)
-    said = [f"{remote} takes several topics (partitions): {counts}; order is kept within each source partition alone"]
+    warnings = [
+        f"{remote} takes several topics (partitions): {counts}; order is kept within each source partition alone"
+    ]
     if len({plan.partitions for plan in plans}) > 1:
-        said.append(
+        warnings.append(
             f"the topics of {remote} have different numbers of partitions: partition N goes to N, so records of one key"
             f" that come from two of them may be in two partitions"
         )
@@ -260,8 +263,8 @@ def _said(plans: Sequence[RemoteTopicPlan], lead: RemoteTopicPlan | None) -> lis
             ours, theirs = lead.create.configs, plan.create.configs
             differing = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
             if differing:
-                said.append(
+                warnings.append(
                     f"{remote} is created with the configs of {lead.source_topic}; {plan.source_topic} differs in"
                     f" {', '.join(differing)}"
                 )
-    return said
+    return warnings

@@ -1,4 +1,4 @@
-"""Which rights a flow needs on its clusters, and which of them are missing. Pure."""
+"""Which rights a flow needs on its clusters, and which of them are missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror_ray.topics.plan import RequiredRight
 Granted = Mapping[str, frozenset[str] | None]
 
 SOURCE_TOPIC: Final = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
-#: READ and DESCRIBE too: how far a copy has come is read from the remote topic itself.
+#: READ and DESCRIBE as well: the replication position is read from the remote topic itself.
 REMOTE_TOPIC: Final = ("WRITE", "READ", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
 INTERNAL_TOPIC: Final = ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")
 OFFSET_SYNCS_TOPIC: Final = ("WRITE", "DESCRIBE")
@@ -21,7 +21,7 @@ HEARTBEATS_TOPIC: Final = ("WRITE", "DESCRIBE")
 CLUSTER: Final = ("CREATE", "IDEMPOTENT_WRITE")
 TRANSACTIONAL_ID: Final = ("WRITE", "DESCRIBE")
 
-#: A right that brings another with it (Kafka's AclAuthorizer and StandardAuthorizer).
+#: Operations that imply another one (Kafka's AclAuthorizer and StandardAuthorizer).
 _IMPLIED_BY: Final = {
     "DESCRIBE": frozenset({"READ", "WRITE", "DELETE", "ALTER"}),
     "DESCRIBE_CONFIGS": frozenset({"ALTER_CONFIGS"}),
@@ -30,22 +30,22 @@ _IMPLIED_BY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowTopics:
-    """The topics that one flow touches. A topic that doesn't exist yet is not in what a cluster grants."""
+    """The topics that one flow uses. Brokers grant nothing on a topic that doesn't exist yet."""
 
     flow: FlowName
     source: tuple[str, ...] = ()
     remote: tuple[str, ...] = ()
     #: None where the flow copies nothing.
     state: str | None = None
-    #: Under which the state is written; None where the flow copies nothing.
+    #: The id that the state is written with; None: the flow copies nothing.
     transactional_id: str | None = None
     #: Topics of offsets, on either side.
     offsets: tuple[InternalTopic, ...] = ()
-    #: None where the flow changes nothing, or what it changes is not kept.
+    #: None: the flow changes nothing, or has no audit log.
     audit: InternalTopic | None = None
-    #: None where the flow emits no heartbeats.
+    #: None: the flow emits no heartbeats.
     heartbeats: str | None = None
-    #: Whether the flow keeps ACLs in step.
+    #: Whether the flow syncs ACLs.
     acls: bool = False
     #: Whether the target refused to create one of them for want of a right.
     creation_refused: bool = False
@@ -58,7 +58,7 @@ def flow_rights(
     target_cluster: frozenset[str] | None,
     source_cluster: frozenset[str] | None = None,
 ) -> tuple[RequiredRight, ...]:
-    """All rights that a flow needs, with those that its clusters don't grant."""
+    """All rights that a flow needs, with the operations that its clusters don't grant."""
     flow = topics.flow
     rights: list[RequiredRight] = []
     if topics.state is not None:
@@ -106,7 +106,7 @@ def merge_rights(rights: Iterable[RequiredRight]) -> tuple[RequiredRight, ...]:
 
 
 def missing_operations(granted: frozenset[str], operations: Iterable[str]) -> tuple[str, ...]:
-    """Operations that are neither granted nor come with one that is."""
+    """Operations that are neither granted nor implied by one that is."""
     return tuple(
         operation
         for operation in operations
@@ -137,7 +137,8 @@ def _topic_right(
 def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] | None) -> RequiredRight:
     """CREATE may be granted on topics instead, and who may WRITE any topic may write it idempotently (KIP-679).
 
-    Without DESCRIBE on the cluster its brokers don't tell (``granted`` is None); a refused creation tells all the same.
+    Without DESCRIBE on the cluster its brokers don't say what they grant (``granted`` is None); a refused creation
+    shows it.
     """
     missing: list[str] = []
     if topics.creation_refused and "CREATE" not in (granted or ()):
@@ -164,7 +165,7 @@ def _acl_right(cluster: str, operations: tuple[str, ...], granted: frozenset[str
         resource="kafka-cluster",
         operations=operations,
         why=f"{why}; where they are not, turn sync.topic.acls.enabled off",
-        missing=tuple(f"kafka-cluster: {each}" for each in missing),
+        missing=tuple(f"kafka-cluster: {operation}" for operation in missing),
         checked=granted is not None,
         optional=True,
     )

@@ -40,7 +40,7 @@ class SaslSettings(Settings):
     password: Secret | None = None
     #: OAUTHBEARER, OIDC client credentials grant.
     token_endpoint_url: str | None = None
-    #: Whether the client's secret may go to the token endpoint over plain HTTP; within this machine it always may.
+    #: Whether the client secret may be sent to the token endpoint over plain HTTP; within this machine it always may.
     token_endpoint_allow_http: bool = False
     client_id: str | None = None
     client_secret: Secret | None = None
@@ -50,7 +50,7 @@ class SaslSettings(Settings):
 
 
 class SecuritySettings(Settings):
-    """How to get into a cluster."""
+    """How clients authenticate and encrypt their connections."""
 
     protocol: SecurityProtocol = "PLAINTEXT"
     ssl: SslSettings = SslSettings()
@@ -68,7 +68,7 @@ class NativeCluster(Settings):
         tuple[Server, ...], BeforeValidator(_split_commas, json_schema_input_type=str | list[str])
     ]
     security: SecuritySettings = SecuritySettings()
-    #: ``client.rack``: the nearest replica is read where the source offers it.
+    #: ``client.rack``: the nearest replica is read if the source allows it.
     client_rack: str | None = None
     request_timeout_ms: Milliseconds = 30_000
     connection_setup_timeout_ms: Milliseconds = 10_000

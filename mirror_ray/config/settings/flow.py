@@ -26,7 +26,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 
 
 class PolicySettings(Settings):
-    """Naming of remote topics. ``class_name`` is MM2's Java class name or a Python ``package.module.Class``."""
+    """The replication policy. ``class_name`` is MM2's Java class or a Python ``package.module.Class``."""
 
     class_name: str = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
     separator: str = "."
@@ -36,7 +36,7 @@ class PolicySettings(Settings):
 
 
 class RenamePattern(Settings):
-    """Topics whose whole name ``match`` fits are named ``to`` on the target; ``$1``, ``${1}``, ``${name}``: groups."""
+    """Topics whose whole name matches ``match`` are named ``to``; ``$1``, ``${1}`` and ``${name}`` in it are groups."""
 
     match: str
     to: str
@@ -49,15 +49,15 @@ class TopicSettings(Settings):
     exclude: tuple[str, ...] = (r"mm2.*\.internal", r".*\.replica", "__.*")
     #: Remote topics' names by source topic.
     map: dict[str, str] = Field(default_factory=dict)
-    #: For topics that ``map`` does not name; the first that fits. The others are named by the replication policy.
+    #: For topics that ``map`` does not name; the first match counts. The replication policy names the others.
     rename: tuple[RenamePattern, ...] = ()
     refresh_enabled: bool = True
     refresh_interval_s: IntervalSeconds = 4.0
-    #: None: the file is silent; then MM2's 2, or the number of brokers where that is smaller.
+    #: None: not set; then MM2's 2, or the number of brokers where that is smaller.
     replication_factor: ReplicationFactor | None = None
     sync_configs_enabled: bool = True
     sync_configs_interval_s: IntervalSeconds = 600.0
-    #: By config; what is not named here is as on the source, as in MM2.
+    #: By config; configs that are not named here are as on the source, as in MM2.
     sync_configs_policy: dict[str, ConfigPolicy] = Field(default_factory=dict)
     config_properties_exclude: tuple[str, ...] = (
         "follower.replication.throttled.replicas",
@@ -70,23 +70,23 @@ class TopicSettings(Settings):
         "min.insync.replicas",
     )
     use_defaults_from: Literal["source", "target"] = "target"
-    #: Remote topics, as patterns, that others write to as well. Those that two flows of one system write are known.
+    #: Patterns of remote topics that others write to as well. Those that two flows of one system write are known.
     shared_remote: tuple[str, ...] = ()
-    #: Where a partition without any progress begins (``model.start``); None: as ``fetch.auto_offset_reset`` says.
+    #: Where a partition without progress begins (``model.start``); None: by ``fetch.auto_offset_reset``.
     start: str | None = None
-    #: ``PATTERN=START`` each; the first that fits a topic's name holds.
+    #: Items are ``PATTERN=START``; the first that matches a topic's name counts.
     start_overrides: tuple[str, ...] = ()
     sync_acls_enabled: bool = True
     sync_acls_interval_s: IntervalSeconds = 600.0
-    #: What MM2 leaves out: prefixed ACLs and those on every topic; ACLs on groups; and that what was given is taken
-    #: back once the source no longer gives it.
+    #: Beyond MM2: prefixed ACLs and those on every topic; ACLs on groups; and the removal of ACLs that were synced once
+    #: the source has them no longer.
     sync_acls_patterns: bool = False
     sync_acls_groups: bool = False
     sync_acls_revocations: bool = False
 
 
 class GroupSettings(Settings):
-    """Which consumer groups are carried over (MM2's MirrorCheckpointConfig)."""
+    """Which consumer groups are synced (MM2's MirrorCheckpointConfig)."""
 
     include: tuple[str, ...] = (".*",)
     exclude: tuple[str, ...] = ("console-consumer-.*", "connect-.*", "__.*")
@@ -96,7 +96,7 @@ class GroupSettings(Settings):
     sync_offsets_interval_s: IntervalSeconds = 2.0
     refresh_interval_s: IntervalSeconds = 5.0
     checkpoints_replication_factor: ReplicationFactor | None = None
-    #: Whether it is written down what groups commit on the source, and how long ago that can be asked for.
+    #: The commit history of groups on the source, and how far back it reaches.
     history_enabled: bool = True
     history_retention_s: RetentionSeconds = 86_400.0
 
@@ -114,16 +114,16 @@ class HeartbeatSettings(Settings):
 
     emit_enabled: bool = True
     emit_interval_s: IntervalSeconds = 1.0
-    #: None: the file is silent; then MM2's 3, or the number of brokers where that is smaller.
+    #: None: not set; then MM2's 3, or the number of brokers where that is smaller.
     replication_factor: ReplicationFactor | None = None
     replication_enabled: bool = True
 
 
 class StatisticsSettings(Settings):
-    """What was copied in each interval, told in a topic on the target that `report` reads."""
+    """What was copied in each interval, written to a topic on the target that `report` reads."""
 
     emit_enabled: bool = True
-    #: Of wall-clock time; an interval also ends at a full minute, or where it is longer than that at a full hour.
+    #: In wall-clock time; an interval also ends at a full minute, or at a full hour if it is longer than a minute.
     emit_interval_s: IntervalSeconds = 60.0
     #: ``retention.ms`` of the topic when it is created.
     retention_s: RetentionSeconds = 30 * 86_400.0
@@ -138,11 +138,11 @@ class FetchSettings(Settings):
     """The source side of the data path, in the Java consumer's terms."""
 
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    #: Where a partition without any progress begins.
+    #: Where a partition without progress begins.
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     min_bytes: RequestBytes = 1
     max_wait_ms: Patience = 500
-    #: One answer, and one partition's part of it; on a long link they grow into the replicator's buffer as it has room.
+    #: Bytes of one response, and of one partition in it; on a long link they grow as the replicator's buffer has room.
     max_bytes: RequestBytes = 8 << 20
     max_partition_bytes: RequestBytes = 4 << 20
     receive_buffer_bytes: SocketBytes = -1
@@ -153,7 +153,7 @@ class ProduceSettings(Settings):
 
     #: ``at_least_once``: without a producer id, for targets that refuse idempotent writes; see docs/guarantees.md.
     delivery_guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    #: Applied to batches that are not compressed on the source; None passes them through as they are.
+    #: Applied to batches that are not compressed on the source; None: they are passed on unchanged.
     compression_type: Literal["gzip", "snappy", "lz4", "zstd"] | None = None
     #: Largest Produce request; a single larger batch goes alone.
     max_request_bytes: RequestBytes = 8 << 20
@@ -162,10 +162,10 @@ class ProduceSettings(Settings):
 
 
 class FaultSettings(Settings):
-    """What becomes of a partition when source or target are not what the flow left; kinds as in `status`."""
+    """Fault policies: what to do when source or target are not as the flow left them; kinds as in `status`."""
 
     policy: FaultPolicy = "stop"
-    #: One kind's own; None: as ``policy`` says.
+    #: The policy of one kind; None: ``policy``.
     source_removed: FaultPolicy | None = None
     source_truncated: FaultPolicy | None = None
     source_recreated: FaultPolicy | None = None
@@ -178,32 +178,32 @@ class FaultSettings(Settings):
     transform_failed: FaultPolicy | None = None
 
     def policy_for(self, kind: FaultKind) -> FaultPolicy:
-        """What holds for a kind."""
+        """The policy for a kind of fault."""
         own: FaultPolicy | None = getattr(self, kind)
         return own or self.policy
 
 
 class ProvenanceSettings(Settings):
-    """A header on each record that says where it was first written; by it, flows that keep names stop circles."""
+    """A header on every record: the cluster where it was first written. It stops circles of flows that keep names."""
 
     enabled: bool = False
-    #: How often a record may have been copied, once this flow has copied it; None: as often as it comes to.
+    #: How often a record may have been copied, including by this flow; None: no bound.
     max_hops: Hops | None = None
 
 
 class TransformStep(Settings):
-    """A transform of a user's, or one of ``mirror_ray.transforms``."""
+    """A user's transform, or one of ``mirror_ray.transforms``."""
 
     #: A Python class, as ``package.module:Class``.
     type: str
-    #: What it is built with.
+    #: Keyword arguments of the class.
     options: dict[str, OptionValue] = Field(default_factory=dict)
-    #: Patterns of the source topics that it is for.
+    #: Patterns of the source topics that it applies to.
     topics: tuple[str, ...] = (".*",)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The options, with what they refer to as it is now.
+        """The options, with references resolved.
 
         Raises:
             ValueError: A reference leads to nothing here.
@@ -215,12 +215,12 @@ class TransformStep(Settings):
 
 
 class TransformSettings(Settings):
-    """What a flow makes of records on the way; nothing, by default."""
+    """What changes a flow's records on the way; nothing, by default."""
 
-    #: One after the other.
+    #: Applied one after the other.
     steps: tuple[TransformStep, ...] = ()
-    #: What becomes of a record that one of them fails on: its partition stops, it is left out, or it is left out and
-    #: written to ``dead_letter_topic`` on the target.
+    #: What happens to a record that a transform fails on: its partition stops, the record is skipped, or it is skipped
+    #: and written to ``dead_letter_topic`` on the target.
     errors: Literal["stop", "skip", "dead_letter"] = "stop"
     #: None: ``mm2-ray-dead-letters.<source>.internal``.
     dead_letter_topic: str | None = None
@@ -246,7 +246,7 @@ class NativeFlow(Settings):
 
 
 class NamesOfFlow(Settings):
-    """``topics.map`` and ``topics.rename`` of a flow, for the others to know its copies by."""
+    """``topics.map`` and ``topics.rename`` of a flow, by which other flows recognise its copies."""
 
     flow: FlowName
     map: dict[str, str]
@@ -254,7 +254,7 @@ class NamesOfFlow(Settings):
 
 
 class ProvenanceOfFlow(Settings):
-    """A flow whose records say where they are from, and which topics it copies, for the others to know who writes."""
+    """A flow with provenance headers and its topic filter, by which other flows know who writes a topic."""
 
     flow: FlowName
     include: tuple[str, ...]
@@ -263,35 +263,37 @@ class ProvenanceOfFlow(Settings):
 
 
 class BackfillSettings(Settings):
-    """What a backfill copies, and where to; from the flow's state and never from a file."""
+    """What a backfill copies, and into which topic; from the flow's state, never from a file."""
 
     topic: str
     into: str
-    #: Partition, first offset, and where it ends.
+    #: Partition, first source offset, and end.
     ranges: tuple[tuple[int, int, int], ...]
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """Where each partition's copy ends."""
+        """The end of every partition's range."""
         return {TopicPartition(self.topic, partition): end for partition, _, end in self.ranges}
 
 
 class RouteSettings(Settings):
-    """A remote topic that transforms of a flow send records to; from what these declare, and never from a file."""
+    """A route: a remote topic that transforms of a flow send records to. They declare it; it is never in a file."""
 
     to: str
-    #: Patterns of the source topics that they are for.
+    #: Patterns of the source topics that these transforms apply to.
     topics: tuple[str, ...]
 
     @property
     def map(self) -> dict[str, str]:
-        """The topics that are named one by one, as ``topics.map`` has them."""
+        """The topics that are named one by one, as ``topics.map``."""
         return {name: self.to for pattern in self.topics if (name := literal_topic(pattern)) is not None}
 
     @property
     def rename(self) -> tuple[RenamePattern, ...]:
-        """The others, as ``topics.rename`` has them."""
-        return tuple(RenamePattern(match=each, to=self.to) for each in self.topics if literal_topic(each) is None)
+        """The topics that are named by patterns, as ``topics.rename``."""
+        return tuple(
+            RenamePattern(match=pattern, to=self.to) for pattern in self.topics if literal_topic(pattern) is None
+        )
 
 
 class FlowSettings(NativeFlow):
@@ -299,13 +301,13 @@ class FlowSettings(NativeFlow):
 
     name: FlowName
     backfill: BackfillSettings | None = None
-    #: What this is a route of its flow to; None: it is the flow itself, or a backfill.
+    #: Of a route; None: it is the flow itself, or a backfill.
     route: RouteSettings | None = None
-    #: Of every enabled flow that has some, this one too; ``MirrorSettings`` fills it in.
+    #: Those of all enabled flows that give names, this one included; ``MirrorSettings`` fills it in.
     all_names: tuple[NamesOfFlow, ...] = ()
-    #: The same of those with provenance.
+    #: The enabled flows with provenance headers, this one included.
     all_provenance: tuple[ProvenanceOfFlow, ...] = ()
 
     def both_sides_write(self, topic: str, remote_topic: str) -> bool:
-        """Whether a topic is written to under its one name on source and target, as the records then tell."""
+        """Whether producers on both clusters write the topic under one name; provenance headers tell records apart."""
         return self.provenance.enabled and topic == remote_topic

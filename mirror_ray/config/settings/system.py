@@ -35,83 +35,83 @@ SPARK_SIZE: Final = r"^[1-9][0-9]{0,8}[kKmMgGtT]$"
 class ReplicatorSettings(Settings):
     """The replicators' processes, in every form of configuration."""
 
-    #: How many replicators to start with, within ``elastic``'s bounds; ``--replicators`` and ``scale`` override it.
+    #: How many replicators to start, within ``elastic``'s bounds; ``--replicators`` and ``scale`` override it.
     replicators: Replicators = 1
     #: Ray's logical CPUs that one replicator takes.
     replicator_cpus: CpuShare = 1.0
     #: Bytes fetched and not yet acknowledged that one replicator may hold.
     replicator_buffer_bytes: BufferBytes = 32 << 20
-    #: Partitions of a replicator that nobody can see dead are given to others after so long. One that could not read
-    #: a flow's state topic for half of it sends nothing for that flow until it can.
+    #: Partitions of a replicator that is not known to be dead are assigned to others after this time. A replicator that
+    #: could not read a flow's state topic for half of it sends nothing for that flow until it can.
     lease_ms: LeaseMilliseconds = DEFAULT_LEASE_MS
-    #: Processes that share the consumer groups. One carries some thousand groups in seconds.
+    #: Processes that share the consumer groups. One syncs some thousand groups in seconds.
     checkpoint_actors: Processes = 1
 
 
 class SparkSettings(Settings):
-    """What the commands that use Spark may take of the Ray cluster, beside the flows that go on."""
+    """What commands with Spark may take of the Ray cluster, in addition to the flows."""
 
     executors: Processes = 1
-    #: Of each executor: threads, and as many of Ray's logical CPUs.
+    #: Threads of an executor; it takes as many of Ray's logical CPUs.
     executor_cores: Cores = 1
-    #: Of each executor, and of the command's own process: Java heap, as Spark writes sizes.
+    #: Java heap of an executor, and of the command's own process, as Spark writes sizes.
     executor_memory: str = Field(default="1g", pattern=SPARK_SIZE)
     driver_memory: str = Field(default="1g", pattern=SPARK_SIZE)
-    #: How long to wait for room in Ray's cluster; an autoscaler may need minutes.
+    #: How long to wait for resources in the Ray cluster; an autoscaler may need minutes.
     start_timeout_s: StartSeconds = 300.0
 
 
 class AlertSettings(Settings):
-    """What counts as a problem, in ``status``, on the page, in metrics and alerts alike."""
+    """What counts as a problem, in ``status``, the web UI, metrics and alerts."""
 
-    #: A flow that is further behind than this.
+    #: Lag of a flow.
     lag_s: IntervalSeconds = 300.0
-    #: A flow whose lag has grown for so long.
+    #: Time for which a flow's lag has grown.
     lag_growing_s: IntervalSeconds = 300.0
-    #: No heartbeat was acknowledged for so long.
+    #: Time without an acknowledged heartbeat.
     heartbeat_s: IntervalSeconds = 30.0
-    #: Consumer groups were not carried over for so long.
+    #: Time without a round of group sync.
     checkpoint_s: IntervalSeconds = 60.0
-    #: A replicator's death is shown for so long.
+    #: For how long a replicator's death is shown.
     replicator_died_s: IntervalSeconds = 300.0
-    #: So many deaths of one replicator, within this time, are a loop.
+    #: This many deaths of one replicator within ``crash_loop_s`` are a crash loop.
     crash_loop_deaths: Deaths = 3
     crash_loop_s: IntervalSeconds = 600.0
-    #: A gap is shown for so long; ``mirror-ray gaps`` keeps it.
+    #: For how long a skipped range is shown; ``mirror-ray gaps`` lists it for ever.
     gap_s: IntervalSeconds = 3600.0
 
 
 class CostSettings(Settings):
-    """What traffic costs, so that ``status``, ``topics`` and the page can say it."""
+    """The price of traffic, for the cost in ``status``, ``topics`` and the web UI."""
 
-    #: Of a GB (1,000,000,000 bytes) over the link; 0: no price is shown.
+    #: The price of a GB (1,000,000,000 bytes) over the link; 0: no cost is shown.
     price_per_gb: Price = 0.0
-    #: Of that price; any text.
+    #: The currency of that price; any text.
     currency: str = "USD"
 
 
 class AuditSettings(Settings):
-    """The audit log: what is changed on clusters, and what operators do."""
+    """The audit log of changes to clusters and of operator commands."""
 
     enabled: bool = True
-    #: Nothing is changed unless it can be written first that it will be. Off: a log that can't be written is a problem
-    #: that is shown, and replication goes on.
+    #: Refuse a change unless its intent was written to the audit log first. False: a log that can't be written is shown
+    #: as a problem, and replication goes on.
     required: bool = False
-    #: How long entries are kept; the topic is created with it.
+    #: ``retention.ms`` of the topic when it is created.
     retention_ms: RetentionMilliseconds = 2_592_000_000
 
 
 class ElasticSettings(Settings):
-    """How the number of replicators follows load and lag; without ``max_replicators`` it stays what it is."""
+    """How the number of replicators follows load and lag; without ``max_replicators`` it does not change."""
 
-    #: Bounds of the number. Without an upper one there are none; with one that is equal the number stays the same.
+    #: Bounds of the number. Without an upper bound there are none; if both are equal the number does not change.
     min_replicators: Replicators = 1
     max_replicators: Replicators | None = None
-    #: Share of a core that a replicator should use: more replicators above it, fewer when the rest would stay below.
+    #: Share of a core that a replicator should use: above it some are added; one is removed if the others stay below.
     target_cpu: float = Field(default=0.7, gt=0, le=1)
-    #: A flow further behind than this, that will not have caught up within this either, counts as load, too.
+    #: A flow counts as load as well if its lag is above this, and it will not have caught up within this time.
     lag_seconds: IntervalSeconds = 60.0
-    #: What asks for more or for fewer has to last so long, without a break.
+    #: For how long there must be a reason to scale, without interruption.
     scale_out_after_s: IntervalSeconds = 15.0
     scale_in_after_s: IntervalSeconds = 300.0
 
@@ -123,7 +123,7 @@ class ElasticSettings(Settings):
 
     @property
     def on(self) -> bool:
-        """Whether the number follows anything."""
+        """Whether the number changes by itself."""
         return self.max_replicators is not None and self.max_replicators > self.min_replicators
 
     def bounded(self, replicators: int) -> int:
@@ -134,7 +134,7 @@ class ElasticSettings(Settings):
 
 
 class SystemSettings(ReplicatorSettings):
-    """What holds for a system as a whole, in every form of configuration."""
+    """Settings of a system as a whole, in every form of configuration."""
 
     spark: SparkSettings = SparkSettings()
     gateway: GatewaySettings = GatewaySettings()
@@ -143,9 +143,9 @@ class SystemSettings(ReplicatorSettings):
     elastic: ElasticSettings = ElasticSettings()
     audit: AuditSettings = AuditSettings()
 
-    def starting(self, asked: int | None) -> int:
-        """How many replicators to start with: as many as asked for, else as configured, within ``elastic``'s bounds."""
-        return self.elastic.bounded(asked or self.replicators)
+    def starting(self, wanted: int | None) -> int:
+        """How many replicators to start: ``wanted``, or else as configured, within ``elastic``'s bounds."""
+        return self.elastic.bounded(wanted or self.replicators)
 
 
 class MirrorSettings(SystemSettings):
@@ -160,25 +160,25 @@ class MirrorSettings(SystemSettings):
         return with_all_names(flows)
 
     def flow(self, name: FlowName) -> FlowSettings:
-        """The flow of that name, or what a backfill beside it works by.
+        """The settings of a flow, route or backfill by its name.
 
         Raises:
-            ConfigError: There is none; names those that there are.
+            ConfigError: There is no such flow; the text has the names of all.
         """
         for flow in self.flows:
             if flow.name == name.configured:
                 return backfill_settings(flow, name.backfill) if name.backfill else flow
-        names = ", ".join(str(each.name) for each in self.flows) or "none"
+        names = ", ".join(str(flow.name) for flow in self.flows) or "none"
         raise ConfigError(f"there is no flow {name}; flows: {names}")
 
     def routes_of(self, name: FlowName) -> tuple[FlowSettings, ...]:
-        """The routes of a flow, each as a flow beside it."""
+        """The routes of a flow, as flows."""
         return tuple(flow for flow in self.flows if flow.name.live == name and flow.route is not None)
 
     def family(self, name: FlowName) -> tuple[FlowSettings, ...]:
-        """A flow and its routes; a route or a backfill alone.
+        """A flow with its routes; a route or a backfill alone.
 
         Raises:
-            ConfigError: There is none of that name.
+            ConfigError: There is no flow of that name.
         """
         return (self.flow(name), *(self.routes_of(name) if name.is_live else ()))

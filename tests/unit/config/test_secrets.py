@@ -12,7 +12,7 @@ from mirror_ray.config.load import load_settings
 from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.native import native_form
 from mirror_ray.config.providers import STANDARD_PROVIDERS, ProviderSpec
-from mirror_ray.config.secrets import KEPT, Secret
+from mirror_ray.config.secrets import STORED, Secret
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.errors import ConfigError
 
@@ -151,7 +151,7 @@ def test_secrets_are_equal_by_how_they_are_written() -> None:
 
 
 def test_secrets_are_written_as_json_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    """With ``KEPT`` they come back the same; those in options of transforms, too."""
+    """With ``STORED`` they come back the same; those in options of transforms, too."""
     (tmp_path / "salt").write_text("NaCl\n")
     steps = f"""
 defaults:
@@ -162,9 +162,9 @@ defaults:
 """
     settings = _load(tmp_path, _NATIVE % _HIDDEN + steps, ".yaml").settings
     assert settings.flows[0].transforms.steps[0].arguments == {"name": "h", "value": "NaCl"}
-    kept = settings.model_dump_json(context=KEPT)
+    kept = settings.model_dump_json(context=STORED)
     assert "NaCl" not in kept
-    assert MirrorSettings.model_validate_json(kept, context=KEPT) == settings
+    assert MirrorSettings.model_validate_json(kept, context=STORED) == settings
     shown = settings.model_dump_json()
     assert _HIDDEN not in shown
     assert f"${{dir:{tmp_path}:salt}}" in shown

@@ -24,7 +24,7 @@ from mirror_ray.topics.discovery_rules import (
     TopicSide,
     cluster_refusal,
     flow_refusal,
-    identity_troubles,
+    identity_faults,
     occupied_refusal,
     renamed_refusal,
     unaccounted,
@@ -289,8 +289,8 @@ def test_pause_covers_its_scope(pause: Pause, covered: bool) -> None:
 
 def test_same_ids_may_be_copied_on() -> None:
     """A topic that is what it was is in no trouble."""
-    assert identity_troubles(SOURCE, REMOTE, {0: RECORD}) == {}
-    assert identity_troubles(SOURCE, None, {}) == {}
+    assert identity_faults(SOURCE, REMOTE, {0: RECORD}) == {}
+    assert identity_faults(SOURCE, None, {}) == {}
     assert renamed_refusal("t", "A.t", {0: RECORD}) is None
 
 
@@ -306,7 +306,7 @@ def test_other_topics_under_known_names_are_in_trouble(
     source: TopicSide, remote: TopicSide | None, kind: FaultKind, words: tuple[str, ...]
 ) -> None:
     """A recreated or deleted topic is told with its identities, for each partition that was copied."""
-    (trouble,) = identity_troubles(source, remote, {0: RECORD}).values()
+    (trouble,) = identity_faults(source, remote, {0: RECORD}).values()
     assert trouble.kind == kind
     assert all(word in trouble.text for word in words)
 

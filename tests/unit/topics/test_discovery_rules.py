@@ -16,7 +16,7 @@ from mirror_ray.topics.discovery_rules import (
     cluster_refusal,
     first_record,
     flow_refusal,
-    identity_troubles,
+    identity_faults,
     occupied_refusal,
     renamed_refusal,
     shared_record,
@@ -59,7 +59,7 @@ def test_another_remote_topic_than_before_is_refused() -> None:
 )
 def test_topics_are_told_apart_by_their_ids(source: TopicSide, remote: TopicSide | None, kind: str | None) -> None:
     """One of the same name may be another one."""
-    found = identity_troubles(source, remote, {0: RECORD})
+    found = identity_faults(source, remote, {0: RECORD})
     assert [trouble.kind for trouble in found.values()] == ([] if kind is None else [kind])
 
 
