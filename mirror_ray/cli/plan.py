@@ -83,10 +83,10 @@ def _load_and_check(config: Path) -> LoadedConfig:
         ConfigError: With all mistakes of the file, or else of the stores.
     """
     from mirror_ray.config.load import load_settings
-    from mirror_ray.kafka.security import check_ways_in
+    from mirror_ray.kafka.security import check_security
 
     loaded = load_settings(config)
-    if unusable := [f"{config}: {problem}" for problem in check_ways_in(loaded.settings)]:
+    if unusable := [f"{config}: {problem}" for problem in check_security(loaded.settings)]:
         raise ConfigError(*unusable)
     return loaded
 

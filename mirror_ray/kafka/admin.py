@@ -1,11 +1,10 @@
-"""Administrative questions to one cluster. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
+"""Administrative queries of one cluster. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
 
-What changes a cluster is in ``mirror_ray.kafka.topic_editor``.
+Calls that change a cluster are in ``mirror_ray.kafka.topic_editor``.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast, get_args
@@ -24,6 +23,7 @@ from confluent_kafka.admin import ConfigSource as ClientConfigSource  # type: ig
 
 from mirror_ray.kafka.acls import AuthorizedOperations, authorized_operations
 from mirror_ray.kafka.admin_connection import AdminConnection, chunks, error_code
+from mirror_ray.kafka.blocking import run_blocking
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
@@ -55,10 +55,10 @@ class ClusterOverview:
 
 
 class ClusterAdmin(AdminConnection):
-    """Topics of one cluster, and what is in them; changes nothing. Cheap to keep, so keep one per cluster."""
+    """Queries of one cluster's topics; changes nothing. Keep one per cluster: its connections are kept."""
 
     def overview(self, timeout_s: float | None = None) -> ClusterOverview:
-        """What the cluster's metadata says, by one request; ``timeout_s`` as for ``ping``."""
+        """The cluster's metadata, by one request; ``timeout_s`` as for ``ping``."""
         metadata = self._describe(timeout_s)
         return ClusterOverview(
             cluster_id=str(metadata.cluster_id),
@@ -106,7 +106,7 @@ class ClusterAdmin(AdminConnection):
         return found
 
     def try_describe_topic_configs(self, names: Collection[str]) -> dict[str, dict[str, ConfigValue] | MirrorError]:
-        """As describe_topic_configs, with a refused topic's error in its place."""
+        """As ``describe_topic_configs``, with the error of a topic that is refused."""
         found: dict[str, dict[str, ConfigValue] | MirrorError] = {}
         for chunk in chunks(names, _CONFIGS_CHUNK):
             resources = [ConfigResource(ResourceType.TOPIC, name) for name in chunk]
@@ -148,13 +148,13 @@ class ClusterAdmin(AdminConnection):
         return outcomes
 
     def log_bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """First offset and high watermark of partitions; one that can't be asked now is left out."""
+        """First offset and high watermark of partitions; one whose leader does not answer is left out."""
         starts = self._list_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._list_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {partition: (starts[partition], ends[partition]) for partition in starts if partition in ends}
 
     def authorized_operations(self, topics: Collection[str]) -> AuthorizedOperations:
-        """What our principal may do on the cluster and on these topics; see ``authorized``. Not on an event loop."""
+        """What our principal may do on the cluster and on these topics, as ``acls.authorized_operations`` has it."""
 
         async def ask() -> AuthorizedOperations:
             cluster = ClusterConnections(self.cluster, self._client_id)
@@ -163,15 +163,15 @@ class ClusterAdmin(AdminConnection):
             finally:
                 await cluster.close()
 
-        return asyncio.run(ask())
+        return run_blocking(ask())
 
     def _list_offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for chunk in chunks(partitions):
-            requests = {ClientTopicPartition(each.topic, each.partition): spec for each in chunk}
+            requests = {ClientTopicPartition(of.topic, of.partition): spec for of in chunk}
             isolation = IsolationLevel.READ_UNCOMMITTED
             futures = self._call(self._client.list_offsets, requests, isolation_level=isolation)
-            by_partition = {TopicPartition(each.topic, each.partition): future for each, future in futures.items()}
+            by_partition = {TopicPartition(of.topic, of.partition): future for of, future in futures.items()}
             for partition, answer in self._settle(by_partition, "list offsets of {}").items():
                 if not isinstance(answer, MirrorError):
                     found[partition] = answer.offset
@@ -179,7 +179,7 @@ class ClusterAdmin(AdminConnection):
 
 
 def exists(error: MirrorError) -> bool:
-    """Whether a topic was not created because it is there."""
+    """Whether a topic was not created because it exists."""
     return error_code(error) == KafkaError.TOPIC_ALREADY_EXISTS
 
 

@@ -1,4 +1,4 @@
-"""What every administrative client has in common: its connection, its calls, and what their failures mean."""
+"""What all administrative clients share: the connection, calls, and the errors that failures are raised as."""
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
 
@@ -21,9 +21,9 @@ from mirror_ray.kafka.librdkafka import (
     REFUSED_CREDENTIALS,
     ErrorLog,
     client_config,
+    described,
     list_in_service,
     mirror_error,
-    told,
 )
 from mirror_ray.kafka.probe import begin_probe
 from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError, KafkaProtocolError, MirrorError
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 _CHUNK: Final = 500
 #: One try to list topics: short, so that refused credentials are reported soon, and long enough for many topics.
 _TRY_S: Final = 3.0
-#: What a probe may take longer than the client whose failure it explains.
+#: How much longer a probe may take than the client whose failure it explains.
 _PROBE_LATER_S: Final = 4.0
 #: A request that takes longer is waited for only while the cluster has a broker in service.
 _STALL_S: Final = 5.0
@@ -57,13 +57,13 @@ class AdminConnection:
         self._opening = Lock()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._opened is not None:
             self._opened.poll(0)
 
     @property
     def _client(self) -> AdminClient:
-        """Made when it is first asked: there may be no way to get in yet; and anew where TLS files have changed."""
+        """Made on first use, since credentials may not work yet; made again where TLS files have changed."""
         with self._opening:
             if self._opened is None or not self._renewal.renew(self._opened):
                 renewal = CredentialRenewal(self.cluster)
@@ -96,14 +96,14 @@ class AdminConnection:
                 failure = self._error("describe the cluster", error)
                 if (error_code(failure) or 0) > 0:
                     raise failure from error
-                # What raw connections meet says more than this client does.
+                # The errors of raw connections say more than this client's.
                 probe = probe or begin_probe(self.cluster)
                 if (
                     left <= _TRY_S
                     or self._refused()
                     or (probe.done() and isinstance(probe.result(), AccessDeniedError))
                 ):
-                    raise _seen(probe) or ClusterUnreachableError(str(failure)) from error
+                    raise _problem(probe) or ClusterUnreachableError(str(failure)) from error
                 continue
             if metadata is not None:
                 return metadata
@@ -135,7 +135,7 @@ class AdminConnection:
         return outcomes
 
     def _result(self, future: Future[_T]) -> _T:
-        """A future's result. While every broker is fenced, or none answers, a request stands until its own timeout."""
+        """A future's result. It raises before the request's timeout where no broker is in service, or none answers."""
         while True:
             done, _ = wait([future], _STALL_S)
             if done:
@@ -146,7 +146,7 @@ class AdminConnection:
         self._client.poll(0)
         if self._last_error is None:
             return mirror_error(self.cluster, what, error)
-        cause = told(self._last_error)
+        cause = described(self._last_error)
         return mirror_error(self.cluster, what, KafkaException(self._last_error) if self._refused() else error, cause)
 
     def _on_error(self, error: KafkaError) -> None:
@@ -156,7 +156,7 @@ class AdminConnection:
         self._log_error(error)
 
 
-def _seen(probe: Future[MirrorError | None]) -> MirrorError | None:
+def _problem(probe: Future[MirrorError | None]) -> MirrorError | None:
     try:
         return probe.result(_PROBE_LATER_S)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""The way into the audit log: whoever changes a cluster does it through a ``AuditLog``, which keeps what was done."""
+"""Every change of a cluster goes through an ``AuditLog``, which records it before and after."""
 
 from __future__ import annotations
 
@@ -15,88 +15,96 @@ _Outcomes = Mapping[_K, MirrorError | None]
 
 
 class AuditLog(Protocol):
-    """Keeps what is changed. Thread-safe."""
+    """Records changes of clusters. Thread-safe."""
 
     def begin(self, changes: Sequence[ClusterChange]) -> list[AuditEntry]:
-        """To be called before they are made; blocks where the record is required.
+        """Record that these changes are intended; called before they are made.
+
+        Blocks until they are in the log where ``audit.required`` is set.
 
         Raises:
-            MirrorError: The record is required and can't be written: nothing may be changed.
+            MirrorError: The log is required and can't be written: nothing may be changed.
         """
         ...
 
     def end(self, entries: Iterable[AuditEntry]) -> None:
-        """Keep what came of them: what ``begin`` returned, with their outcomes."""
+        """Record the outcomes of changes: the entries that ``begin`` returned, with their outcomes."""
         ...
 
 
 class _Unrecorded:
     def begin(self, changes: Sequence[ClusterChange]) -> list[AuditEntry]:
         who = AuditPrincipal(system="", component="")
-        return [entry_of(each, who, "", time_ms=0, id_="", outcome="intended") for each in changes]
+        return [entry_of(change, who, "", time_ms=0, id_="", outcome="intended") for change in changes]
 
     def end(self, entries: Iterable[AuditEntry]) -> None:
         pass
 
 
-#: For what is none of a system's: a demonstration's own topics, and the log itself.
+#: For changes that are no system's: a demonstration's own topics, and the log itself.
 UNRECORDED: Final[AuditLog] = _Unrecorded()
 
 
 def recorded(
-    trail: AuditLog,
+    audit_log: AuditLog,
     changes: Mapping[_K, ClusterChange],
     act: Callable[[], _Outcomes[_K]],
     unchanged: Callable[[MirrorError], bool] = lambda _: False,
 ) -> dict[_K, MirrorError | None]:
-    """Make changes, and keep them and what came of each.
+    """Make changes, and record each with its outcome.
 
     Args:
-        trail: Keeps them.
-        changes: What is to be changed.
-        act: Makes the changes.
-        unchanged: Whether an error says that it was so already.
+        audit_log: Where they are recorded.
+        changes: The changes that are intended, by the keys of the outcomes.
+        act: Makes the changes; returns each one's error, or None.
+        unchanged: Whether an error means that nothing had to be changed.
+
+    Returns:
+        The outcomes of ``act``.
+
+    Raises:
+        MirrorError: The log is required and can't be written; ``act`` was not called.
     """
-    entries = dict(zip(changes, trail.begin(list(changes.values())), strict=True))
+    entries = dict(zip(changes, audit_log.begin(list(changes.values())), strict=True))
     try:
         outcomes = dict(act())
     except BaseException as error:
-        _end_unknown(trail, entries.values(), error)
+        _end_unknown(audit_log, entries.values(), error)
         raise
-    trail.end(_with_outcomes(entries, outcomes, unchanged))
+    audit_log.end(_with_outcomes(entries, outcomes, unchanged))
     return outcomes
 
 
 async def recorded_async(
-    trail: AuditLog, changes: Mapping[_K, ClusterChange], act: Callable[[], Awaitable[_Outcomes[_K]]]
+    audit_log: AuditLog, changes: Mapping[_K, ClusterChange], act: Callable[[], Awaitable[_Outcomes[_K]]]
 ) -> dict[_K, MirrorError | None]:
     """``recorded`` on an event loop, which it does not block."""
-    begun = await asyncio.to_thread(trail.begin, list(changes.values()))
+    begun = await asyncio.to_thread(audit_log.begin, list(changes.values()))
     entries = dict(zip(changes, begun, strict=True))
     try:
         outcomes = dict(await act())
     except BaseException as error:
-        _end_unknown(trail, entries.values(), error)
+        _end_unknown(audit_log, entries.values(), error)
         raise
-    trail.end(_with_outcomes(entries, outcomes, lambda _: False))
+    audit_log.end(_with_outcomes(entries, outcomes, lambda _: False))
     return outcomes
 
 
-def _end_unknown(trail: AuditLog, entries: Iterable[AuditEntry], error: BaseException) -> None:
-    trail.end(each.said("unknown", str(error) or type(error).__name__) for each in entries)
+def _end_unknown(audit_log: AuditLog, entries: Iterable[AuditEntry], error: BaseException) -> None:
+    audit_log.end(entry.said("unknown", str(error) or type(error).__name__) for entry in entries)
 
 
 def _with_outcomes(
     entries: Mapping[_K, AuditEntry], outcomes: _Outcomes[_K], unchanged: Callable[[MirrorError], bool]
 ) -> list[AuditEntry]:
-    said = []
+    finished = []
     for key, entry in entries.items():
         error = outcomes.get(key)
         if error is None:
-            said.append(entry.said("done"))
+            finished.append(entry.said("done"))
         elif unchanged(error):
-            said.append(entry.said("unchanged"))
+            finished.append(entry.said("unchanged"))
         else:
             outcome: Outcome = "unknown" if isinstance(error, ClusterUnreachableError) else "refused"
-            said.append(entry.said(outcome, str(error)))
-    return said
+            finished.append(entry.said(outcome, str(error)))
+    return finished

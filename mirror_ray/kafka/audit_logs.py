@@ -1,6 +1,6 @@
-"""The trails of a process, each into the audit log of one flow.
+"""The logs of a process, each into the audit log of one flow.
 
-A trail writes from a thread of its own, so that nobody waits for the log unless ``audit.required`` is set.
+An audit log writes from a thread of its own, so that nobody waits for the log unless ``audit.required`` is set.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _log = logging.getLogger(__name__)
 
 #: Entries that wait for a target that does not answer; a record is at most some KB.
 _MOST_WAITING: Final = 10_000
-#: A thread with nothing to write ends after so long, and lets go of its connections.
+#: A thread with nothing to write ends after so long, and closes its connections.
 _IDLE_S: Final = 5.0
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 10.0
-#: A refusal that is met again and again is told once in so long.
+#: A refusal that repeats is recorded once in so long.
 _AGAIN_MS: Final = 3_600_000
 
 
@@ -45,7 +45,7 @@ class KafkaAuditLog:
         self._refusals: dict[tuple[str, str, str], tuple[str | None, int]] = {}
         self._put = self._done = 0
         self._problem: str | None = None
-        #: Entries that could not be kept since the process began.
+        #: Entries that could not be recorded since the process began.
         self.lost = 0
 
     @property
@@ -56,28 +56,28 @@ class KafkaAuditLog:
         return None if self._problem is None else f"the audit log can't be written: {self._problem}"
 
     def begin(self, changes: Sequence[ClusterChange]) -> list[AuditEntry]:
-        """See ``AuditLog``."""
+        """Record that changes are intended, as ``AuditLog`` has it."""
         now_ms = int(time.time() * 1000)
         entries = [
-            entry_of(each, self._who, self._flow, time_ms=now_ms, id_=uuid.uuid4().hex, outcome="intended")
-            for each in changes
+            entry_of(change, self._who, self._flow, time_ms=now_ms, id_=uuid.uuid4().hex, outcome="intended")
+            for change in changes
         ]
         if self._settings.required and entries:
             self._keep_first(entries)
         return entries
 
     def end(self, entries: Iterable[AuditEntry]) -> None:
-        """See ``AuditLog``."""
+        """Record outcomes, as ``AuditLog`` has it."""
         required = self._settings.required
-        self._append([each for each in entries if required or self._is_news(each)])
+        self._append([entry for entry in entries if required or self._is_news(entry)])
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was given is in the log; whether it is."""
+        """Wait until all entries are in the log; returns whether they are."""
         with self._changed:
             return self._changed.wait_for(lambda: self._done >= self._put, timeout_s)
 
     def _is_news(self, entry: AuditEntry) -> bool:
-        """What was so already changed nothing; a refusal that comes again and again is told now and then."""
+        """False for a change that had no effect, and for a refusal that repeats too soon: they are not recorded."""
         key = (entry.kind, entry.cluster, entry.subject)
         if entry.outcome != "refused":
             self._refusals.pop(key, None)
@@ -91,16 +91,16 @@ class KafkaAuditLog:
         return True
 
     def _keep_first(self, entries: Sequence[AuditEntry]) -> None:
-        """Write what is intended, and wait until it is there; what is under way at the end may still come."""
+        """Write intended changes and wait for them; one that is being written when time is over may still come."""
         with self._changed:
             fits = len(self._waiting) + len(entries) <= _MOST_WAITING
             if fits:
                 self._append(entries)
                 if self._changed.wait_for(lambda: self._waiting_none_of(entries), self._writer.timeout_s):
                     return
-                for each in entries:
-                    if each in self._waiting:
-                        self._waiting.remove(each)
+                for entry in entries:
+                    if entry in self._waiting:
+                        self._waiting.remove(entry)
                         self._done += 1
         raise MirrorError(
             f"flow {self._flow}: nothing was changed, for audit.required is set and the audit log can't be written: "
@@ -108,7 +108,7 @@ class KafkaAuditLog:
         )
 
     def _waiting_none_of(self, entries: Sequence[AuditEntry]) -> bool:
-        return not self._waiting or not any(each is waiting for waiting in self._waiting for each in entries)
+        return not self._waiting or not any(entry is waiting for waiting in self._waiting for entry in entries)
 
     def _append(self, entries: Sequence[AuditEntry]) -> None:
         with self._changed:
@@ -138,15 +138,15 @@ class KafkaAuditLog:
                 continue
             self._problem, pause_s = None, _FIRST_PAUSE_S
             with self._changed:
-                for each in batch:
+                for entry in batch:
                     # One that nobody waits for any more has been taken out.
-                    if self._waiting and self._waiting[0] is each:
+                    if self._waiting and self._waiting[0] is entry:
                         self._waiting.popleft()
                         self._done += 1
                 self._changed.notify_all()
 
     def _next(self) -> list[AuditEntry]:
-        """What is to be written next; it waits on until it is written. Nothing: the thread ends."""
+        """The entries to be written next; they stay waiting until they are written. None: the thread ends."""
         with self._changed:
             if not self._changed.wait_for(lambda: bool(self._waiting), _IDLE_S):
                 self._thread = None
@@ -163,32 +163,32 @@ class AuditLogs:
     def __init__(self, who: AuditPrincipal) -> None:
         """``who``: the author of what is written."""
         self.who = who
-        self._trails: dict[tuple[object, ...], KafkaAuditLog] = {}
+        self._logs: dict[tuple[object, ...], KafkaAuditLog] = {}
         self._lock = threading.Lock()
 
     def of(self, settings: MirrorSettings, flow: FlowName, *, operator: str | None = None) -> AuditLog:
-        """The trail of a flow, into the log on its target. ``operator``: whose act it is, not the process's own."""
+        """The audit log of a flow, on its target. ``operator``: the author, where it is not the process itself."""
         if not settings.audit.enabled:
             return UNRECORDED
         target = settings.clusters[flow.target]
         who = replace(self.who, operator=operator or self.who.operator)
         key = (target, flow, settings.audit, who)
         with self._lock:
-            if key not in self._trails:
+            if key not in self._logs:
                 writer = AuditWriter(target, flow.source, settings.audit)
-                self._trails[key] = KafkaAuditLog(writer, settings.audit, str(flow), who)
-            return self._trails[key]
+                self._logs[key] = KafkaAuditLog(writer, settings.audit, str(flow), who)
+            return self._logs[key]
 
     def problems(self) -> dict[str, str]:
-        """Of which flows nothing can be kept now, or something was lost, and why."""
+        """The flows whose changes can't be recorded now, or whose entries were lost, and why."""
         with self._lock:
-            trails = list(self._trails.items())
-        return {str(key[1]): each.problem for key, each in trails if each.problem is not None}
+            logs = list(self._logs.items())
+        return {str(key[1]): log.problem for key, log in logs if log.problem is not None}
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all logs have what they were given; whether they do."""
+        """Wait until all entries are in their logs; returns whether they are."""
         until_s = time.monotonic() + timeout_s
         with self._lock:
-            trails = list(self._trails.values())
-        done = [each.flush(max(0.0, until_s - time.monotonic())) for each in trails]
+            logs = list(self._logs.values())
+        done = [log.flush(max(0.0, until_s - time.monotonic())) for log in logs]
         return all(done)

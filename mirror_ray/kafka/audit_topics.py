@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Final
 
-from mirror_ray.config.internal_topics import audit_log
+from mirror_ray.config import internal_topics
 from mirror_ray.config.settings import AuditSettings, ClusterSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
@@ -58,13 +58,13 @@ class AuditWriter:
         self._writer.close()
 
 
-def create_audit_topic(target: ClusterSettings, topic: str, trail: AuditLog) -> None:
+def create_audit_topic(target: ClusterSettings, topic: str, audit_log: AuditLog) -> None:
     """Create the topic of a flow's failovers where it is missing.
 
     Raises:
         MirrorError: It is missing and can't be created.
     """
-    with closing(ClusterEditor(target, _CLIENT_ID, trail)) as admin:
+    with closing(ClusterEditor(target, _CLIENT_ID, audit_log)) as admin:
         admin.ensure_compacted_topic(topic, 1, None)
 
 
@@ -74,7 +74,7 @@ def ensure_audit_log(target: ClusterSettings, source_alias: str, settings: Audit
     Raises:
         MirrorError: It is missing and can't be created.
     """
-    topic = audit_log(source_alias, settings.retention_ms)
+    topic = internal_topics.audit_log(source_alias, settings.retention_ms)
     with closing(ClusterEditor(target, _CLIENT_ID, UNRECORDED)) as admin:
         admin.ensure_internal_topic(topic.name, 1, topic.replication_factor, topic.configs)
 

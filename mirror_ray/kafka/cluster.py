@@ -1,6 +1,6 @@
-"""A cluster over raw connections: who leads what, one connection per broker and purpose, offsets and log ends.
+"""A cluster over raw connections: metadata, one connection per broker and purpose, requests to leaders.
 
-Backing off and trying again is the caller's business, except for one refresh of stale metadata.
+Callers back off and retry; here stale metadata is refreshed once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CONTROL = "control"
 _METADATA_KEY, _METADATA_VERSIONS = 3, (9, 12)
 _INIT_PRODUCER_ID_KEY, _LAST_INIT_PRODUCER_ID_VERSION = 22, 4
 
-#: A broker that says nothing for so long, when it is asked what any broker knows, is left for another one.
+#: After so long without an answer to a request that any broker can answer, another broker is asked.
 _METADATA_PATIENCE_S = 5.0
 _PRODUCER_ID_RETRY_S = 0.1
 
@@ -117,17 +117,17 @@ class ClusterConnections:
 
         Raises:
             ConnectionError: The broker is not known (refresh first), or can't be reached.
-            ClusterUnreachableError: It does not accept us.
+            AccessDeniedError: It does not accept us.
         """
         key = (broker_id, purpose)
         broker = self._metadata.brokers.get(broker_id)
         if broker is None or self._closed:
-            why = "is closed" if self._closed else f"has no broker {broker_id}, as far as its metadata says"
+            why = "is closed" if self._closed else f"has no broker {broker_id} in its metadata"
             raise ConnectionError(f"cluster {self.settings.alias} {why}")
         opening = self._connections.get(key)
         if opening is None or (opening.done() and not _is_open(opening, broker.host, broker.port)):
             opening = asyncio.create_task(self._open(broker.host, broker.port, receive_buffer_bytes, send_buffer_bytes))
-            # Whoever asked may have been cancelled meanwhile.
+            # The callers may have been cancelled meanwhile: nobody else retrieves the exception.
             opening.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._connections[key] = opening
         return await asyncio.shield(opening)
@@ -177,7 +177,7 @@ class ClusterConnections:
     async def leader_sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, SizeAnswer]:
         """Bytes on disk of each partition's leading replica.
 
-        Every partition is answered; one whose leader can't be asked, or does not tell us, has an error code.
+        Every partition is answered; one whose leader can't be asked, or does not grant it to us, has an error code.
 
         Raises:
             ClusterUnreachableError: No broker answers.
@@ -196,7 +196,7 @@ class ClusterConnections:
             answer = await self._ask_for_producer_id(lowest_version)
             if not answer.error_code:
                 return answer.producer_id, answer.producer_epoch
-            # A broker that needs a new block of ids from its controller says "load in progress" for a moment.
+            # A broker that needs a new block of ids from its controller answers "load in progress" for a moment.
             late = asyncio.get_running_loop().time() >= deadline
             if late or not error_info(answer.error_code).retriable:
                 raise protocol_error(answer.error_code, f"InitProducerId on cluster {self.settings.alias}")
@@ -260,7 +260,7 @@ class ClusterConnections:
         servers = [host_and_port(server) for server in self.settings.bootstrap_servers]
         problems: list[str] = []
         addresses = dict.fromkeys(random.sample(known, len(known)) + random.sample(servers, len(servers)))
-        # The one that failed us last may hang: it comes after all others.
+        # The broker that failed last may hang: it is tried after all others.
         failed = self._bootstrapped and (self._bootstrapped.host, self._bootstrapped.port)
         for host, port in sorted(addresses, key=lambda address: address == failed):
             try:
@@ -272,7 +272,7 @@ class ClusterConnections:
     async def _ask_leaders(
         self, partitions: Collection[TopicPartition], ask: _AskLeader[_Answer], failed: Callable[[int], _Answer]
     ) -> dict[TopicPartition, _Answer]:
-        """Ask all leaders at once; what stale metadata may have spoilt is asked once more, after a refresh."""
+        """Ask all leaders at once; where metadata may have been stale, once more after a refresh."""
         unknown = {p.topic for p in partitions if self._metadata.partition(p) is None}
         if unknown:
             await self.refresh(unknown)

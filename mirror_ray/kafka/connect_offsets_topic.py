@@ -28,7 +28,7 @@ _RECORDS_PER_BATCH: Final = 1000
 
 
 async def write_connect_offsets(
-    cluster: ClusterConnections, topic: str, records: Sequence[tuple[bytes, bytes | None]], trail: AuditLog
+    cluster: ClusterConnections, topic: str, records: Sequence[tuple[bytes, bytes | None]], audit_log: AuditLog
 ) -> None:
     """Append keys and values, each once, and wait until all are acknowledged; create the topic where it is missing.
 
@@ -36,7 +36,7 @@ async def write_connect_offsets(
         ClusterUnreachableError: Not acknowledged in time; some may be there. Give all of them again.
         MirrorError: The topic can't be created or written.
     """
-    await asyncio.to_thread(_ensure_topic, cluster, topic, trail)
+    await asyncio.to_thread(_ensure_topic, cluster, topic, audit_log)
     known = (await cluster.refresh([topic])).topics[topic]
     by_partition: dict[int, list[KeyedRecord]] = defaultdict(list)
     for key, value in records:
@@ -48,6 +48,6 @@ async def write_connect_offsets(
             await retry(cluster, f"write to topic {topic}", append, _DELIVERY_TIMEOUT_S)
 
 
-def _ensure_topic(cluster: ClusterConnections, topic: str, trail: AuditLog) -> None:
-    with closing(ClusterEditor(cluster.settings, "mirror-ray-handback", trail)) as admin:
+def _ensure_topic(cluster: ClusterConnections, topic: str, audit_log: AuditLog) -> None:
+    with closing(ClusterEditor(cluster.settings, "mirror-ray-handback", audit_log)) as admin:
         admin.ensure_compacted_topic(topic, _PARTITIONS, None)

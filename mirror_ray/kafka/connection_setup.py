@@ -1,4 +1,4 @@
-"""How a connection's socket comes about, and what is said where no connection did."""
+"""Connects a socket, and explains why there is no connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WRONG_HOST: Final = frozenset({62, 64})
 
 
 class SetupStep(Enum):
-    """How far the opening of a connection has come: what is under way."""
+    """The step of opening a connection that is under way; the value begins the error of one that failed."""
 
     TCP = "no connection"
     TLS = "no TLS"
@@ -35,10 +35,10 @@ class SetupStep(Enum):
 async def connected_socket(
     host: str, port: int, *, receive_bytes: int, send_bytes: int, user_timeout_ms: int
 ) -> socket.socket:
-    """A socket that is connected to the first of the host's addresses that answers. Buffer sizes of -1: the kernel's.
+    """A socket that is connected to the first of the host's addresses that accepts. Buffer sizes of -1: the kernel's.
 
     Raises:
-        OSError: None does; the last one's error.
+        OSError: None accepts; the last one's error.
     """
     loop = asyncio.get_running_loop()
     addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -70,13 +70,13 @@ def _set_options(sock: socket.socket, receive_bytes: int, send_bytes: int, user_
 
 
 def raise_setup_error(
-    error: BaseException, stage: SetupStep, name: str, security: ClientSecurity, setup_timeout_s: float
+    error: BaseException, step: SetupStep, name: str, security: ClientSecurity, setup_timeout_s: float
 ) -> NoReturn:
-    """Say why there is no connection with the broker ``name``, of the cluster whose ``security`` it is.
+    """Raise the reason why there is no connection to the broker ``name``, of the cluster that ``security`` is for.
 
     Raises:
-        ConnectionError: No connection came about; names the key to look at where one may be wrong.
-        NotLetInError: The broker's certificate, or ours, was not accepted.
+        ConnectionError: No connection came about; names the key that may be wrong.
+        AccessDeniedError: The broker's certificate, or ours, was not accepted.
         BaseException: ``error`` itself, where it needs no explanation.
     """
     refusal = next((e for e in (error, error.__cause__) if isinstance(e, ssl.SSLError)), None)
@@ -87,21 +87,21 @@ def raise_setup_error(
     if not isinstance(error, OSError):
         raise error
     frame = error.__cause__ if isinstance(error.__cause__, BadFrameError) else None
-    hint = _hint(stage, security, frame, silent=isinstance(error, TimeoutError))
-    raise ConnectionError(f"{name}: {_reason(error, stage, name, setup_timeout_s)}{hint}") from error
+    hint = _hint(step, security, frame, silent=isinstance(error, TimeoutError))
+    raise ConnectionError(f"{name}: {_reason(error, step, name, setup_timeout_s)}{hint}") from error
 
 
-def _reason(error: OSError, stage: SetupStep, name: str, setup_timeout_s: float) -> str:
+def _reason(error: OSError, step: SetupStep, name: str, setup_timeout_s: float) -> str:
     if isinstance(error, TimeoutError) and error.errno is None:
-        return f"{stage.value} within {setup_timeout_s:g} s"
+        return f"{step.value} within {setup_timeout_s:g} s"
     if error.errno and error.errno > 0:
         return os.strerror(error.errno)
-    said = (error.strerror or str(error)).removeprefix(f"{name}: ")
-    return f"{stage.value}: {said}" if said else stage.value
+    text = (error.strerror or str(error)).removeprefix(f"{name}: ")
+    return f"{step.value}: {text}" if text else step.value
 
 
-def _hint(stage: SetupStep, security: ClientSecurity, frame: BadFrameError | None, *, silent: bool) -> str:
-    """What may be wrong on our side, where a port answers TCP and then not as we expect."""
+def _hint(step: SetupStep, security: ClientSecurity, frame: BadFrameError | None, *, silent: bool) -> str:
+    """What may be wrong on our side, where a port accepts TCP and then does not answer as we expect."""
     key = f"{security.alias}.security.protocol = {security.settings.protocol}"
     if frame is not None and frame.protocol is not None:
         return (
@@ -109,20 +109,20 @@ def _hint(stage: SetupStep, security: ClientSecurity, frame: BadFrameError | Non
             if frame.protocol == "TLS"
             else f"; check {security.alias}.bootstrap.servers"
         )
-    if silent and stage is not SetupStep.TCP:
+    if silent and step is not SetupStep.TCP:
         return f"; the broker hangs, or its port speaks something else: {key}"
-    if stage is SetupStep.TLS:
+    if step is SetupStep.TLS:
         return f"; does that port speak TLS? check {key}"
-    if stage is SetupStep.VERSIONS:
+    if step is SetupStep.VERSIONS:
         tls = "does a Kafka broker answer there" if security.ssl_context else "is it a port for TLS"
         return f"; {tls}? check {key}"
-    if stage is SetupStep.SASL:
+    if step is SetupStep.SASL:
         return f"; check {key} and {security.alias}.sasl.mechanism"
     return ""
 
 
 def explain_tls(alias: str, error: ssl.SSLError) -> str:
-    """A sentence on why TLS did not come about, with the keys to look at."""
+    """Why TLS did not come about, with the keys to check."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted, {error.verify_message.rstrip('.')}; {_certificate_hint(alias, error)}"
     reason = (error.reason or str(error)).replace("_", " ").lower()

@@ -1,6 +1,6 @@
-"""Credentials and TLS material that change while clients live: what is new is used for what is connected next.
+"""Credentials and TLS material that change while clients run: new connections use the new ones.
 
-Passwords of raw connections need nothing of this: each exchange looks its secret up.
+Passwords of raw connections are not handled here: each SASL exchange resolves its secret anew.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class SaslClient(Protocol):
-    """What is needed of each of confluent-kafka's clients."""
+    """The method of confluent-kafka's clients that is used here."""
 
     def set_sasl_credentials(self, username: str, password: str, /) -> None:
-        """What its next connections show."""
+        """Set the credentials of the next connections."""
 
 
 class CurrentSecurity:
-    """What a cluster's next connection needs to get in; made anew where what it was made from has changed."""
+    """The security of a cluster's next connection; built again when its TLS files have changed."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
         """Read and check everything that the settings name.
@@ -40,17 +40,17 @@ class CurrentSecurity:
         self._security = ClientSecurity.build(cluster.alias, cluster.security)
 
     def now(self) -> ClientSecurity:
-        """As the files are now; as they were, where they can't be used now: they may be half written."""
+        """By the files as they are now; as they were, where they can't be used now: they may be half written."""
         if (parts := self._files.renewed()) is not None:
             self._security = replace(self._security, material=parts[0], ssl_context=parts[1])
         return self._security
 
 
 class CredentialRenewal:
-    """Keeps one client of confluent-kafka able to connect again."""
+    """Keeps the credentials of one client of confluent-kafka up to date."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
-        """To be made before the client is: what changes in between counts as changed."""
+        """To be made before the client: a change in between counts as one."""
         self._cluster = cluster
         self._files = _TlsFiles(cluster)
         self._outdated = False
@@ -60,7 +60,7 @@ class CredentialRenewal:
         """Give the client a changed password, for its next connections.
 
         Returns:
-            Whether it can be kept; where TLS files have changed, and can be used, it has to be made anew.
+            Whether the client can be kept; where TLS files have changed, and can be used, it has to be made again.
         """
         password = self._current_password()
         sasl = self._cluster.security.sasl
@@ -82,14 +82,14 @@ class _TlsFiles:
 
     def __init__(self, cluster: ClusterSettings) -> None:
         self._cluster = cluster
-        self._seen = _tls_trace(cluster)
+        self._last_trace = _tls_trace(cluster)
 
     def renewed(self) -> tuple[TlsMaterial, SSLContext | None] | None:
-        """What is there now; None where nothing has changed since the last look, or what is there can't be used."""
+        """The TLS material now; None where it has not changed since the last call, or can't be used."""
         trace = _tls_trace(self._cluster)
-        if trace == self._seen:
+        if trace == self._last_trace:
             return None
-        self._seen = trace
+        self._last_trace = trace
         try:
             parts = tls_parts(self._cluster.alias, self._cluster.security)
         except ConfigError as error:

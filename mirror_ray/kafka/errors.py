@@ -76,13 +76,13 @@ FETCH_SESSION_ERRORS = frozenset(
     }
 )
 
-#: Names of the errors that may be over when one asks again. CORRUPT_MESSAGE is retriable by Kafka's table, but what a
-#: disk has spoilt stays so.
+#: Names of the errors that may be over when one asks again. CORRUPT_MESSAGE is retriable by Kafka's table, but damaged
+#: bytes on a disk stay so.
 PASSING = frozenset(info.name for info in _TABLE.values() if info.retriable) - {"CORRUPT_MESSAGE"}
 
 
 def error_info(code: int) -> ErrorInfo:
-    """What is known of a code; one that is newer than our table is called ``UNKNOWN_<code>`` and not retriable."""
+    """The error of a code; one that is newer than our table is called ``UNKNOWN_<code>`` and not retriable."""
     known = _TABLE.get(code)
     return known or ErrorInfo(code=code, name=f"UNKNOWN_{code}", retriable=False, invalid_metadata=False)
 

@@ -51,7 +51,7 @@ class PartitionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchParameters:
-    """What is the same for every partition of a request."""
+    """The parameters of a request that all its partitions share."""
 
     max_wait_ms: int
     min_bytes: int
@@ -64,7 +64,7 @@ class FetchParameters:
 class FetchPosition(NamedTuple):
     """Where to fetch from, and the leader epoch of the batch before: -1 for none known.
 
-    By the epoch the broker sees whether its log still is the one that was read so far (KIP-595).
+    By that epoch the broker checks that its log still is the one that was read so far (KIP-595).
     """
 
     offset: int
@@ -87,7 +87,7 @@ class FetchedPartition:
     #: Broker to read from instead (KIP-392); -1 for this one.
     preferred_read_replica: int
     records: memoryview
-    #: The offset from which on the broker's log is another than the one that was read so far; -1: it is the same.
+    #: Where the broker's log diverges from the one that was read so far; -1: it does not.
     diverging_from: int = -1
 
 
@@ -118,7 +118,7 @@ def encode_fetch(
         session: Session id and epoch (KIP-227).
         wanted: Position to fetch from, for each partition that is new or has moved.
         forgotten: Partitions to leave out from now on.
-        limits: Of partitions that may bring less than ``parameters`` say.
+        limits: Largest number of bytes of single partitions, where it is below that of ``parameters``.
     """
     flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
     out = bytearray(
@@ -147,11 +147,11 @@ def encode_fetch(
         out += topic_key(by_id, flexible, topic) + array_length(flexible, counts[topic]) + entries
         if flexible:
             out.append(0)
-    gone: dict[bytes, list[int]] = {}
+    forgotten_topics: dict[bytes, list[int]] = {}
     for key in forgotten:
-        gone.setdefault(key.topic, []).append(key.partition)
-    out += array_length(flexible, len(gone))
-    for topic, partitions in gone.items():
+        forgotten_topics.setdefault(key.topic, []).append(key.partition)
+    out += array_length(flexible, len(forgotten_topics))
+    for topic, partitions in forgotten_topics.items():
         out += topic_key(by_id, flexible, topic) + array_length(flexible, len(partitions))
         out += struct.pack(f">{len(partitions)}i", *partitions)
         if flexible:

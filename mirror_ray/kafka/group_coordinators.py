@@ -1,7 +1,7 @@
-"""Which broker coordinates which group, and asking it until it answers.
+"""Finds the group coordinators of a cluster, and sends them requests until they answer.
 
-A coordinator moves with the leader of a partition of ``__consumer_offsets``; a broker that has just become one loads
-first. Both are over in a moment, so whoever asks is asked to wait for that moment here, and no longer.
+A group coordinator moves with the leader of a partition of ``__consumer_offsets``; a broker that has just become one
+loads first. Both are over in a moment, so requests are repeated here for that moment, and no longer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import NETWORK_EXCEPTION, UNKNOWN_SERVER_ERROR, ErrorInfo, error_info
 
-#: The connections for what a round of all groups asks: a long answer there holds up nothing else.
+#: The connections for requests about all groups: a long answer there delays no other request.
 GROUPS = "groups"
 
 COORDINATOR_LOAD_IN_PROGRESS = int(ErrorCode.coordinator_load_in_progress.value)
@@ -34,13 +34,13 @@ _FIRST_MANY_KEYS_VERSION = 4
 _GROUP = 0
 _KEYS_PER_REQUEST = 1000
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 0.5
-#: A broker with several requests under way that says nothing for so long is given up.
+#: A broker with several requests under way that is silent for so long is given up.
 _STALL_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupError:
-    """Why a group could not be asked: Kafka's error, and what it was about where that says more."""
+    """Why there is no answer about a group: Kafka's error, with details where there are any."""
 
     error: ErrorInfo
     detail: str = ""
@@ -56,7 +56,7 @@ Question = Callable[[Connection, Sequence[str], dict[str, _Answer | GroupError]]
 
 
 class GroupCoordinators:
-    """The coordinators of one cluster's groups, remembered until one turns out to be another.
+    """The group coordinators of one cluster, remembered until a group has moved.
 
     ``patience_s``: how long a question waits for a coordinator that moves or loads; then the group has an error.
     """
@@ -75,7 +75,7 @@ class GroupCoordinators:
         wanted = list(groups)
         if fresh:
             self.forget(wanted)
-        # Others may forget a group while we wait: what was found counts for us.
+        # Others may forget a group while we wait: our result is kept apart.
         found: dict[str, int | GroupError] = {g: self._brokers[g] for g in wanted if g in self._brokers}
         unknown = [group for group in wanted if group not in found]
         for at in range(0, len(unknown), _KEYS_PER_REQUEST):
@@ -91,7 +91,7 @@ class GroupCoordinators:
             return dict.fromkeys(groups, GroupError(error_info(NETWORK_EXCEPTION), str(error)))
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Find these groups' coordinators anew when they are needed next."""
+        """Find these groups' coordinators again when they are needed next."""
         for group in groups:
             self._brokers.pop(group, None)
 
@@ -99,7 +99,7 @@ class GroupCoordinators:
         """Put a question to the coordinators of all groups at once, and again where one moves, loads or is lost.
 
         Returns:
-            What each group's coordinator said, or why it can't be asked: at the latest after the patience, or when
+            The answer about each group, or why there is none: at the latest after the patience, or when
             the network gives up.
 
         Raises:
@@ -130,9 +130,11 @@ class GroupCoordinators:
                 by_broker[found].append(group)
         if not by_broker.keys() <= self.cluster.metadata.brokers.keys():
             await self.cluster.refresh(())
-        lost = await asyncio.gather(*(self._ask_broker(*each, question, answers) for each in by_broker.items()))
+        lost = await asyncio.gather(
+            *(self._ask_broker(broker, of_broker, question, answers) for broker, of_broker in by_broker.items())
+        )
         if any(lost):
-            # It may come back at another address.
+            # The broker may return at another address.
             await self.cluster.refresh(())
         return answers
 
@@ -163,7 +165,7 @@ class GroupCoordinators:
 
 
 def throttled(connection: Connection, throttle_ms: int) -> None:
-    """Take note of what an answer says about the broker's quota (KIP-219)."""
+    """Expect the silence that an answer announces for the broker's quota (KIP-219)."""
     if throttle_ms > 0:
         connection.expect_silence(throttle_ms / 1000)
 
@@ -188,7 +190,7 @@ async def _find_coordinators(connection: Connection, groups: Sequence[str]) -> d
         answers = await asyncio.gather(*(connection.request(request) for request in requests))
         return {group: _broker_or_error(answer) for group, answer in zip(groups, answers, strict=True)}
     response = await connection.request(module.FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=tuple(groups)))
-    found = {each.key: _broker_or_error(each) for each in response.coordinators}
+    found = {answer.key: _broker_or_error(answer) for answer in response.coordinators}
     return {group: found.get(group, _left_out(connection)) for group in groups}
 
 

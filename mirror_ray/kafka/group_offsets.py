@@ -1,4 +1,4 @@
-"""What groups have committed, read again and again, and commits in the name of a group that nobody is a member of."""
+"""Reads the committed offsets of many groups repeatedly, and commits offsets for groups without members."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _COMMITS_UNDER_WAY = 200
 #: A commit becomes one batch of ``__consumer_offsets``, which holds 1 MiB: so many with the longest names fit.
 _PARTITIONS_PER_COMMIT = 1000
 #: Groups of one call that the audit log names, each with its partitions.
-_GROUPS_TOLD = 20
-#: Whether it was written, nobody knows.
+_GROUPS_NAMED = 20
+#: It is unknown whether the commit was written.
 _LOST = error_info(NETWORK_EXCEPTION)
-#: Said by a broker that wrote nothing, and which will be over or lead to another one.
+#: The broker wrote nothing, and will serve the group soon, or another one does.
 _ASK_AGAIN = frozenset({COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR})
 #: After these a commit may be written, or is.
 _PERHAPS_WRITTEN = frozenset({0, NETWORK_EXCEPTION, COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT})
@@ -68,7 +68,7 @@ _SentPart = tuple[list[TopicPartition], Answer]
 class OffsetRound:
     """One reading of many groups; each of them is in one of the three.
 
-    A group that has committed nothing, or does not exist, is one without offsets: Kafka does not tell them apart.
+    A group that has committed nothing, or does not exist, is one without offsets: Kafka's answer is the same.
     """
 
     changed: dict[str, GroupOffsets] = field(default_factory=dict)
@@ -79,12 +79,12 @@ class OffsetRound:
 
 
 class OffsetReader:
-    """Reads the committed offsets of many groups, round by round, and says which ones have changed.
+    """Reads the committed offsets of many groups, round by round, and finds those that have changed.
 
-    A group is compared as the bytes that the broker says of it, so one that has not changed costs next to nothing. All
-    groups that a reader is asked for are kept so, about 20 bytes for each of their partitions.
+    A group is compared by the bytes of the broker's answer, so one that has not changed costs next to nothing. The
+    bytes of the last round's groups are kept, about 20 for each of their partitions.
 
-    One reading at a time. What a caller without DESCRIBE on a topic is not to see, brokers leave out without a word.
+    One reading at a time. Brokers leave out topics that we may not DESCRIBE, without an error.
     """
 
     def __init__(self, coordinators: GroupCoordinators, *, stable: bool = False) -> None:
@@ -93,10 +93,10 @@ class OffsetReader:
         self._raw: dict[str, bytes] = {}
 
     async def read(self, groups: Collection[str]) -> OffsetRound:
-        """Read all committed offsets of these groups; any that is not asked for is forgotten, and new the next time.
+        """Read all committed offsets of these groups; any other is forgotten, and new the next time.
 
         A group whose coordinator moves, loads or is lost on the way is asked for again, as long as the coordinators'
-        patience lasts. A caller that is cancelled has missed nothing: what it was not told will be told as changed.
+        patience lasts. A caller that is cancelled misses nothing: changes that it did not get are in the next round.
 
         Raises:
             ClusterUnreachableError: No broker answers.
@@ -147,28 +147,30 @@ class OffsetReader:
         except UNREADABLE as error:
             raise ConnectionError(_refuse_answer(connection, "OffsetFetch", error)) from error
         throttled(connection, throttle_ms)
-        for each in fetched:
-            failed = GroupError(error_info(each.error_code)) if each.error_code else None
-            answers[each.group] = failed or each
+        for group in fetched:
+            failed = GroupError(error_info(group.error_code)) if group.error_code else None
+            answers[group.group] = failed or group
 
 
 async def commit_offsets(
     coordinators: GroupCoordinators,
     commits: Mapping[str, ToCommit],
-    trail: AuditLog,
+    audit_log: AuditLog,
     before: Mapping[str, Mapping[TopicPartition, int]],
 ) -> dict[str, Committed]:
-    """``send_commits``, kept by ``trail``: an entry for each group, and one for all above twenty.
+    """``send_commits``, recorded in the audit log: an entry for each group, and one for all above twenty.
 
-    ``before``: what stood there for them, as far as it is known.
+    ``before``: the groups' offsets until now, as far as they are known.
     """
     cluster = coordinators.cluster.settings.alias
-    offsets = {group: {each: offset for each, (offset, _) in given.items()} for group, given in commits.items()}
-    named = dict(islice(offsets.items(), _GROUPS_TOLD))
-    told = {group: committed(cluster, group, before.get(group, {}), each) for group, each in named.items()}
-    rest = {group: each for group, each in offsets.items() if group not in named}
+    offsets = {
+        group: {partition: offset for partition, (offset, _) in of_group.items()} for group, of_group in commits.items()
+    }
+    named = dict(islice(offsets.items(), _GROUPS_NAMED))
+    changes = {group: committed(cluster, group, before.get(group, {}), of_group) for group, of_group in named.items()}
+    rest = {group: of_group for group, of_group in offsets.items() if group not in named}
     if rest:
-        told[""] = many_committed(cluster, rest)
+        changes[""] = many_committed(cluster, rest)
     answers: dict[str, Committed] = {}
 
     async def act() -> dict[str, MirrorError | None]:
@@ -176,12 +178,12 @@ async def commit_offsets(
         outcomes = {group: _not_committed(group, [answers[group]]) for group in named}
         return outcomes | {"": _not_committed(f"{len(rest)} more groups", [answers[group] for group in rest])}
 
-    await recorded_async(trail, told, act)
+    await recorded_async(audit_log, changes, act)
     return answers
 
 
 def _not_committed(what: str, answers: Sequence[Committed]) -> MirrorError | None:
-    every = [error for each in answers for error in each.values()]
+    every = [error for of_group in answers for error in of_group.values()]
     refused = [error for error in every if error is not None]
     if not refused:
         return None
@@ -200,7 +202,7 @@ async def send_commits(coordinators: GroupCoordinators, commits: Mapping[str, To
 
     Returns:
         For each group and partition None where the offset is committed, else why not. After NETWORK_EXCEPTION,
-        COORDINATOR_NOT_AVAILABLE or REQUEST_TIMED_OUT it may be committed all the same: read before writing again.
+        COORDINATOR_NOT_AVAILABLE or REQUEST_TIMED_OUT it may be committed: read before writing again.
 
     Raises:
         ClusterUnreachableError: No broker answers any more; what was sent before may be committed.
@@ -241,11 +243,11 @@ def _send_commit(connection: Connection, version: int, group: str, offsets: ToCo
 async def _take_commit(
     connection: Connection, group: str, sent: Sequence[_SentPart], answers: dict[str, Committed | GroupError]
 ) -> None:
-    """What was sent and not answered is not sent again: it may have been done, and undone by others since."""
+    """Wait for the answers. A commit without one is not repeated: it may have been done, and undone by others since."""
     codes: dict[TopicPartition, int] = {}
     for partitions, answer in sent:
         try:
-            said, throttle_ms = decode_offset_commit(await answer)
+            answered, throttle_ms = decode_offset_commit(await answer)
         except ConnectionError:
             codes |= dict.fromkeys(partitions, NETWORK_EXCEPTION)
         except UNREADABLE as error:
@@ -253,7 +255,7 @@ async def _take_commit(
             codes |= dict.fromkeys(partitions, NETWORK_EXCEPTION)
         else:
             throttled(connection, throttle_ms)
-            codes |= {partition: said.get(partition, UNKNOWN_SERVER_ERROR) for partition in partitions}
+            codes |= {partition: answered.get(partition, UNKNOWN_SERVER_ERROR) for partition in partitions}
     reasons = set(codes.values())
     if (passing := reasons & _ASK_AGAIN) and not reasons & _PERHAPS_WRITTEN:
         answers[group] = GroupError(error_info(passing.pop()))
@@ -262,6 +264,6 @@ async def _take_commit(
 
 
 def _refuse_answer(connection: Connection, what: str, error: Exception) -> str:
-    """Close the connection: what follows an answer that can't be read can't be trusted. Returns why."""
+    """Abort the connection: bytes after an answer that can't be read can't be trusted. Returns why."""
     connection.abort(why := f"its answer to {what} can't be read: {error!r}")
     return f"{connection.name}: {why}"

@@ -28,19 +28,19 @@ class HeartbeatEmitter:
         self,
         target: ClusterSettings,
         flows: Sequence[FlowName],
-        trail: AuditLog,
+        audit_log: AuditLog,
         *,
         replication_factor: int | None = None,
         topic: str = "heartbeats",
         client_id: str = "mirror-ray-heartbeat",
     ) -> None:
-        """Prepare; nothing is sent yet. ``trail``: where the creation of the topic is recorded."""
+        """Prepare; nothing is sent yet. ``audit_log``: where the creation of the topic is recorded."""
         self.target = target
         self.flows = tuple(flows)
         self.topic = topic
         self._replication_factor = replication_factor
         self._client_id = client_id
-        self._trail = trail
+        self._audit_log = audit_log
         self._acknowledged: dict[FlowName, int] = {}
         self._writer = BlockingTopicWriter(
             target,
@@ -79,5 +79,5 @@ class HeartbeatEmitter:
         self._writer.close()
 
     def _ensure_topic(self) -> None:
-        with closing(ClusterEditor(self.target, self._client_id, self._trail)) as admin:
+        with closing(ClusterEditor(self.target, self._client_id, self._audit_log)) as admin:
             admin.ensure_compacted_topic(self.topic, 1, self._replication_factor)

@@ -70,7 +70,7 @@ class InternalTopicWriter:
         return self._partition.topic
 
     async def append(self, records: Sequence[KeyedRecord], timestamp_ms: int | None = None) -> None:
-        """Append all records, with the time of now unless ``timestamp_ms`` says another.
+        """Append all records, with ``timestamp_ms`` or else the current time.
 
         Raises:
             OSError, MirrorError: Some of them may not be there: append all again. The text names the topic, the error,

@@ -1,4 +1,4 @@
-"""kio's request entities as bytes, and the bytes of their answers as kio's response entities."""
+"""Encodes kio's request entities, and decodes answers into kio's response entities."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def decode(request_type: type[RequestPayload], body: memoryview) -> Any:
     """The answer to a request of this type.
 
     Raises:
-        ValueError: The body is none.
+        ValueError: The body can't be read.
     """
     try:
         answer = _codec(request_type)[1](body.toreadonly(), 0)[0]
         _check_arrays(answer)
         return answer
     except Exception as error:
-        # Whatever bytes make of kio: index errors, overflows of dates, texts that are no UTF-8.
+        # kio raises many kinds: index errors, overflows of dates, texts that are no UTF-8.
         raise ValueError(f"its answer to {request_type.__name__} can't be read: {error!r}") from error
 
 
@@ -42,19 +42,19 @@ def _codec(request_type: type[RequestPayload]) -> tuple[Callable[..., None], Cal
 
 
 def _check_arrays(entity: Any) -> None:
-    """Kio reads a null in the place of any array as None, and not as the error that it is."""
+    """Kio accepts a null for any array: refuse it where the schema has none."""
     for name, nullable, nested in _arrays(type(entity)):  # type: ignore[arg-type]  # classes are hashable
         array = getattr(entity, name)
         if array is None and not nullable:
             raise ValueError(f"{name} is null")
         if nested:
-            for each in array or ():
-                _check_arrays(each)
+            for item in array or ():
+                _check_arrays(item)
 
 
 @functools.cache
 def _arrays(entity_type: Any) -> tuple[tuple[str, bool, bool], ...]:
-    """Of each field that is an array: its name, whether it may be null, whether there are arrays within its items."""
+    """Each field that is an array: its name, whether it may be null, whether its items have arrays."""
     found = []
     for field in dataclasses.fields(entity_type):
         kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)

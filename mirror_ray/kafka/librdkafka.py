@@ -27,9 +27,9 @@ _LOG_LEVEL_EMERGENCY: Final = 0
 _T = TypeVar("_T")
 
 _REPEAT_S: Final = 60.0
-#: One call into a client; what is called again goes on where it was.
+#: The timeout of one call into a client; a call that is repeated goes on where it was.
 _CALL_S: Final = 5.0
-#: Between two looks whether one of a cluster's brokers, all of which are fenced, is back in service.
+#: Between two checks whether a broker of a cluster whose brokers were all fenced is back in service.
 FENCED_PAUSE_S: Final = 0.25
 
 _UNREACHABLE: Final = frozenset(
@@ -70,7 +70,7 @@ _WORDS: Final = {
     KafkaError._AUTHENTICATION: "SASL did not come about",
     KafkaError._BAD_MSG: "what answers does not speak Kafka's protocol",
 }
-#: How librdkafka names the broker that it speaks of: ``sasl_ssl://HOST:PORT/bootstrap: ...``.
+#: How librdkafka names the broker of an error: ``sasl_ssl://HOST:PORT/bootstrap: ...``.
 _ADDRESS: Final = re.compile(r"(?:\w+://)?([^\s/]+:\d+)/")
 
 _NEXT_STEPS: Final = {
@@ -84,7 +84,7 @@ _NEXT_STEPS: Final = {
 
 
 class AdminError(KafkaProtocolError):
-    """A broker refused an administrative request. ``detail`` is its own sentence, ``next_step`` what to do."""
+    """A broker refused an administrative request. ``detail`` is its own text, ``next_step`` what to do."""
 
     def __init__(self, code: int, name: str, what: str, detail: str, next_step: str) -> None:
         super().__init__(code, name, what)
@@ -98,18 +98,18 @@ class AdminError(KafkaProtocolError):
 
 
 class ErrorLog:
-    """Brings librdkafka's errors to Python's logging; one that repeats is told once a minute."""
+    """Brings librdkafka's errors to Python's logging; one that repeats is logged once a minute."""
 
     def __init__(self, alias: str, client_id: str) -> None:
         self._who = f"cluster {alias} ({client_id})"
-        self._told: dict[int, float] = {}
+        self._logged_at: dict[int, float] = {}
 
     def __call__(self, error: KafkaError) -> None:
         """Log the error; the ``error_cb`` of a client."""
         now = time.monotonic()
-        if now - self._told.get(error.code(), -_REPEAT_S) >= _REPEAT_S:
-            self._told[error.code()] = now
-            _LOG.warning("%s: %s", self._who, told(error))
+        if now - self._logged_at.get(error.code(), -_REPEAT_S) >= _REPEAT_S:
+            self._logged_at[error.code()] = now
+            _LOG.warning("%s: %s", self._who, described(error))
 
 
 def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
 
     Raises:
         ClusterUnreachableError: There is no token to be had for OAUTHBEARER.
-        NotLetInError: With SCRAM, a broker refuses us, or is not to be believed.
+        AccessDeniedError: With SCRAM, a broker refuses us, or we refuse it.
         ConfigError: The security settings can't be used; names the key and the file.
     """
     config: dict[str, Any] = {
@@ -145,12 +145,12 @@ def client_config(cluster: ClusterSettings, client_id: str) -> dict[str, Any]:
 
 
 def _prove_brokers(cluster: ClusterSettings, security: ClientSecurity) -> None:
-    """With SCRAM, let raw connections in first: librdkafka gives a proof to whoever asks for a single iteration.
+    """With SCRAM, authenticate by raw connections first: librdkafka proves the password at any number of iterations.
 
-    A broker that does not know the password does not get past them, and one that can't be reached now is passed over.
+    They refuse a broker that does not know the password; one that can't be reached now is passed over.
 
     Raises:
-        NotLetInError: A broker refuses us, or is not to be believed.
+        AccessDeniedError: A broker refuses us, or we refuse it.
     """
     if security.mechanism is not None and security.mechanism.name.startswith("SCRAM"):
         from mirror_ray.kafka.probe import begin_probe
@@ -202,8 +202,8 @@ def list_in_service(client: Any, topic: str | None, timeout_s: float) -> Any | N
     return metadata if metadata.brokers else None
 
 
-def told(error: KafkaError) -> str:
-    """What an error means, in our words where librdkafka's own name its keys or count its connections."""
+def described(error: KafkaError) -> str:
+    """The text of an error; of our own where librdkafka's names its keys or counts its connections."""
     words = _WORDS.get(error.code())
     if words is None:
         return str(error.str())
@@ -214,12 +214,12 @@ def told(error: KafkaError) -> str:
 def mirror_error(cluster: ClusterSettings, what: str, error: BaseException, cause: str | None = None) -> MirrorError:
     """What a failed call of confluent-kafka means to a user.
 
-    ``what`` is the act and its object ("create topic A.orders"), ``cause`` what the connection said last.
+    ``what`` is the call and its object ("create topic A.orders"), ``cause`` the connection's last error.
     """
     known = kafka_error(error)
     if known is None:
         return MirrorError(f"cluster {cluster.alias}: {what}: {error}")
-    cause = cause or told(known)
+    cause = cause or described(known)
     if known.code() in REFUSED_CREDENTIALS:
         return AccessDeniedError(
             f"cluster {cluster.alias} ({', '.join(cluster.bootstrap_servers)}) refused our credentials or certificates "

@@ -56,12 +56,12 @@ class LogFollower(Generic[T]):
         *,
         read_committed: bool = False,
     ) -> None:
-        """Prepare; nothing is asked yet.
+        """Prepare; nothing is sent yet.
 
         Args:
-            cluster: Where it is.
-            partition: What to read.
-            purpose: Of a connection of its own: others' answers must not wait behind one that waits for records.
+            cluster: The partition's.
+            partition: The partition to read.
+            purpose: Of the connection: other answers must not wait behind one that waits for records.
             start: The offset to read from; called at the beginning and after a restart. None: the log's start.
             decode: The records of a batch from an offset on; where it raises, the batch is read again.
             read_committed: Read up to the last stable offset, without aborted transactions; else up to the high
@@ -70,12 +70,12 @@ class LogFollower(Generic[T]):
         self.partition = partition
         self._cluster, self._purpose, self._start, self._decode = cluster, purpose, start, decode
         self._parameters = replace(_PARAMETERS, read_committed=read_committed)
-        #: None: to be looked up.
+        #: None: to be asked for.
         self._topic_id: TopicId | None = None
         self._last_id: TopicId | None = None
         #: With the leader epoch of the last batch that was read; None: to be found.
         self._position: fetch.FetchPosition | None = None
-        #: The connection to the leader that knows what is committed, and its leader epoch.
+        #: The connection to a leader that was checked, and its leader epoch.
         self._trusted: tuple[Connection, int] | None = None
 
     @property
@@ -100,7 +100,7 @@ class LogFollower(Generic[T]):
         try:
             return await self._poll(max_wait_ms, patience_s)
         except Exception:
-            # Whatever it is: the leader may be another one by now.
+            # The leader may be another one by now.
             self._topic_id = None
             raise
 
@@ -153,7 +153,7 @@ class LogFollower(Generic[T]):
         return recreated
 
     async def _trust(self, connection: Connection, led: PartitionMetadata) -> None:
-        """A new leader may not know yet what its predecessors have committed: it says so here, and not to a Fetch."""
+        """Check that a new leader knows what its predecessors have committed; a Fetch would not fail otherwise."""
         if self._trusted == (connection, led.leader_epoch):
             return
         answers = await list_offsets(connection, {self.partition: led}, {self.partition: LATEST}, "read_uncommitted")

@@ -1,4 +1,4 @@
-"""What a cluster looks like: brokers, topics, partitions and their leaders, out of Metadata responses."""
+"""Cluster metadata: brokers, topics, partitions and their leaders, out of Metadata responses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """All that was learned of a cluster so far; a value, so that it can be kept and compared."""
+    """All that is known of a cluster so far; immutable."""
 
     cluster_id: str
     brokers: dict[int, BrokerAddress]
@@ -54,7 +54,7 @@ class ClusterMetadata:
     topics: dict[str, TopicMetadata]
 
     def partition(self, partition: TopicPartition) -> PartitionMetadata | None:
-        """What is known of a partition, None if nothing is."""
+        """The partition's metadata, None if it is unknown."""
         topic = self.topics.get(partition.topic)
         return topic.partitions.get(partition.partition) if topic else None
 
@@ -90,10 +90,10 @@ def topic_id_bytes(topic_id: TopicId) -> bytes:
 
 
 def merged_metadata(known: ClusterMetadata, response: Any, *, complete: bool) -> ClusterMetadata:
-    """What is known after one of kio's MetadataResponse entities (v9 to v12).
+    """Merge one of kio's MetadataResponse entities (v9 to v12) into the metadata that is known.
 
     A broker may answer with an older view than another did: a partition's lower leader epoch does not replace a higher
-    one, as in Kafka's own client. ``complete``: topics that are not in the response are gone.
+    one, as in Kafka's own client. ``complete``: topics that are not in the response are removed.
     """
     topics = {} if complete else dict(known.topics)
     for topic in response.topics:

@@ -1,4 +1,4 @@
-"""Reading a piece of one partition, outside any fetch session."""
+"""Reads a range of one partition, outside any fetch session."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PARAMETERS = fetch.FetchParameters(
     max_wait_ms=0, min_bytes=0, max_bytes=16 << 20, max_partition_bytes=1 << 20, read_committed=False, rack=""
 )
 _COMMITTED = replace(_PARAMETERS, read_committed=True)
-#: A new leader may not show yet what its predecessor has committed.
-_NOTHING_YET_S = 0.01
+#: Between fetches while a new leader does not have its predecessor's high watermark yet.
+_RETRY_S = 0.01
 
 #: (producer id, first offset) of transactions that were aborted.
 Aborted = Sequence[tuple[int, int]]
@@ -38,9 +38,9 @@ async def read_between(
     read_committed: bool = False,
     purpose: str = "tails",
 ) -> AsyncIterator[tuple[list[RecordBatch], Aborted]]:
-    """Every batch of the partition that holds offsets from ``start`` to ``end``, which must be there.
+    """Yield the batches of the partition with offsets from ``start`` to before ``end``, which must exist.
 
-    They come as they were fetched, with the aborted transactions that reach into them where ``read_committed`` asks.
+    They are yielded as they were fetched; under ``read_committed`` with the aborted transactions that reach into them.
 
     Raises:
         OSError, TimeoutError: The leader can't be reached.
@@ -55,7 +55,7 @@ async def read_between(
         if fetched.error_code:
             raise protocol_error(fetched.error_code, f"read {partition} from {offset}")
         if not len(fetched.records):
-            await asyncio.sleep(_NOTHING_YET_S)
+            await asyncio.sleep(_RETRY_S)
             continue
         batches = batches_before(end, iter_batches(fetched.records))
         for batch in batches:
@@ -65,7 +65,7 @@ async def read_between(
 
 
 def batches_before(end: int, batches: Sequence[RecordBatch]) -> list[RecordBatch]:
-    """Those of ascending batches that may hold offsets before ``end``.
+    """The batches of an ascending sequence that may hold offsets before ``end``.
 
     The base offset of compressed messages of magic 0 and 1 is that of the last record inside the first of them.
     """
@@ -85,11 +85,11 @@ async def fetch_at(
     offsets: Mapping[TopicPartition, int] | Mapping[TopicPartition, fetch.FetchPosition],
     parameters: fetch.FetchParameters = _PARAMETERS,
 ) -> list[tuple[TopicPartition, fetch.FetchedPartition]]:
-    """Fetch once from these offsets; over a quota, when the broker allows it.
+    """Fetch once from these offsets; over a quota, wait until the broker allows it.
 
     Raises:
-        ConnectionError: The connection was lost, or the answer is one to another request.
-        KafkaProtocolError: The answer is an error, or tells of no partition.
+        ConnectionError: The connection was lost, or the answer is to another request.
+        KafkaProtocolError: The answer is an error, or has no partition.
     """
     version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
     by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
@@ -106,7 +106,7 @@ async def fetch_at(
             return [(keys[fetched.key], fetched) for fetched in response.partitions]
         if response.error_code or not response.throttle_ms:
             raise protocol_error(response.error_code, f"fetch {', '.join(map(str, offsets))}")
-        # Over a quota a broker answers at once without any partition, and is silent for so long (KIP-219).
+        # Over a quota a broker answers at once without any partition, and mutes the connection for so long (KIP-219).
         connection.expect_silence(response.throttle_ms / 1000)
         await asyncio.sleep(response.throttle_ms / 1000)
 

@@ -1,4 +1,4 @@
-"""Pieces of Kafka's message encoding, plain and flexible (KIP-482), that Fetch and Produce share."""
+"""Primitive types of Kafka's protocol, plain and flexible (KIP-482), for requests that are encoded by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def uvarint(value: int) -> bytes:
 
 
 def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Decode an unsigned varint; returns it and the place behind it.
+    """Decode an unsigned varint; returns it and where it ends.
 
     Raises:
         IndexError: The buffer ends inside it, or it is longer than 32 bits allow.
@@ -44,12 +44,12 @@ def compact_text(text: bytes) -> bytes:
 
 
 def skip_tags(buffer: bytes | memoryview, at: int) -> int:
-    """The place behind a block of tagged fields."""
+    """Where a block of tagged fields ends."""
     return at + 1 if buffer[at] == 0 else read_tags(buffer, at)[1]
 
 
 def read_tags(buffer: bytes | memoryview, at: int) -> tuple[dict[int, bytes | memoryview], int]:
-    """Tagged fields by their number, and the place behind them."""
+    """Tagged fields by their number, and where they end."""
     fields: dict[int, bytes | memoryview] = {}
     count, at = read_uvarint(buffer, at)
     for _ in range(count):
@@ -73,16 +73,16 @@ def topic_key(by_id: bool, flexible: bool, topic: bytes) -> bytes:
 
 
 def read_topic(by_id: bool, buffer: memoryview, at: int) -> tuple[bytes, int]:
-    """A topic in a flexible response: 16 id bytes, or a compact string; and the place behind it."""
+    """A topic in a flexible response: 16 id bytes, or a compact string; and where it ends."""
     size, at = (17, at) if by_id else read_uvarint(buffer, at)
     return bytes(buffer[at : at + size - 1]), at + size - 1
 
 
 def read_plain_topic(buffer: memoryview, at: int) -> tuple[bytes, int, int]:
-    """A topic's name in a response that is not flexible, how many partitions follow, and the place behind both.
+    """A topic's name in a response that is not flexible, how many partitions follow, and where both end.
 
     Raises:
-        IndexError: There is no name: what follows would be read anew and anew.
+        IndexError: There is no name: reading on would not advance.
     """
     (size,) = struct.unpack_from(">h", buffer, at)
     if size < 0:

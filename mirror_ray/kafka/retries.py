@@ -33,7 +33,7 @@ async def retry(
         except (OSError, MirrorError) as error:
             if not may_pass(error):
                 raise
-            # What the time limit interrupted says nothing.
+            # The error of an attempt that the time limit interrupted has no text.
             failure = error if failure is None or str(error) else failure
             if loop.time() + _RETRY_S > deadline_s:
                 if cluster.metadata.cluster_id and not cluster.metadata.brokers:

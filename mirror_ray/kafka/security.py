@@ -1,4 +1,4 @@
-"""How to get into a cluster, for raw connections and for confluent-kafka alike, out of one SecuritySettings."""
+"""A cluster's security settings as raw connections and confluent-kafka need them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
-    """What a connection needs to get in. ``ssl_context`` and ``mechanism`` are None where the protocol has none.
+    """TLS and SASL of a cluster's connections. ``ssl_context`` and ``mechanism`` are None where the protocol has none.
 
     Build one with :meth:`build`. Secrets are in no repr.
     """
@@ -89,8 +89,8 @@ def tls_parts(alias: str, settings: SecuritySettings) -> tuple[TlsMaterial, ssl.
     return material, _ssl_context(alias, material, check_host=check_host)
 
 
-def check_ways_in(settings: MirrorSettings) -> Iterator[str]:
-    """Yield a sentence for each cluster of an enabled flow whose stores or credentials can't be used; asks nobody."""
+def check_security(settings: MirrorSettings) -> Iterator[str]:
+    """Yield a problem for each cluster of an enabled flow whose stores or credentials can't be used."""
     used = {alias for flow in settings.flows if flow.enabled for alias in (flow.name.source, flow.name.target)}
     for alias in sorted(used):
         try:
@@ -121,7 +121,7 @@ def _ssl_context(alias: str, material: TlsMaterial, *, check_host: bool) -> ssl.
 
 
 def _with_private_file(text: str, use: Callable[[str], None]) -> None:
-    """Show a secret to a function that reads files only: in memory where Linux can, else in a file of ours alone."""
+    """Pass a secret to a function that reads files only: in memory where Linux can, else in a private file."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("key")
         with os.fdopen(descriptor, "w") as file:
@@ -171,7 +171,7 @@ def _librdkafka_sasl(alias: str, mechanism: Mechanism, sasl: SaslSettings) -> di
 
 
 def _token_callback(mechanism: OAuthBearer) -> Callable[[str], tuple[str, float]]:
-    """Our tokens for librdkafka: its own way to an endpoint has other rules. The first is there before it asks."""
+    """Our tokens for librdkafka. The first is fetched at once, so that its failure is raised here."""
     ready = [mechanism.fetch()]
 
     def callback(_config: str) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""A flow's memory: a compacted topic on the target, written by one coordinator at a time.
+"""A flow's state: a compacted topic on the target, written by one coordinator at a time.
 
 Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
 """
@@ -33,9 +33,9 @@ _LOG = logging.getLogger(__name__)
 Document = dict[str, Any]
 _T = TypeVar("_T")
 
-#: Names the coordinator that writes: it has read all that was written before it. Kept from callers.
+#: Names the coordinator that writes: it has read all that was written before it. Not visible to callers.
 _OWNER_KEY: Final = "owner"
-#: Written by a coordinator that begins a new producer and has to look who owns the state. Kept from callers.
+#: Written by a coordinator that begins a new producer and has to find out who owns the state. Not visible to callers.
 _RECONNECTED_KEY: Final = "reconnected"
 _OWN_KEYS: Final = (_OWNER_KEY, _RECONNECTED_KEY)
 
@@ -46,7 +46,7 @@ _SEGMENT_BYTES: Final = 4 << 20
 _DEADLINE_S: Final = 60.0
 #: How long a command that only reads waits for them.
 _PATIENCE_S: Final = 15.0
-#: One call into the transactional producer; it goes on where it was when called again.
+#: The timeout of one call into the transactional producer; it goes on where it was when called again.
 _CALL_S: Final = 5.0
 #: Longer than _DEADLINE_S, so that a transaction that waits for brokers is not mistaken for a fenced one; below the
 #: brokers' default transaction.max.timeout.ms (15 minutes). A successor's init_transactions ends it at once.
@@ -69,7 +69,7 @@ _HOPELESS: Final = frozenset(
 
 
 def transactional_id(flow: FlowName) -> str:
-    """Under which a flow's state is written; without the system's name, so that two systems of one flow fence."""
+    """The transactional id of a flow's state; without the system's name, so that two systems of one flow fence."""
     own = f"mirror-ray-{flow.source}-to-{flow.target}"
     if flow.route:
         return f"{own}-route-{flow.route}"
@@ -81,8 +81,8 @@ class StateStore:
 
     Guarantees: a write is in the topic whole or not at all, and is there when ``write`` returns, whatever the brokers
     did meanwhile. Once a second store has been opened with the same transactional id, the first one's writes fail with
-    StateFencedError and change nothing. The producer's epoch keeps two transactions apart; who may go on is said by the
-    owner's key: a store that was fenced by one that does not own the state takes it back.
+    StateFencedError and change nothing. The producer's epoch keeps two transactions apart; the owner's key says who may
+    go on: a store that was fenced by one that does not own the state takes it back.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class StateStore:
         cluster: ClusterSettings,
         topic: str,
         transactional_id: str,
-        trail: AuditLog,
+        audit_log: AuditLog,
         replication_factor: int | None = None,
     ) -> None:
-        self._trail = trail
+        self._audit_log = audit_log
         self.cluster = cluster
         self.topic = topic
         self.transactional_id = transactional_id
@@ -112,7 +112,7 @@ class StateStore:
             AdminError: A right is missing, or the topic can't be created.
             MirrorError: The topic is not compacted: values would be lost with time.
         """
-        admin = ClusterEditor(self.cluster, self.transactional_id, self._trail)
+        admin = ClusterEditor(self.cluster, self.transactional_id, self._audit_log)
         if not admin.ensure_compacted_topic(self.topic, 1, self._replication_factor, _SEGMENT_BYTES):
             _check_compacted(admin, self.topic)
         with self._call:
@@ -120,8 +120,8 @@ class StateStore:
             # One that has been opened before can't be initialised again.
             self.close()
             self._until_done("open", self._connect)
-            # First: its commit also ends what a broker that was frozen left open of our predecessor's last transaction,
-            # although it had told it that it was committed.
+            # Before reading: this commit also ends our predecessor's last transaction, which a broker that was frozen
+            # may have left open although it had confirmed the commit.
             self._commit({_OWNER_KEY: {"session": self._owner}}, self._connect)
         documents = read_state(self.cluster, self.topic, _DEADLINE_S)
         return {key: document for key, document in documents.items() if key not in _OWN_KEYS}
@@ -147,14 +147,14 @@ class StateStore:
             return self._commit(changes, self._reconnect)
 
     def close(self) -> None:
-        """Let go of the producer. A store can be opened again."""
+        """Close the producer. A store can be opened again."""
         with self._call:
             producer, self._producer = self._producer, None
             if producer is not None:
                 producer.close()
 
     def _commit(self, changes: Mapping[str, Document | None], begin: Callable[[], Producer]) -> int:
-        """``begin`` makes a producer where there is none."""
+        """Write all changes in one transaction; ``begin`` makes a producer where there is none."""
         records = [(key.encode(), _encode(document)) for key, document in changes.items()]
         return self._until_done("write", lambda: self._transaction(self._producer or begin(), records))
 
@@ -173,7 +173,7 @@ class StateStore:
                     raise mirror_error(self.cluster, f"{what} state topic {self.topic}", failure) from failure
                 _LOG.info("state topic %s: %s, trying again after %s", self.topic, what, error.str())
                 if error.code() in _FENCED:
-                    # By whom, the owner's key says: it may be one that had to give up by then.
+                    # The owner's key says by whom: it may be a store that had to give up since.
                     self._producer = None
                 elif what == "write":
                     self._recover(error)
@@ -203,7 +203,7 @@ class StateStore:
         return self._producer
 
     def _await_broker(self, producer: Producer) -> None:
-        """Have a broker connected: without one librdkafka looks for the coordinator only after half a second.
+        """Connect to a broker: without one librdkafka asks for the transaction coordinator only after half a second.
 
         The connection to a bootstrap server ends with its first answer, so one answer is not enough.
         """
@@ -211,12 +211,12 @@ class StateStore:
             producer.list_topics(self.topic, _CALL_S)
 
     def _transaction(self, producer: Producer, records: Iterable[tuple[bytes, bytes | None]]) -> int:
-        """Write the records; returns the first one's offset, -1 where the broker did not say it."""
+        """Write the records; returns the first one's offset, -1 where the broker did not send it."""
         producer.begin_transaction()
         offsets: list[int] = []
         for index, (key, value) in enumerate(records):
-            told = None if index else lambda _error, message: offsets.append(message.offset())
-            producer.produce(self.topic, value=value, key=key, partition=0, on_delivery=told)
+            on_delivery = None if index else lambda _error, message: offsets.append(message.offset())
+            producer.produce(self.topic, value=value, key=key, partition=0, on_delivery=on_delivery)
 
         def commit(timeout_s: float) -> None:
             self._renewal.renew(producer)
@@ -239,8 +239,8 @@ class StateStore:
     def _reconnect(self) -> Producer:
         """Begin a new producer, if no other coordinator owns the state.
 
-        Whoever opened the state while the producer began is fenced by it, but has read more than we know: only after
-        that can the owner be told for sure. The write in between ends what is left open, as ``open`` does.
+        A store that opened the state while our producer began is fenced by it, but has read more than we know: so the
+        owner is checked again. The write in between ends a transaction that was left open, as ``open`` does.
         """
         self._check_owner()
         try:
@@ -260,7 +260,7 @@ class StateStore:
 
 
 def read_state(cluster: ClusterSettings, topic: str, patience_s: float = _PATIENCE_S) -> dict[str, Document]:
-    """The last committed value of every key, as of now; also of a store that another process has open.
+    """The last committed value of every key, as of now; also of a store that another process writes.
 
     Raises:
         ClusterUnreachableError: The cluster did not answer for so long.

@@ -29,7 +29,7 @@ _PEM_BEGIN = b"-----BEGIN "
 _CERTIFICATE_BEGIN = "-----BEGIN CERTIFICATE-----"
 _CERTIFICATE_END = "-----END CERTIFICATE-----"
 
-#: A store of every authority that there is has half a megabyte.
+#: A store of all public authorities has half a megabyte.
 _LARGEST_BYTES: Final = 16 << 20
 
 
@@ -143,7 +143,7 @@ def _read_jks(key: str, location: str, data: bytes, password: Secret | None, key
         store = jks.KeyStore.loads(data, secret, try_decrypt_keys=False)
         own = next(iter(store.private_keys.values()), None)
         trusted = [entry.cert for entry in store.certs.values()]
-        # As Java's trust manager: the certificate that an own key stands for is trusted too.
+        # As in Java's trust manager, the certificate of an own key is trusted too.
         trusted += [entry.cert_chain[0][1] for entry in store.private_keys.values() if entry.cert_chain]
         if own is None or own_secret is None:
             return _Store(trusted=tuple(_pem("CERTIFICATE", der) for der in trusted))

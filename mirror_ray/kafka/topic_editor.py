@@ -1,6 +1,6 @@
 """Everything that changes a cluster's topics. Blocking: asyncio callers wrap calls in ``asyncio.to_thread``.
 
-Each change goes through a ``AuditLog``; so do ACLs (``kafka.acls``) and commits of groups (``kafka.group_offsets``).
+Each change goes through an ``AuditLog``; so do ACLs (``kafka.acls``) and commits of groups (``kafka.group_offsets``).
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ _PROPAGATION_S: Final = 2.0
 class ClusterEditor(ClusterAdmin):
     """Changes topics of one cluster, and what is in them."""
 
-    def __init__(self, cluster: ClusterSettings, client_id: str, trail: AuditLog) -> None:
-        """``trail``: keeps what is changed."""
+    def __init__(self, cluster: ClusterSettings, client_id: str, audit_log: AuditLog) -> None:
         super().__init__(cluster, client_id)
-        self._trail = trail
+        self._audit_log = audit_log
 
     def alter_topic_configs(self, changes: Mapping[str, Sequence[ConfigChange]]) -> dict[str, MirrorError | None]:
         """Set configs of topics, or with None take them away again, so that the brokers' default holds (KIP-339).
 
-        What is not named stays. Of one topic all is done, or nothing; each has its outcome.
+        Other configs stay. The configs of one topic are all altered, or none; each topic has its outcome.
         """
 
         def act() -> dict[str, MirrorError | None]:
@@ -54,8 +53,8 @@ class ClusterEditor(ClusterAdmin):
                 outcomes.update(self._settle(by_name, "alter the configs of topic {}"))
             return outcomes
 
-        told = {name: self._altered(name, every) for name, every in changes.items()}
-        return recorded(self._trail, told, act)
+        intended = {name: self._altered(name, of_topic) for name, of_topic in changes.items()}
+        return recorded(self._audit_log, intended, act)
 
     def create_topics(self, topics: Sequence[NewRemoteTopic]) -> dict[str, MirrorError | None]:
         """Create topics, each with its outcome; a topic that exists already is no error and is left as it is."""
@@ -63,8 +62,8 @@ class ClusterEditor(ClusterAdmin):
         return {name: None if error is not None and exists(error) else error for name, error in outcomes.items()}
 
     def _create_recorded(self, topics: Sequence[NewRemoteTopic]) -> dict[str, MirrorError | None]:
-        told = {each.name: self._change("create_topic", each.name, after=_described(each)) for each in topics}
-        return recorded(self._trail, told, lambda: self._create(topics, validate_only=False), exists)
+        intended = {topic.name: self._change("create_topic", topic.name, after=_described(topic)) for topic in topics}
+        return recorded(self._audit_log, intended, lambda: self._create(topics, validate_only=False), exists)
 
     def create_partitions(self, totals: Mapping[str, int]) -> dict[str, MirrorError | None]:
         """Grow topics to these numbers of partitions; a topic that has as many already is no error.
@@ -73,12 +72,12 @@ class ClusterEditor(ClusterAdmin):
         """
         if not totals:
             return {}
-        there = self.list_topics()
-        told = {
+        listed = self.list_topics()
+        intended = {
             name: self._change(
                 "create_partitions",
                 name,
-                before=f"{there[name].partitions} partitions" if name in there else None,
+                before=f"{listed[name].partitions} partitions" if name in listed else None,
                 after=f"{total} partitions",
             )
             for name, total in totals.items()
@@ -87,12 +86,13 @@ class ClusterEditor(ClusterAdmin):
         def act() -> dict[str, MirrorError | None]:
             return self._extend(totals, validate_only=False)
 
-        as_many = {name for name, total in totals.items() if name in there and there[name].partitions == total}
-        outcomes = recorded(self._trail, {name: each for name, each in told.items() if name not in as_many}, act)
+        as_many = {name for name, total in totals.items() if name in listed and listed[name].partitions == total}
+        changes = {name: change for name, change in intended.items() if name not in as_many}
+        outcomes = recorded(self._audit_log, changes, act)
         refused = [name for name, error in outcomes.items() if error_code(error) == KafkaError.INVALID_PARTITIONS]
         if refused:
-            listed = self._wait_for_partitions({name: totals[name] for name in refused})
-            outcomes.update({name: None for name in refused if listed.get(name) == totals[name]})
+            numbers = self._wait_for_partitions({name: totals[name] for name in refused})
+            outcomes.update({name: None for name in refused if numbers.get(name) == totals[name]})
         return outcomes
 
     def ensure_compacted_topic(
@@ -100,7 +100,7 @@ class ClusterEditor(ClusterAdmin):
     ) -> bool:
         """``ensure_internal_topic`` for a compacted one.
 
-        Only what lies in closed segments is compacted: ``segment_bytes`` bounds what a busy topic holds.
+        Only closed segments are compacted: ``segment_bytes`` bounds the size of a busy topic.
         """
         sizes = {} if segment_bytes is None else {"segment.bytes": str(segment_bytes)}
         return self.ensure_internal_topic(name, partitions, replication_factor, {"cleanup.policy": "compact", **sizes})
@@ -108,9 +108,9 @@ class ClusterEditor(ClusterAdmin):
     def ensure_internal_topic(
         self, name: str, partitions: int, replication_factor: int | None, configs: Mapping[str, str]
     ) -> bool:
-        """Create a topic of ours where it is missing; answers whether it was created now.
+        """Create a topic of ours where it is missing; returns whether it was created now.
 
-        As in MM2, a refusal for want of rights passes when the topic is there already.
+        As in MM2, no right to create it is needed when it exists.
 
         Raises:
             AdminError: It is missing and can't be created.
@@ -127,63 +127,63 @@ class ClusterEditor(ClusterAdmin):
         return error is None
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic of our own; one that is not there counts as deleted.
+        """Delete a topic of our own; one that does not exist counts as deleted.
 
         Raises:
             MirrorError: It could not be deleted.
         """
-        there = self.list_topics().get(name)
-        told = self._change("delete_topic", name, before=f"{there.partitions} partitions" if there else None)
+        listed = self.list_topics().get(name)
+        change = self._change("delete_topic", name, before=f"{listed.partitions} partitions" if listed else None)
 
         def act() -> dict[str, MirrorError | None]:
             return self._settle(self._call(self._client.delete_topics, [name]), "delete topic {}")
 
-        error = recorded(self._trail, {name: told}, act, _is_gone)[name]
-        if error is not None and not _is_gone(error):
+        error = recorded(self._audit_log, {name: change}, act, _is_missing)[name]
+        if error is not None and not _is_missing(error):
             raise error
 
-    def delete_records(self, before: Mapping[TopicPartition, int], trail: AuditLog | None = None) -> None:
-        """Delete the records of partitions below these offsets; those that are deleted already are no error.
+    def delete_records(self, before: Mapping[TopicPartition, int], audit_log: AuditLog | None = None) -> None:
+        """Delete the records of partitions below these offsets; records that are deleted already are no error.
 
-        ``trail`` keeps it in the place of this editor's own.
+        ``audit_log``: used in place of this editor's own.
 
         Raises:
             AdminError: DELETE is not granted on a topic, or it is compacted only and can't be deleted from.
         """
         bounds = self.log_bounds(before)
-        told = {
-            str(each): ClusterChange(
+        intended = {
+            str(partition): ClusterChange(
                 kind="delete_records",
                 cluster=self.cluster.alias,
-                subject=f"partition {each}",
-                before=f"from {bounds[each][0]}" if each in bounds else None,
+                subject=f"partition {partition}",
+                before=f"from {bounds[partition][0]}" if partition in bounds else None,
                 after=f"from {offset}",
             )
-            for each, offset in before.items()
+            for partition, offset in before.items()
         }
 
         def act() -> dict[str, MirrorError | None]:
             outcomes: dict[str, MirrorError | None] = {}
             for chunk in chunks(list(before)):
-                requests = [ClientTopicPartition(each.topic, each.partition, before[each]) for each in chunk]
+                requests = [ClientTopicPartition(of.topic, of.partition, before[of]) for of in chunk]
                 futures = self._call(self._client.delete_records, requests)
-                by_name = {str(TopicPartition(each.topic, each.partition)): each_f for each, each_f in futures.items()}
+                by_name = {str(TopicPartition(of.topic, of.partition)): future for of, future in futures.items()}
                 for name, answer in self._settle(by_name, "delete the records of {}").items():
                     outcomes[name] = answer if isinstance(answer, MirrorError) else None
             return outcomes
 
-        for error in recorded(trail or self._trail, told, act).values():
+        for error in recorded(audit_log or self._audit_log, intended, act).values():
             if error is not None:
                 raise error
 
-    def _altered(self, topic: str, every: Sequence[ConfigChange]) -> ClusterChange:
-        """One for all configs of a topic: they are altered together, or not at all."""
+    def _altered(self, topic: str, changes: Sequence[ConfigChange]) -> ClusterChange:
+        """One entry for all configs of a topic: they are altered together, or not at all."""
         return self._change(
             "alter_config",
             topic,
-            before=", ".join(f"{each.key}={_or_default(each.before)}" for each in every),
-            after=", ".join(f"{each.key}={_or_default(each.after)}" for each in every),
-            why=", ".join(dict.fromkeys(each.why for each in every)),
+            before=", ".join(f"{change.key}={_or_default(change.before)}" for change in changes),
+            after=", ".join(f"{change.key}={_or_default(change.after)}" for change in changes),
+            why=", ".join(dict.fromkeys(change.why for change in changes)),
         )
 
     def _change(
@@ -218,11 +218,11 @@ class ClusterEditor(ClusterAdmin):
 def _config_resource(topic: str, changes: Sequence[ConfigChange]) -> ConfigResource:
     entries = [
         ConfigEntry(
-            each.key,
-            each.after,
-            incremental_operation=AlterConfigOpType.DELETE if each.after is None else AlterConfigOpType.SET,
+            change.key,
+            change.after,
+            incremental_operation=AlterConfigOpType.DELETE if change.after is None else AlterConfigOpType.SET,
         )
-        for each in changes
+        for change in changes
     ]
     return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
 
@@ -237,5 +237,5 @@ def _or_default(value: str | None) -> str:
     return "(the broker's default)" if value is None else value
 
 
-def _is_gone(error: MirrorError) -> bool:
+def _is_missing(error: MirrorError) -> bool:
     return error_code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART

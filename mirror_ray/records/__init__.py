@@ -1,1 +1,1 @@
-"""Kafka's bytes: record batches passed through or repacked, and MM2's internal records. Pure."""
+"""Kafka's bytes: record batches passed through or repacked, and MM2's internal records."""

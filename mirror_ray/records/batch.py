@@ -1,7 +1,7 @@
-"""RecordBatch v2 headers: read, checked and rewritten in place, without a look at the records inside.
+"""RecordBatch v2 headers: read, checked and rewritten in place, without decoding the records inside.
 
-This is the passing path: everything here runs once per batch. Records are decoded in ``mirror_ray.records.repack``, for
-the few batches that can't be passed on as they are. The layout is Kafka's ``DefaultRecordBatch`` (KIP-98, KIP-534).
+Everything here runs once per batch. Records are decoded in ``mirror_ray.records.repack``, for the few batches
+that can't be passed on as they are. The layout is Kafka's ``DefaultRecordBatch`` (KIP-98, KIP-534).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LEGACY_MIN_LENGTH: Final = (14, 22)
 
 
 class ControlType(enum.IntEnum):
-    """What a control batch says, from its record's key (Kafka's ``ControlRecordType``)."""
+    """The kind of a control batch, from its record's key (Kafka's ``ControlRecordType``)."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -78,7 +78,7 @@ class RecordBatch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of a batch
+    count: int  # type: ignore[assignment]  # hides tuple.count, which no batch needs
 
     @property
     def size_bytes(self) -> int:
@@ -92,12 +92,12 @@ class RecordBatch(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The source offset to go on from once this batch is done with."""
+        """The source offset after this batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def is_transactional(self) -> bool:
-        """Whether a transaction's commit or abort decides about it."""
+        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
@@ -107,7 +107,7 @@ class RecordBatch(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether ``max_timestamp``, set by the source's broker, stands for every record's timestamp."""
+        """Whether ``max_timestamp``, set by the source's broker, is every record's timestamp."""
         return bool(self.attributes & TIMESTAMP_TYPE_BIT)
 
     @property
@@ -122,7 +122,7 @@ class RecordBatch(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether compaction left no record; kept by the broker for its producer's sequence only."""
+        """Whether compaction left no record; the broker keeps it for its producer's sequence only."""
         return self.count == 0
 
     @property
@@ -150,7 +150,7 @@ def iter_batches(buffer: memoryview) -> list[RecordBatch]:
         buffer: Bytes (format ``B``), writable if the batches are to be rewritten.
 
     Returns:
-        The whole batches, in order, without what the broker cut off at the end; magic 0 and 1 messages come as runs.
+        The whole batches, in order, without one that the broker cut off at the end; messages of magic 0 and 1 as runs.
 
     Raises:
         IncompleteBatchError: Not even the first batch is whole; it says how many bytes to fetch.
@@ -184,7 +184,7 @@ def iter_batches(buffer: memoryview) -> list[RecordBatch]:
 
 
 def verify(batch: RecordBatch) -> None:
-    """Compare the batch's checksum with its bytes: before ``rewrite``, which would launder rotten ones.
+    """Compare the batch's checksum with its bytes; to be called before ``rewrite``, which makes a new checksum.
 
     Raises:
         CorruptBatchError: They differ, or the header contradicts itself.
@@ -198,7 +198,7 @@ def verify(batch: RecordBatch) -> None:
     if actual != batch.crc:
         raise CorruptBatchError(
             f"{describe(batch)}: CRC-32C is {actual:#010x}, its header says {batch.crc:#010x}; "
-            "the source's log or the way from it is damaged: check the source's replicas of this partition"
+            "the source's log or the network damaged it: check the source's replicas of this partition"
         )
     if batch.last_offset_delta < 0 or not 0 <= batch.count <= batch.last_offset_delta + 1:
         raise CorruptBatchError(f"{describe(batch)}: {batch.count} records can't be in it")
@@ -307,7 +307,7 @@ def _legacy_run(buffer: memoryview, start: int) -> RecordBatch | None:
 
 
 def _first_batch_bytes(buffer: memoryview) -> int:
-    """Size of the batch that begins the buffer, as far as that can be read."""
+    """The size of the first batch in the buffer, as far as it can be read."""
     if len(buffer) < LOG_OVERHEAD_BYTES:
         return LOG_OVERHEAD_BYTES
     length: int = _LENGTH.unpack_from(buffer, 8)[0]

@@ -1,7 +1,7 @@
 """Kafka's compression codecs over a batch's payload, as Kafka's own clients and brokers frame them.
 
-Decompression is bounded: what a batch unpacks to is limited before it is allocated, and kept once, so that a damaged or
-hostile batch costs little more memory than ``limit_bytes``.
+Decompression is bounded: the size is limited before memory is allocated, and the result is kept once, so that a damaged
+or hostile batch costs little more memory than ``limit_bytes``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirror_ray.records.batch import Codec
 DECOMPRESSED_LIMIT_BYTES: Final = 256 << 20
 
 _GZIP_WBITS: Final = zlib.MAX_WBITS | 16
-#: What zlib is given at a time, from the beginning of a member on: it copies what is left over of that.
+#: Bytes given to zlib at a time, growing from a member's beginning: it copies the bytes that it does not use.
 _GZIP_FIRST_INPUT_BYTES: Final = 256
 _GZIP_MOST_INPUT_BYTES: Final = 64 << 10
 _GZIP_OUTPUT_BYTES: Final = 256 << 10
@@ -82,7 +82,7 @@ def _put(output: io.BytesIO, unpacked: bytes | memoryview, limit_bytes: int) -> 
 
 
 def _sized(size_bytes: int, unpack_into: Callable[[memoryview], int]) -> bytes:
-    """What a function puts into a buffer of this size, which takes memory as it is filled; not copied afterwards."""
+    """The bytes that a function writes into a buffer of this size, which takes memory as it is filled; not copied."""
     output = io.BytesIO(bytes(size_bytes))
     with output.getbuffer() as buffer:
         size_bytes = unpack_into(buffer)
@@ -105,7 +105,7 @@ def _gzip(data: memoryview) -> bytes:
 
 
 def _from_gzip(data: memoryview, limit_bytes: int) -> bytes:
-    # BytesIO hands out what it holds; a join of parts would hold all of it twice.
+    # BytesIO returns its own buffer; joining parts would hold all of it twice.
     output, position = io.BytesIO(), 0
     while not position or position < len(data):
         position = _unpack_gzip_member(data, position, output, limit_bytes)
@@ -113,7 +113,7 @@ def _from_gzip(data: memoryview, limit_bytes: int) -> bytes:
 
 
 def _unpack_gzip_member(data: memoryview, position: int, output: io.BytesIO, limit_bytes: int) -> int:
-    """Unpack the member at ``position``, and return where it ends. Costs what the member has, whatever follows it."""
+    """Unpack the member at ``position``, and return where it ends. The bytes behind it add no cost."""
     member, input_bytes = zlib.decompressobj(wbits=_GZIP_WBITS), _GZIP_FIRST_INPUT_BYTES
     while not member.eof:
         given = data[position : position + input_bytes]
@@ -169,7 +169,7 @@ def _lz4(data: memoryview) -> bytes:
 def _from_lz4(data: memoryview, limit_bytes: int) -> bytes:
     """Read a frame block by block.
 
-    Its checksums are not looked at: the batch's CRC covers them, and in magic 0 messages the header's is computed
+    Its checksums are not compared: the batch's CRC covers them, and in magic 0 messages the header's is computed
     wrongly (KAFKA-3160).
     """
     if bytes(data[:4]) != _LZ4_MAGIC:
@@ -200,7 +200,7 @@ def _zstd(data: memoryview) -> bytes:
 
 def _from_zstd(data: memoryview, limit_bytes: int) -> bytes:
     size_bytes, window_bytes = _zstd_bounds(data)
-    # Beside the output its decoder keeps a window of it.
+    # The decoder keeps a window of the output beside it.
     beside_bytes = max(0, min(size_bytes, window_bytes) - _ZSTD_USUAL_WINDOW_BYTES)
     if beside_bytes > limit_bytes:
         raise _over(limit_bytes)
@@ -209,7 +209,7 @@ def _from_zstd(data: memoryview, limit_bytes: int) -> bytes:
 
 
 def _zstd_bounds(data: memoryview) -> tuple[int, int]:
-    """What zstd frames can unpack to, by the headers of their blocks, and the largest window (RFC 8878, 3.1.1)."""
+    """The largest size that zstd frames can unpack to, by their blocks' headers, and the largest window (RFC 8878)."""
     position = bound = window = 0
     while position < len(data):
         if bytes(data[position : position + 4]) != _ZSTD_MAGIC:
@@ -218,7 +218,7 @@ def _zstd_bounds(data: memoryview) -> tuple[int, int]:
         single_segment = bool(descriptor & 0x20)
         content_size_bytes = _ZSTD_CONTENT_SIZE_BYTES[descriptor >> 6] or int(single_segment)
         position += 5 + (not single_segment) + _ZSTD_DICTIONARY_BYTES[descriptor & 3] + content_size_bytes
-        # A frame of a single segment has its size in place of a window.
+        # A frame of a single segment has its size instead of a window.
         size = int.from_bytes(data[position - content_size_bytes : position], "little")
         window = max(window, size if single_segment else _zstd_window_bytes(data[start]))
         last = False

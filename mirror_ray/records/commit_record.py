@@ -1,7 +1,7 @@
-"""The record of a flow's commit history: what groups had committed on the source when it was looked at.
+"""The record of a flow's commit history: groups' committed offsets on the source at one moment.
 
-Names are told once, numbers are columns, and of those the first bytes of all numbers come first, then the second ones,
-and so on: mostly zeros, so that the producer's compression leaves two or three bytes of an offset.
+Each name is written once. Numbers are columns: the first bytes of all numbers, then the second ones, and so on; most
+are zeros, so compression leaves two or three bytes of an offset.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ _LAST: Final = 2
 _KINDS: Final[tuple[Kind, ...]] = ("changes", "snapshot")
 #: A row beside its names: partition, offset, leader epoch.
 _ROW_BYTES: Final = 16
-#: So much of one record, before compression.
+#: The size of one record, before compression.
 _RECORD_BYTES: Final = 256 << 10
 
-#: Whether what a record does not name stays as it was, or is not there.
+#: Whether commits that a record does not name are unchanged, or do not exist.
 Kind = Literal["changes", "snapshot"]
 
-#: A checkpoint actor writes all that it sees this often, and changes between.
+#: How often a checkpoint actor writes all commits; between, it writes changes.
 SNAPSHOT_MS: Final = 3_600_000
 
-#: Of an offset that was deleted, in changes.
+#: In changes, a committed offset that was deleted.
 DELETED: Final = CommittedOffset(-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
-    """What one checkpoint actor saw in one look, or a piece of it.
+    """The commits that one checkpoint actor read in one round, or a part of them.
 
     A life is one run of one checkpoint actor without a break; it begins with a snapshot.
     """
 
     life: bytes
-    #: Of the checkpoint actor, and how many there are: each sees its share of the groups.
+    #: The checkpoint actor's number, and how many there are: each reads its share of the groups.
     number: int
     of: int
     #: Counts the records of a life.
     sequence: int
-    #: Of the look.
+    #: When the round was read, in ms since the epoch.
     at_ms: int
     kind: Kind
-    #: Whether the look begins, and is complete, with this piece.
+    #: Whether the round begins, and is complete, with this part.
     first: bool
     last: bool
     commits: Commits
@@ -67,8 +67,8 @@ class CommitRecord:
             ValueError: A string or number does not fit the format.
         """
         key = pack(">hii", _VERSION, self.number, self.of)
-        place = self.first * _FIRST + self.last * _LAST
-        head = _HEAD.pack(_KINDS.index(self.kind), place, self.number, self.of, self.sequence, self.at_ms)
+        flags = self.first * _FIRST + self.last * _LAST
+        head = _HEAD.pack(_KINDS.index(self.kind), flags, self.number, self.of, self.sequence, self.at_ms)
         return key, pack(">h", _VERSION) + self.life + head + _encode_commits(self.commits)
 
     @classmethod
@@ -81,7 +81,7 @@ class CommitRecord:
         fields = FieldReader("commit record", value)
         fields.version(_VERSION)
         life = fields.raw(_LIFE_BYTES)
-        kind, place, number, of, sequence, at_ms = fields.numbers(_HEAD)
+        kind, flags, number, of, sequence, at_ms = fields.numbers(_HEAD)
         if kind not in range(len(_KINDS)):
             raise CorruptRecordError(f"commit record: its kind is {kind}, only 0 and 1 are known")
         commits = _decode_commits(fields)
@@ -93,14 +93,14 @@ class CommitRecord:
             sequence=sequence,
             at_ms=at_ms,
             kind=_KINDS[kind],
-            first=bool(place & _FIRST),
-            last=bool(place & _LAST),
+            first=bool(flags & _FIRST),
+            last=bool(flags & _LAST),
             commits=commits,
         )
 
 
 def pieces(commits: Commits) -> Iterator[Commits]:
-    """Yield commits in parts of which each fits a record; one empty part where there are none."""
+    """Yield commits in parts that each fit a record; one empty part where there are none."""
     piece: dict[str, dict[TopicPartition, CommittedOffset]] = defaultdict(dict)
     size, topic = 0, ""
     for group, offsets in sorted(commits.items()):
@@ -125,7 +125,7 @@ def _encode_commits(commits: Commits) -> bytes:
         for partition, committed in offsets.items():
             by_topic[partition.topic, committed.topic_id].append((partition.partition, committed))
         for (topic, topic_id), found in by_topic.items():
-            group_name, topic_name, id_name = (names.setdefault(each, len(names)) for each in (group, topic, topic_id))
+            group_name, topic_name, id_name = (names.setdefault(name, len(names)) for name in (group, topic, topic_id))
             runs.append((group_name, topic_name, id_name, len(found)))
             for number, (offset, leader_epoch, metadata, _) in found:
                 if metadata:
@@ -149,7 +149,7 @@ def _decode_commits(fields: FieldReader) -> Commits:
     partitions, offsets, leader_epochs = rows
     at = 0
     for group, topic, topic_id, length in zip(*runs, strict=True):
-        named = all(0 <= each < len(names) for each in (group, topic, topic_id))
+        named = all(0 <= name < len(names) for name in (group, topic, topic_id))
         if not (named and 0 < length <= len(offsets) - at):
             raise CorruptRecordError(
                 f"commit record: its run of {length} rows of names {group}, {topic} and {topic_id} is not there"

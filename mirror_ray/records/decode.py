@@ -1,6 +1,7 @@
-"""Records out of batches of every magic: for repacking, and for comparing what two logs hold.
+"""Decodes the records of batches of every magic: for repacking, and for comparing two logs.
 
-The passing path never comes here. A record's key, value and headers stay one raw slice until somebody asks for them.
+Batches that are passed on are never decoded. A record's key, value and headers stay one raw slice until they are asked
+for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mirror_ray.records.codecs import DECOMPRESSED_LIMIT_BYTES, decompress
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _LONGEST_VARINT_BITS: Final = 63
-#: What a record takes here beside its bytes: a batch of records without any must not take a hundred times its size.
+#: Memory of a decoded record beside its bytes: a batch of empty records must not take a hundred times its size.
 _RECORD_COSTS_BYTES: Final = 192
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _INT32: Final = struct.Struct(">i")
@@ -88,7 +89,7 @@ class DecodedRecord(NamedTuple):
 def records_of(batch: RecordBatch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[DecodedRecord]:
     """Decode all records of a batch, in order; those of a control batch are its markers.
 
-    The payload, the records' bytes, and what they take beside these are each at most ``limit_bytes``.
+    The payload, the records' bytes, and their memory beside these are each at most ``limit_bytes``.
 
     Raises:
         CorruptBatchError: The payload does not parse, unpacks to more than ``limit_bytes``, or has too many records.
@@ -112,14 +113,14 @@ def records_of(batch: RecordBatch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) 
 
 
 def reaching_into(batch: RecordBatch, offset: int, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those ranges of offsets, the end not included, that reach into what a batch has at ``offset`` and behind it."""
+    """The ranges of offsets, the end not included, that overlap with the batch at ``offset`` and behind it."""
     return [(first, end) for first, end in ranges if first < batch.next_offset and end > offset]
 
 
 def records_from(batch: RecordBatch, offset: int, leave_out: Sequence[tuple[int, int]]) -> list[DecodedRecord]:
-    """The batch's records at ``offset`` and behind it, in order, without those in ranges of offsets to leave out.
+    """The batch's records from ``offset`` on, in order, without those in the ranges ``leave_out``.
 
-    A range's end is not in it. Raises as `records_of` does.
+    A range does not include its end. Raises as ``records_of`` does.
     """
     return [
         record
@@ -129,7 +130,7 @@ def records_from(batch: RecordBatch, offset: int, leave_out: Sequence[tuple[int,
 
 
 def control_type(batch: RecordBatch) -> ControlType:
-    """What a control batch says; ``UNKNOWN`` for other markers than a transaction's, and for one that was cleaned away.
+    """The kind of a control batch; ``UNKNOWN`` for markers that are no transaction's, and for one that was cleaned.
 
     Raises:
         CorruptBatchError: Its record does not parse.
@@ -230,14 +231,12 @@ def _legacy_records(view: memoryview, limit_bytes: int) -> Iterator[DecodedRecor
 def _wrapped_records(
     wrapper_offset: int, magic: int, append_time: int | None, view: memoryview
 ) -> Iterator[DecodedRecord]:
-    """What a compressed message holds: with magic 1 inner offsets are relative, and the wrapper's is the last one's."""
+    """The records of a compressed message. In magic 1 inner offsets are relative, the wrapper's is the last one's."""
     last = deque(legacy_messages(view), maxlen=1)
     base = wrapper_offset - last[0][0] if last and magic else 0
     for offset, _, message in legacy_messages(view):
         if message[0] != magic or message[1] & CODEC_MASK or base + offset < 0:
-            raise CorruptBatchError(
-                f"compressed message at source offset {wrapper_offset}: what it holds does not fit it"
-            )
+            raise CorruptBatchError(f"compressed message at source offset {wrapper_offset}: its contents do not fit it")
         timestamp, key, value = _legacy_fields(base + offset, message)
         yield DecodedRecord(base + offset, timestamp if append_time is None else append_time, record_tail(key, value))
 

@@ -40,9 +40,9 @@ def string(text: str) -> bytes:
 
 
 class FieldReader:
-    """Takes one field after the other from a key or value; ``what`` it is, for messages.
+    """Reads the fields of a key or value in order; ``what`` names it in errors.
 
-    Every method raises CorruptRecordError where the bytes are not what it expects.
+    Every method raises CorruptRecordError where the bytes are not as expected.
     """
 
     __slots__ = ("_data", "_position", "_what")
@@ -55,7 +55,7 @@ class FieldReader:
         self._position = 0
 
     def string(self) -> str:
-        """A STRING."""
+        """Read a STRING."""
         (length,) = self.numbers(_INT16)
         if length < 0:
             raise self._error(f"its string length is {length}")
@@ -70,18 +70,18 @@ class FieldReader:
             raise self._error(f"its string is not UTF-8 ({error.reason})") from error
 
     def partition(self) -> TopicPartition:
-        """A STRING and an INT32: a topic's name and a partition's number."""
+        """Read a STRING and an INT32: a topic's name and a partition's number."""
         topic = self.string()
         return TopicPartition(topic, *self.numbers(_INT32))
 
     def version(self, known: int) -> None:
-        """An INT16 that is ``known``."""
+        """Read an INT16 that must be ``known``."""
         (version,) = self.numbers(_INT16)
         if version != known:
             raise self._error(f"its version is {version}, only {known} is known")
 
     def numbers(self, layout: struct.Struct) -> tuple[int, ...]:
-        """As many as ``layout`` has."""
+        """Read the numbers of ``layout``."""
         try:
             numbers = layout.unpack_from(self._data, self._position)
         except struct.error:
@@ -90,13 +90,13 @@ class FieldReader:
         return numbers
 
     def int64s(self, count: int) -> tuple[int, ...]:
-        """``count`` INT64."""
+        """Read ``count`` INT64."""
         if not 0 <= count <= len(self._data) // 8:
             raise self._error(f"it can't hold {count} numbers")
         return self.numbers(struct.Struct(f">{count}q"))
 
     def raw(self, length: int) -> bytes:
-        """So many bytes."""
+        """Read so many bytes."""
         start = self._position
         if not 0 <= length <= len(self._data) - start:
             raise self._too_short(start + max(0, length))
@@ -104,7 +104,7 @@ class FieldReader:
         return self._data[start : self._position]
 
     def end(self) -> None:
-        """Nothing follows."""
+        """Check that nothing follows."""
         left = len(self._data) - self._position
         if left:
             raise self._error(f"{left} bytes follow its end")

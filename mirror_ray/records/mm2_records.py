@@ -20,7 +20,7 @@ _INT64_TWICE: Final = struct.Struct(">qq")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRecord:
-    """Says that ``source`` could be reached, and the flow to ``target`` was up, at a point in time."""
+    """The cluster ``source`` could be reached, and the flow to ``target`` was up, at a point in time."""
 
     source_alias: str
     target_alias: str
@@ -99,7 +99,7 @@ class CheckpointRecord:
 
 
 def checkpoint_group(key: bytes | None) -> str:
-    """The group that a checkpoint's key begins with: a topic of many groups is searched without decoding all of it.
+    """The group that a checkpoint's key begins with, so that a topic of many groups is searched without decoding all.
 
     Raises:
         CorruptRecordError: The bytes are no checkpoint's key.

@@ -1,4 +1,4 @@
-"""Which fetched batches are to be copied: the consumer's read_committed rule, batch by batch. Pure.
+"""Which fetched batches are to be copied: the consumer's read_committed rule, batch by batch.
 
 Source: Kafka's ``CompletedFetch`` (KIP-98): the response lists the aborted transactions that reach into it; a
 producer's batches are left out from its transaction's first offset until its abort marker.
@@ -15,7 +15,8 @@ from mirror_ray.records.decode import control_type
 class CommittedOnly:
     """Selects the batches of one partition in one Fetch response, in order.
 
-    ``aborted`` holds (producer id, first offset); it is empty for read_uncommitted, where only control batches go.
+    ``aborted`` holds (producer id, first offset); under read_uncommitted it is empty, and control and empty batches
+    are dropped.
     """
 
     __slots__ = ("_aborting", "_coming")

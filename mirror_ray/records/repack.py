@@ -36,7 +36,7 @@ class RepackedBatch:
     source_last: int
     #: Where the source goes on once this batch is acknowledged; after the last one behind the whole source batch.
     next_source_offset: int
-    #: Runs without a hole, in order: (source offset of the first record, number of records).
+    #: Runs without an offset gap, in order: (source offset of the first record, number of records).
     runs: tuple[tuple[int, int], ...]
 
 
@@ -49,7 +49,7 @@ def repack(
     leave_out: Sequence[tuple[int, int]] = (),
     singly: bool = False,
 ) -> list[RepackedBatch]:
-    """Encode the records of a verified batch anew, as v2 batches that a broker accepts from an idempotent producer.
+    """Encode the records of a verified batch again, as v2 batches that a broker accepts from an idempotent producer.
 
     Args:
         batch: Of any magic, no control batch.
@@ -79,7 +79,7 @@ def pack(
     codec: Codec | None = None,
     singly: bool = False,
 ) -> list[RepackedBatch]:
-    """As ``repack`` does, of ``records`` that are all that the target is to get of ``batch``, at their source offsets.
+    """Encode ``records``, all that the target is to get of ``batch``, as ``repack`` does.
 
     Raises:
         RecordTooLargeError: A record alone is over ``max_batch_bytes``.

@@ -1,7 +1,7 @@
 """The record of a flow's segments topic: one block of one partition's segments.
 
-Integers are columns, so that the producer's compression makes little of them. Where transforms made the records the
-value is of version 1, and ends with their identity and the source offset since which they do.
+Integers are columns, so that they compress well. Where transforms made the records the value is of version 1, and ends
+with their identity and the source offset from which on they did.
 """
 
 from __future__ import annotations

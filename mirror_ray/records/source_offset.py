@@ -20,7 +20,7 @@ SOURCE_CONNECTOR: Final = "MirrorSourceConnector"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """A source partition's note. ``offset`` is that of the last record copied; None: deleted, MM2 begins anew."""
+    """How far MM2 has copied a source partition. ``offset``: of the last record copied; None: deleted, MM2 restarts."""
 
     connector: str
     #: The source cluster's alias.
@@ -36,10 +36,10 @@ class SourceOffset:
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self | None:
-        """Read it from a record of Connect's offsets topic; None: the note is another kind of connector's.
+        """Read it from a record of Connect's offsets topic; None: it is another kind of connector's.
 
         Raises:
-            CorruptRecordError: The bytes are no note.
+            CorruptRecordError: The bytes are no source offset.
         """
         match _parsed(key):
             case [str(connector), {"cluster": str(cluster), "partition": int(number), "topic": str(topic)}]:
@@ -50,7 +50,7 @@ class SourceOffset:
             return cls(connector=connector, cluster=cluster, partition=partition, offset=None)
         match _parsed(value):
             case {"offset": int(offset)}:
-                # A negative one stands for nothing committed (MirrorSourceTask.isUncommitted).
+                # A negative one means nothing committed (MirrorSourceTask.isUncommitted).
                 return cls(
                     connector=connector, cluster=cluster, partition=partition, offset=offset if offset >= 0 else None
                 )

@@ -58,7 +58,7 @@ class PartitionStatistics(BaseModel):
     #: Ms since the epoch; no full minute lies between, or with intervals over a minute no full hour.
     from_ms: int
     to_ms: int
-    #: The pair (source position, target end) that was acknowledged at ``from_ms``, and at ``to_ms``.
+    #: The offset pair (source position, target end) that was acknowledged at ``from_ms``, and at ``to_ms``.
     source_from: int
     source_to: int
     target_from: int
@@ -77,9 +77,9 @@ class PartitionStatistics(BaseModel):
     #: At ``to_ms``; null where unknown.
     lag_records: NonNegativeInt | None
     lag_ms: NonNegativeInt | None
-    #: Largest that was seen in the interval.
+    #: The largest in the interval.
     lag_records_max: NonNegativeInt | None
-    #: How often the copy was established anew after an error or a lost connection.
+    #: How often the position was recovered after an error or a lost connection.
     restarts: NonNegativeInt
 
     @property
@@ -102,6 +102,6 @@ def decode_statistics(value: bytes | None) -> PartitionStatistics:
         return PartitionStatistics.model_validate_json(value or b"")
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        what = f"{place}: {first['msg']}" if place else first["msg"]
+        field = ".".join(map(str, first["loc"]))
+        what = f"{field}: {first['msg']}" if field else first["msg"]
         raise CorruptRecordError(f"statistics: {what}: {(value or b'')[:80]!r}") from error

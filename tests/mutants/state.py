@@ -51,7 +51,9 @@ MUTANTS = (
         "                    self._producer = None\n                elif what",
         "                    pass\n                elif what",
     ),
-    _store("the last grant's offset stands for all", "told = None if index else", "told = None if False else"),
+    _store(
+        "the last grant's offset stands for all", "on_delivery = None if index else", "on_delivery = None if False else"
+    ),
     _store("a topic that forgets is a state topic", 'if policy not in (None, "compact"):', "if False:"),
     _store(
         "a backfill's state fences its flow",
