@@ -14,8 +14,8 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.both_ways import PARTITIONS, both_ways, check, counts, held, write
-from tests.support.carrying import commit_many
 from tests.support.clusters import Clusters
+from tests.support.group_sync import commit_many
 from tests.support.groups import committed
 from tests.support.kafka import create_topic
 from tests.support.local import LocalSystem, aside

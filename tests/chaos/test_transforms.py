@@ -13,9 +13,9 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.transforms.loading import TransformChains
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
-from tests.support.carrying import carrier, commit_many, internal_topics, standings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated
+from tests.support.group_sync import commit_many, group_sync, internal_topics, partition_statuses
 from tests.support.kafka import read_placed
 from tests.support.transforms import THIRD, of_the_third, transforms
 
@@ -84,9 +84,9 @@ async def _groups_stand_at_their_records(pair: Clusters, pairs: dict[TopicPartit
         for number in range(GROUPS)
     }
     await commit_many(pair.a, groups)
-    async with carrier(pair, f"{next(iter(pairs)).topic}-.*", transforms=SETTINGS) as carrying:
+    async with group_sync(pair, f"{next(iter(pairs)).topic}-.*", transforms=SETTINGS) as carrying:
         await carrying.round()
-        places = standings(carrying)
+        places = partition_statuses(carrying)
     for group, offsets in groups.items():
         for partition, offset in offsets.items():
             place, found = places[group, partition], pairs[partition]

@@ -8,9 +8,9 @@ import uuid
 from pathlib import Path
 
 from mirror_ray.model.names import TopicPartition
-from tests.support.carrying import carrier, commit_many, internal_topics, standings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated
+from tests.support.group_sync import commit_many, group_sync, internal_topics, partition_statuses
 from tests.support.java import run_java
 from tests.support.kafka import Message, end_offsets, produce, produce_transactions
 
@@ -42,9 +42,9 @@ async def test_mm2_translates_from_our_offset_syncs(clusters: Clusters, make_top
     }
     await commit_many(clusters.a, groups)
     checkpoints = _mm2(clusters, topics, list(groups), tmp_path)
-    async with carrier(clusters, f"{mark}-.*") as carrying:
+    async with group_sync(clusters, f"{mark}-.*") as carrying:
         await carrying.round()
-        ours = standings(carrying)
+        ours = partition_statuses(carrying)
     exact = 0
     for group, offsets in groups.items():
         for partition, upstream in offsets.items():

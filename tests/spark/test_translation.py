@@ -19,8 +19,8 @@ from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.spark.translation import SparkMaps
-from tests.support.carrying import commit_many
 from tests.support.clusters import Clusters
+from tests.support.group_sync import commit_many
 from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ from mirror_ray.config.settings import MirrorSettings, PolicySettings, Provenanc
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 from mirror_ray.transforms.provenance import HEADER, Origin
-from tests.support.carrying import EVERY_ROUND
+from tests.support.group_sync import EVERY_ROUND
 from tests.support.kafka import Message, Record, end_offsets, produce, read_all
 from tests.support.systems import settings_of
 

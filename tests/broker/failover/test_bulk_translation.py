@@ -22,9 +22,9 @@ from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.transforms.loading import TransformChains
-from tests.support.carrying import SEGMENTS, carrier, internal_topics
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
+from tests.support.group_sync import SEGMENTS, group_sync, internal_topics
 from tests.support.groups import commit, committed
 from tests.support.kafka import Message, create_topic, delete_records, produce, produce_transactions
 from tests.support.systems import settings_of
@@ -68,7 +68,7 @@ async def test_what_is_committed_and_what_is_left(clusters: Clusters, make_topic
     new, ours, theirs, active, beyond = (f"{prefix}-{kind}" for kind in ("new", "ours", "theirs", "active", "beyond"))
     configured = settings(clusters, prefix)
     commit(clusters.a, ours, {(topic, 0): 10})
-    async with carrier(clusters, f"{prefix}.*") as carrying:
+    async with group_sync(clusters, f"{prefix}.*") as carrying:
         await carrying.round()
     groups = {new: 20, ours: 30, theirs: 40, active: 50, beyond: 120}
     for group, offset in groups.items():
@@ -105,7 +105,7 @@ async def test_what_is_committed_and_what_is_left(clusters: Clusters, make_topic
     moved = dict.fromkeys((new, theirs), 60)
     for group in moved:
         commit(clusters.a, group, {(topic, 0): 60})
-    async with carrier(clusters, f"{prefix}.*") as carrying:
+    async with group_sync(clusters, f"{prefix}.*") as carrying:
         await carrying.round()
     assert stands(clusters, topic, moved) == moved
 
@@ -118,7 +118,7 @@ async def test_offsets_of_the_past_are_translated_and_committed(clusters: Cluste
     configured = settings(clusters, prefix)
     commit(clusters.a, group, {(topic, 0): 10})
     commit(clusters.a, gone, {(topic, 0): 15})
-    async with carrier(clusters, f"{prefix}.*", history_problems=[]) as carrying:
+    async with group_sync(clusters, f"{prefix}.*", history_problems=[]) as carrying:
         await carrying.round()
         then_ms = int(time.time() * 1000)
         await asyncio.sleep(0.05)

@@ -20,9 +20,9 @@ from mirror_ray.model.committed_offset import Commits, CommittedOffset
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
 from mirror_ray.records.commit_record import CommitRecord
-from tests.support.carrying import COMMITS, carrier, internal_topics
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import cluster_settings
+from tests.support.group_sync import COMMITS, group_sync, internal_topics
 from tests.support.groups import commit
 from tests.support.kafka import create_topic, exists
 from tests.support.waiting import wait_until_async
@@ -58,7 +58,7 @@ async def test_every_moment_since_is_told(
     commit(clusters.a, one, {first: 5, second: 7})
     commit(clusters.a, two, {first: 9})
     problems: list[str] = []
-    async with carrier(clusters, f"{prefix}.*", history_problems=problems) as carrying:
+    async with group_sync(clusters, f"{prefix}.*", history_problems=problems) as carrying:
         await carrying.round()
         at_first = await _now()
         commit(clusters.a, one, {first: 6, second: 2})
@@ -89,7 +89,7 @@ async def test_a_snapshot_that_was_cut_off_is_passed_over(
     """A life that ended in the middle of its first snapshot says nothing; the one before it does."""
     topic, group = make_topic(clusters.a), uuid.uuid4().hex[:6]
     commit(clusters.a, group, {(topic, 0): 5})
-    async with carrier(clusters, group, history_problems=[]) as carrying:
+    async with group_sync(clusters, group, history_problems=[]) as carrying:
         await carrying.round()
     cut = CommitRecord(
         life=uuid.uuid4().bytes,
@@ -116,7 +116,7 @@ async def test_a_round_writes_what_has_changed_alone(
     topic, group = make_topic(clusters.a, 3), uuid.uuid4().hex[:6]
     commit(clusters.a, group, {(topic, number): 5 for number in range(3)})
     began = await _now()
-    async with carrier(clusters, group, history_problems=[]) as carrying:
+    async with group_sync(clusters, group, history_problems=[]) as carrying:
         await carrying.round()
         await carrying.round()
         commit(clusters.a, group, {(topic, 1): 6})
@@ -133,7 +133,7 @@ async def test_groups_go_on_without_a_history(
     topic, group = make_topic(clusters.a), uuid.uuid4().hex[:6]
     commit(clusters.a, group, {(topic, 0): 5})
     problems: list[str] = []
-    async with carrier(clusters, group, history_problems=problems) as carrying:
+    async with group_sync(clusters, group, history_problems=problems) as carrying:
         history = carrying._history
         assert history is not None
         history._writer = InternalTopicWriter(target, f"{COMMITS}.missing")
@@ -159,7 +159,7 @@ async def test_offsets_are_told_with_the_topic_that_they_were_of(
     config = clusters.a.confluent_config()
     admin = AdminClient(dict(config))
     commit(clusters.a, group, {(topic, 0): 5})
-    async with carrier(clusters, group, history_problems=[]) as carrying:
+    async with group_sync(clusters, group, history_problems=[]) as carrying:
         await carrying.round()
         then = await _now()
         await asyncio.to_thread(admin.delete_topics([topic])[topic].result, 30)

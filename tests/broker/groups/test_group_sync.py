@@ -8,9 +8,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.sync import GroupOffsetSync
-from tests.support.carrying import carrier, internal_topics
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated
+from tests.support.group_sync import group_sync, internal_topics
 from tests.support.groups import commit, committed
 from tests.support.kafka import Message, create_topic, exists, produce
 from tests.support.waiting import wait_until_async
@@ -30,14 +30,14 @@ async def test_who_committed_last(clusters: Clusters, make_topic: TopicMaker) ->
     def stands() -> int:
         return committed(clusters.b, group, remote, 1)[0]
 
-    async with carrier(clusters, group) as first:
+    async with group_sync(clusters, group) as first:
         for offset in (50, 70, 30):
             commit(clusters.a, group, {(topic, 0): offset})
             await first.round()
             assert stands() == offset
     # While nobody looked, the group went on, and back.
     commit(clusters.a, group, {(topic, 0): 20})
-    async with carrier(clusters, group) as second:
+    async with group_sync(clusters, group) as second:
         await second.round()
         assert stands() == 20
         # It has failed over, and stops for a moment.
@@ -49,7 +49,7 @@ async def test_who_committed_last(clusters: Clusters, make_topic: TopicMaker) ->
         (status,) = second.statuses()
         assert status.state == "kept"
         assert status.reason == "offset 25 on the target was committed there by somebody else"
-    async with carrier(clusters, group) as third:
+    async with group_sync(clusters, group) as third:
         await third.round()
         assert stands() == 25
 
@@ -69,7 +69,7 @@ async def test_an_active_group_is_left_alone(clusters: Clusters, make_topic: Top
         member.subscribe([remote])
         await wait_until_async(lambda: _assigned(member), 30, "it is a member")
         commit(clusters.a, group, {(topic, 0): 10, (topic, 1): 10})
-        async with carrier(clusters, group) as carried:
+        async with group_sync(clusters, group) as carried:
             await carried.round()
             assert set(committed(clusters.b, group, remote, 2).values()) == {-1001}
             (status,) = carried.statuses()
@@ -102,7 +102,7 @@ async def test_what_waits_says_why(clusters: Clusters, make_topic: TopicMaker) -
 
 
 async def _waits_and_goes_on(flow: Replicated, clusters: Clusters, group: str, topic: str, other: str) -> None:
-    async with carrier(clusters, group) as carried:
+    async with group_sync(clusters, group) as carried:
         await carried.round()
         (status,) = carried.statuses()
         found = {(each.topic, each.partition): (each.state, each.reason) for each in status.partitions}

@@ -20,9 +20,9 @@ from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.mm2_records import OffsetSyncRecord
-from tests.support.carrying import SYNCS, carrier, commit_many, internal_topics, standings
 from tests.support.clusters import Clusters
 from tests.support.engine import Engine, Replicated, cluster_settings, logged_batches
+from tests.support.group_sync import SYNCS, commit_many, group_sync, internal_topics, partition_statuses
 from tests.support.kafka import (
     Message,
     alter_broker,
@@ -85,9 +85,9 @@ async def test_the_very_record(clusters: Clusters, capsys: pytest.CaptureFixture
     }
     await commit_many(clusters.a, groups)
     asked = [(group, p, offset) for group, offsets in groups.items() for p, offset in offsets.items()]
-    async with carrier(clusters, f"{prefix}-.*") as carrying:
-        await carrying.round()
-        found = standings(carrying)
+    async with group_sync(clusters, f"{prefix}-.*") as sync:
+        await sync.round()
+        found = partition_statuses(sync)
     places = [found[group, partition] for group, partition, _ in asked]
     assert {each.state for each in places} == {"synced"}, {each.reason for each in places}
     assert all(each.exact for each in places)

@@ -14,14 +14,14 @@ from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.map import OffsetMapStore, SegmentGap, SegmentMap
 from mirror_ray.offsets.translation import MapAnswer, Translation, answer_from
 from mirror_ray.offsets.translator import Translator
-from tests.support.segments import book_of
+from tests.support.offset_maps import offset_map_store
 
 SOURCE = TopicPartition("orders", 0)
 
 
 def _book() -> OffsetMapStore:
     """Ten records, ten that nobody told of, from source offset 10 to 40, then ten again."""
-    return book_of(SOURCE, (Segment(0, 0, 10, 0), Segment(40, 20, 10, 20)), ids=("source", "target"))
+    return offset_map_store(SOURCE, (Segment(0, 0, 10, 0), Segment(40, 20, 10, 20)), ids=("source", "target"))
 
 
 class _Source:

@@ -28,7 +28,7 @@ from mirror_ray.verification.cluster_queries import ComparePolicy
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.planner import VerifyPlanner, VerifyRequest
 from mirror_ray.verification.ranges import ComparedRange
-from tests.support.segments import book_of
+from tests.support.offset_maps import offset_map_store
 
 SOURCE, STATE = TopicPartition("orders", 0), "mm2-ray-state.A.internal"
 Ends = tuple[int, int, int]
@@ -114,7 +114,7 @@ def _plan_of(
     monkeypatch.setattr(copy_state, "read_state", lambda *_: documents)
     monkeypatch.setattr(planner, "_RETRY_INTERVAL_S", 0.0)
     monkeypatch.setattr(cluster_queries, "_RETRY_INTERVAL_S", 0.0)
-    book = book_of(SOURCE, segments, ids=("id of orders", "id of A.orders"))
+    book = offset_map_store(SOURCE, segments, ids=("id of orders", "id of A.orders"))
 
     async def run() -> list[CompareJob]:
         own_map: Any = SimpleNamespace(store=book, translator=Translator(partial(answer_from, book), read))

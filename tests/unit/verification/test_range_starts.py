@@ -18,7 +18,7 @@ from mirror_ray.verification import range_starts
 from mirror_ray.verification.range_bounds import RangeStart, UnknownStart
 from mirror_ray.verification.range_starts import find_range_start
 from mirror_ray.verification.ranges import PositionPair
-from tests.support.segments import book_of
+from tests.support.offset_maps import offset_map_store
 
 SOURCE = TopicPartition("orders", 0)
 RECORD = PartitionRecord(
@@ -41,7 +41,7 @@ def _find(
     record: PartitionRecord | None = None,
     source_next: int | None = None,
 ) -> RangeStart | UnknownStart:
-    book = book_of(SOURCE, segments, source_next=source_next)
+    book = offset_map_store(SOURCE, segments, source_next=source_next)
 
     async def run() -> RangeStart | UnknownStart:
         translator = Translator(partial(answer_from, book), _cleaned)
@@ -133,7 +133,7 @@ def test_the_anchor_of_a_record_without_an_origin_is_no_beginning() -> None:
 def test_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that does not end: all questions about a partition together wait only so long."""
     monkeypatch.setattr(range_starts, "_TIMEOUT_S", 0.05)
-    book = book_of(SOURCE, (Segment(0, 0, 10, 0), Segment(30, 20, 20, 20)))
+    book = offset_map_store(SOURCE, (Segment(0, 0, 10, 0), Segment(30, 20, 20, 20)))
 
     async def never(source: TopicPartition, offset_map: MapAnswer, gap: SegmentGap) -> SegmentMap | str:
         await asyncio.Event().wait()

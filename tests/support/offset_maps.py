@@ -1,4 +1,4 @@
-"""Maps of offsets as a flow's replicators would have told them."""
+"""Offset maps as a flow's replicators would have published them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.map import OffsetMapStore
 
 
-def book_of(
+def offset_map_store(
     source: TopicPartition,
     segments: Iterable[Segment],
     *,
     ids: tuple[str, str] = ("s", "t"),
     source_next: int | None = None,
 ) -> OffsetMapStore:
-    """A book of one partition's segments, told in one block; without any there is none.
+    """The map of one partition's segments, published in one block; without any it is empty.
 
     ``ids``: of the topic and its remote topic; ``source_next``: where copying is, by default behind the last segment.
     """
-    book, told = OffsetMapStore(), tuple(segments)
-    if told:
+    store, published = OffsetMapStore(), tuple(segments)
+    if published:
         block = SegmentBlock(
             source=source,
             source_topic_id=TopicId(ids[0]),
             target_topic_id=TopicId(ids[1]),
             epoch=1,
-            segments=told,
-            source_next=source_next or told[-1].source + told[-1].length,
+            segments=published,
+            source_next=source_next or published[-1].source + published[-1].length,
         )
-        book.apply(block)
-    return book
+        store.apply(block)
+    return store

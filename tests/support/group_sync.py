@@ -1,4 +1,4 @@
-"""Consumer groups carried over without a system: a carrier of its own, commits in bulk, what it says of a group."""
+"""The group sync of one flow without a system, commits in bulk, and the statuses of groups."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ async def _opened(
 
 
 @asynccontextmanager
-async def carrier(
+async def group_sync(
     clusters: Clusters,
     groups: str,
     *,
     history_problems: list[str] | None = None,
     transforms: TransformSettings | None = None,
 ) -> AsyncIterator[GroupOffsetSync]:
-    """Carries the groups that match from A to B; begun. With ``history_problems`` it writes the history down, too."""
+    """Syncs the groups that match from A to B; begun. With ``history_problems`` it writes the commit history, too."""
     async with _opened(clusters, groups, transforms) as opened:
-        told = history_problems
-        history = HistoryWriter("A", opened[2], told.append) if told is not None else None
-        carrying = GroupOffsetSync(*opened, UNRECORDED, history=history)
-        await carrying.begin()
-        yield carrying
+        problems = history_problems
+        history = HistoryWriter("A", opened[2], problems.append) if problems is not None else None
+        sync = GroupOffsetSync(*opened, UNRECORDED, history=history)
+        await sync.begin()
+        yield sync
 
 
 @asynccontextmanager
-async def follow(clusters: Clusters) -> AsyncIterator[FlowMaps]:
+async def followed_maps(clusters: Clusters) -> AsyncIterator[FlowMaps]:
     """The maps of A->B; read to their ends."""
     async with _opened(clusters, ".*") as (*_, maps):
         await maps.ready()
@@ -99,10 +99,10 @@ async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPar
     assert not [error for each in answers.values() for error in each.values() if error], answers
 
 
-def standings(carrying: GroupOffsetSync) -> dict[tuple[str, TopicPartition], GroupPartitionStatus]:
-    """What it says of every group and source partition."""
+def partition_statuses(sync: GroupOffsetSync) -> dict[tuple[str, TopicPartition], GroupPartitionStatus]:
+    """The status of every group and source partition."""
     return {
-        (status.group, TopicPartition(each.topic, each.partition)): each
-        for status in carrying.statuses()
-        for each in status.partitions
+        (status.group, TopicPartition(partition.topic, partition.partition)): partition
+        for status in sync.statuses()
+        for partition in status.partitions
     }

@@ -1,0 +1,115 @@
+"""A replicator that crashes before it has published its last segments: the source is read for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.map import SegmentGap
+from tests.broker.offsets.syncing import (
+    crashed,
+    numbered,
+    publish_nothing,
+    synced,
+    target_offsets,
+    targets,
+    unpublished,
+)
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.engine import Replicated, logged_batches
+from tests.support.group_sync import (
+    followed_maps,
+)
+from tests.support.kafka import (
+    alter_broker,
+    alter_topic,
+    delete_records,
+    produce,
+    produce_transactions,
+)
+from tests.support.kinds import CLEANED_AT_ONCE
+from tests.support.waiting import wait_until_async
+
+
+async def test_a_crash_before_the_last_second_was_told(
+    clusters: Clusters, flow: Replicated, make_topic: TopicMaker, prefix: str
+) -> None:
+    """What it copied is found on the source; not where that was cleaned since, and then it is not said to be exact."""
+    topic = make_topic(clusters.a)
+    config = clusters.a.confluent_config()
+    flow.remote(topic)
+    engine = await flow.engine()
+    produce(config, topic, numbered(0, 100))
+    engine.assign(await flow.assignments([topic]))
+    await engine.caught_up()
+    await engine.until(lambda: not unpublished(engine), 20, "published")
+    publish_nothing(engine)
+    transactions = [(numbered(100 + 10 * each, 110 + 10 * each), each % 2 == 0) for each in range(6)]
+    produce_transactions(config, topic, transactions, transactional_id=topic)
+    await engine.caught_up()
+    engine = await crashed(flow, engine, topic)
+    produce(config, topic, numbered(160, 170))
+    await engine.caught_up()
+    await engine.stop()
+    partition = TopicPartition(topic, 0)
+    truth = target_offsets(clusters, topic)
+    offsets = {f"{n}": n for n in range(95, 177)}
+    async with followed_maps(clusters) as maps:
+        page = maps.own.store.find(partition)
+        assert page is not None
+        assert isinstance(page.segments.to_target(120), SegmentGap)
+    found = targets(await synced(clusters, prefix, topic, offsets))
+    assert found == {name: min((t for s, t in truth.items() if s >= n), default=140) for name, n in offsets.items()}
+    await _clean(clusters.a, topic, partition)
+    for name, each in (await synced(clusters, f"{prefix}-cleaned", topic, offsets)).items():
+        assert each.target_offset is not None
+        assert each.target_offset == found[name] if each.exact else each.target_offset <= (found[name] or 0)
+        assert each.exact or (each.reason or "").endswith("are there: the source was cleaned")
+        assert each.exact or 100 <= each.source_offset < 166
+
+
+async def _clean(cluster: DevCluster, topic: str, place: TopicPartition) -> None:
+    """Until the cleaner has been there."""
+    config = cluster.confluent_config()
+    alter_broker(config, 1, {"log.cleaner.backoff.ms": "100"})
+    alter_topic(config, topic, CLEANED_AT_ONCE)
+    await asyncio.sleep(0.3)
+    produce(config, topic, numbered(0, 3))
+
+    async def cleaned() -> bool:
+        batches = logged_batches(cluster.brokers[0], topic, place.partition)
+        return any(0 < each.count <= each.last_offset_delta for each in batches)
+
+    await wait_until_async(cleaned, 30, f"holes in {topic}")
+
+
+async def test_a_gap_whose_beginning_was_deleted(
+    clusters: Clusters, flow: Replicated, make_topic: TopicMaker, prefix: str
+) -> None:
+    """What is left of it can't be counted: some records are read again, none is left out, and the reason is said."""
+    topic = make_topic(clusters.a)
+    config = clusters.a.confluent_config()
+    flow.remote(topic)
+    engine = await flow.engine()
+    produce(config, topic, numbered(0, 50))
+    engine.assign(await flow.assignments([topic]))
+    await engine.caught_up()
+    await engine.until(lambda: not unpublished(engine), 20, "published")
+    publish_nothing(engine)
+    transactions = [(numbered(50 + 10 * each, 60 + 10 * each), True) for each in range(5)]
+    produce_transactions(config, topic, transactions, transactional_id=topic)
+    await engine.caught_up()
+    engine = await crashed(flow, engine, topic)
+    produce(config, topic, numbered(100, 110))
+    await engine.caught_up()
+    await engine.stop()
+    delete_records(config, topic, 70)
+    found = await synced(clusters, prefix, topic, {"before": 49, "gone": 60, "there": 80, "behind": 106})
+    assert [(found[name].target_offset, found[name].exact) for name in ("before", "behind")] == [
+        (49, True),
+        (101, True),
+    ]
+    for name in ("gone", "there"):
+        assert (found[name].target_offset, found[name].exact) == (50, False)
+        assert found[name].reason == "source offset 50, from which to count, was deleted"
