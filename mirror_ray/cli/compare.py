@@ -42,7 +42,7 @@ def compare(
     it is not known whose records it holds, that is exit 1, too. Records are not read: `mirror-ray verify` compares
     them.
     """
-    from mirror_ray.verification.flow_comparison import compare_flow
+    from mirror_ray.topics.flow_comparison import compare_flow
 
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror):

@@ -11,9 +11,9 @@ from typing import Literal
 from mirror_ray.cli.comparison_table import plain_comparison
 from mirror_ray.lab.judge import judge_compacted, judge_copy, judge_merged
 from mirror_ray.lab.kafka_client import read_partition, read_placed
+from mirror_ray.topics.flow_comparison import compare_flow
 from mirror_ray.verification.cluster_queries import no_system
 from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.flow_comparison import compare_flow
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.run import MakeFirstPass, verify_flow

@@ -10,8 +10,8 @@ import pytest
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.topics.comparison import TopicComparison
+from mirror_ray.topics.flow_comparison import compare_flow
 from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
-from mirror_ray.verification.flow_comparison import compare_flow
 from tests.broker.verification.test_under_a_system import asked, settings, verdict, write
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic, delete_records

@@ -13,12 +13,12 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.state.records import FlowRecord, Pause
 from mirror_ray.state.schema import FlowStateRecords
+from mirror_ray.topics import flow_comparison
 from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer
 from mirror_ray.topics.comparison import ComparedTopic, FlowComparison, PartitionFacts, SideFacts
-from mirror_ray.verification import flow_comparison
+from mirror_ray.topics.flow_comparison import compare_flow
 from mirror_ray.verification.cluster_queries import no_system
 from mirror_ray.verification.difference import Difference
-from mirror_ray.verification.flow_comparison import compare_flow
 from mirror_ray.verification.report import BatchHeaders, Halt, UncomparedAccount
 from tests.unit.verification.test_log_ends import line
 
