@@ -1,12 +1,22 @@
-"""The world that every test of a coordinator begins with."""
+"""The world that every test of a coordinator begins with, and its clock."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
 from tests.unit.coordinator.fakes import World
+from tests.unit.coordinator.virtual_clock import VirtualClockLoop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Nobody sleeps here: time jumps to the next timer, but in the tests with a real gateway."""
+    del config
+    return {"real": asyncio.new_event_loop} if item.path.stem == "test_gateway_actor" else {"virtual": VirtualClockLoop}
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,10 +19,11 @@ from mirror_ray.state.schema import Document
 from mirror_ray.topics.acl_sync import AclChanges
 from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
 from mirror_ray.topics.remote_topics import Configs
+from tests.unit.coordinator.virtual_clock import now_s
 
 
 class TimedLog(list[str]):
-    """Lines, and when each was added: ``times_s``, in monotonic seconds."""
+    """Lines, and when each was added: ``times_s``, in seconds of the loop's clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class TimedLog(list[str]):
     def extend(self, lines: Iterable[str]) -> None:
         """Add lines."""
         super().extend(lines)
-        self.times_s += [time.monotonic()] * (len(self) - len(self.times_s))
+        self.times_s += [now_s()] * (len(self) - len(self.times_s))
 
     def __iadd__(self, lines: Iterable[str]) -> Self:  # type: ignore[misc, override]
         self.extend(lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +20,7 @@ from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.replication.unreported_events import UnreportedEvents
 from mirror_ray.state.actor_names import replicator_name
+from tests.unit.coordinator.virtual_clock import now_s
 
 
 @dataclass
@@ -90,7 +90,7 @@ class FakeReplicator:
             replicator=self.id,
             node="here",
             pid=1,
-            cpu_seconds=self.cpu * time.monotonic(),
+            cpu_seconds=self.cpu * now_s(),
             memory_bytes=1,
             buffered_bytes=0,
             records=0,

@@ -19,6 +19,7 @@ from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.notice import Notice
 from tests.unit.coordinator.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
 from tests.unit.coordinator.fake_ray import FakeCheckpoint, FakeGateway, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
+from tests.unit.coordinator.virtual_clock import now_s
 
 FLOW = FlowName("A", "B")
 #: Shorter than settings allow.
@@ -106,6 +107,7 @@ class World:
                 node="here",
                 nodes=self.nodes,
                 timing=self.timing,
+                clock=now_s,
                 audit_logs=FakeAuditLogs(self.kept),
             ),
         )

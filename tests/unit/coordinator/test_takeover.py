@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from mirror_ray.model.names import FlowPartition
 from mirror_ray.model.replicator_health import ReplicatorHealth
 from tests.unit.coordinator.fake_ray import FakeRay, FakeReplicator
 from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, partition, settings
+from tests.unit.coordinator.virtual_clock import virtual_loop
 
 _WAIT_S = LeaseTerms(LEASE_MS).takeover_s
 
@@ -133,7 +133,7 @@ async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> Non
     before = len(world.kafka.log)
     asked.silent = True
     await asyncio.sleep(0.02)
-    time.sleep(1.0)  # noqa: ASYNC251 - as SIGSTOP does
+    virtual_loop().stand_still(1.0)
     await asyncio.sleep(0.02)
     asked.silent = False
     await eventually(lambda: len(world.coordinators[0].parts.pool.candidates()) == 2)
