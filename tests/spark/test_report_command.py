@@ -30,12 +30,12 @@ def test_report(clusters: Clusters, tmp_path: Path) -> None:
     mirror_ray("up", file, "--detach", "--name", name)
     try:
         _wait_told(clusters, topic, 500)
-        told = json.loads(
+        summary = json.loads(
             mirror_ray(
                 *("report", flow, "--to", str(directory), "--name", name, "-o", "json"), timeout_s=_START_S
             ).stdout
         )
-        assert told["total"]["records"] >= 500
+        assert summary["total"]["records"] >= 500
         produce(config, topic, sample_messages(300, partitions=2, first=500), codec="zstd")
         _wait_told(clusters, topic, 800)
     finally:
@@ -62,7 +62,7 @@ def _wait_told(clusters: Clusters, topic: str, records: int) -> None:
     """Until the statistics tell of so many copied records of the topic."""
     config, statistics = clusters.b.confluent_config(), "mm2-ray-stats.A.internal"
 
-    def told() -> bool:
+    def published() -> bool:
         if not exists(config, statistics):
             return False
         values = [record.value for partition in read_all(config, statistics).values() for record in partition]
@@ -70,11 +70,11 @@ def _wait_told(clusters: Clusters, topic: str, records: int) -> None:
         counted: int = sum(row["records"] for row in rows if row["topic"] == topic)
         return counted >= records
 
-    wait_until(told, 60.0, f"{records} records in {statistics}", every_s=0.5)
+    wait_until(published, 60.0, f"{records} records in {statistics}", every_s=0.5)
 
 
 def test_what_is_refused(clusters: Clusters, tmp_path: Path) -> None:
-    """Before Spark is started, with the next step: nothing told yet, turned off, no such flow or time."""
+    """Before Spark is started, with the next step: no statistics yet, turned off, no such flow or time."""
     file = mm2_file(
         tmp_path / "mm2.properties",
         (clusters.b,),

@@ -13,7 +13,7 @@ from tests.support.statistics import partition_statistics
 pytestmark = pytest.mark.timeout(600)
 
 
-def told(offset: int, number: int = 10, **changes: object) -> PartitionStatistics:
+def interval(offset: int, number: int = 10, **changes: object) -> PartitionStatistics:
     """Records at the target's offsets from this one on."""
     return partition_statistics(
         target_from=offset, target_to=offset + number, records=number, **({"target_topic_id": "t"} | changes)
@@ -28,30 +28,30 @@ def of_values(spark: SparkSession, values: list[bytes]) -> DataFrame:
 
 
 def untold(spark: SparkSession, *rows: PartitionStatistics) -> dict[int, int]:
-    """Records that nobody told of, by the offset of the interval behind them."""
+    """Untold records, by the target offset of the interval after them."""
     found = completed(of_values(spark, [row.encode()[1] for row in rows])).collect()
     return {row["target_from"]: row["untold_records"] for row in found if row["untold_records"]}
 
 
 def test_holes_are_those_of_the_targets_log(spark: SparkSession) -> None:
     """Also across a source topic that was created anew; another target topic or partition is another log."""
-    holes = untold(
+    gaps = untold(
         spark,
-        told(0, source_topic_id="old"),
-        told(10, source_topic_id="old"),
-        told(27, source_topic_id="new"),
-        told(40, source_topic_id="new"),
-        told(500, source_topic_id="new", target_topic_id="u"),
-        told(600, partition=1, target_partition=1),
-        told(900, shared=True, topic="shared", target_topic="A.shared"),
-        told(950, shared=True, topic="shared", target_topic="A.shared"),
+        interval(0, source_topic_id="old"),
+        interval(10, source_topic_id="old"),
+        interval(27, source_topic_id="new"),
+        interval(40, source_topic_id="new"),
+        interval(500, source_topic_id="new", target_topic_id="u"),
+        interval(600, partition=1, target_partition=1),
+        interval(900, shared=True, topic="shared", target_topic="A.shared"),
+        interval(950, shared=True, topic="shared", target_topic="A.shared"),
     )
-    assert holes == {27: 7, 40: 3}
+    assert gaps == {27: 7, 40: 3}
 
 
 def test_what_stands_there_twice_is_no_hole(spark: SparkSession) -> None:
     """As when a log that was cut is read again; it is counted once, whatever is written behind it."""
-    rows = [told(0), told(10, from_ms=120_000, to_ms=180_000), told(20, from_ms=180_000, to_ms=240_000)]
+    rows = [interval(0), interval(10, from_ms=120_000, to_ms=180_000), interval(20, from_ms=180_000, to_ms=240_000)]
     found = completed(of_values(spark, [row.encode()[1] for row in (*rows, *rows[:2])]))
     (sums,) = aggregated(found, "topic").collect()
     assert (sums["told"], sums["told_twice"], sums["records"], sums["untold_records"]) == (3, 2, 30, 0)
@@ -59,7 +59,7 @@ def test_what_stands_there_twice_is_no_hole(spark: SparkSession) -> None:
 
 def test_impossible_figures_spoil_no_sum(spark: SparkSession) -> None:
     """Each would end Spark's job, and every later run's; so such a record is one that can't be used."""
-    value = told(0).encode()[1]
+    value = interval(0).encode()[1]
     bad = [
         value.replace(b'"latency_ms":{"10"', b'"latency_ms":{"010":1,"10"'),
         value.replace(b'"latency_ms":{"10"', b'"latency_ms":{"10":1,"10"'),
@@ -69,7 +69,7 @@ def test_impossible_figures_spoil_no_sum(spark: SparkSession) -> None:
         value.replace(b'"lag_ms":0', b'"lag_ms":9223372036854775807'),
     ]
     assert value not in bad
-    extreme = told(10, wire_bytes=10**15, sampled_wire_bytes=1, sampled_uncompressed_bytes=10**15).encode()[1]
+    extreme = interval(10, wire_bytes=10**15, sampled_wire_bytes=1, sampled_uncompressed_bytes=10**15).encode()[1]
     rows = of_values(spark, [value, *bad, extreme])
     problems = [row["problem"] for row in rows.orderBy("told_offset").collect()]
     assert problems == [None, *["malformed"] * len(bad), None]

@@ -1,4 +1,4 @@
-"""Spark's look and this process's lead to the same report, on clean copies and on copies with a fault."""
+"""A first pass by Spark and one in this process lead to the same report, on copies with and without a fault."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def flow(clusters: Clusters) -> AsyncIterator[Replicated]:
 
 @pytest.fixture
 def by_spark(spark: SparkSession, flow: Replicated) -> MakeFirstPass:
-    """Makes a look by Spark."""
+    """Makes a first pass by Spark."""
     clusters = flow.settings().clusters
     return lambda logs, plain: SparkFirstPass(spark, (clusters["A"], clusters["B"]), logs, plain, small_offsets=1)
 
