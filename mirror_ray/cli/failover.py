@@ -182,7 +182,7 @@ def _run(
             kept = audited(settings, order.flow, name, order.kind, dry_run=order.dry)
             with foreground.interruptible(), kept as audit_log:
                 running = mirror.client if mirror is not None else None
-                report = asyncio.run(carry_out(settings, order, running, _report_step, audit_log))
+                report = asyncio.run(carry_out(settings, order, running, audit_log, _report_step))
         except KeyboardInterrupt:
             say("broken off; the same command goes on where it was", "yellow")
             raise

@@ -16,7 +16,7 @@ from mirror_ray.groups.commit_history_topic import commits_as_of
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.merged_groups import NOT_KNOWN, GroupReads
 from mirror_ray.groups.translated_offset import TranslatedOffset
-from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.committed_offset import Commits
 from mirror_ray.model.names import FlowName
@@ -53,7 +53,7 @@ class BulkRow:
 
 
 async def carry_out(
-    settings: MirrorSettings, order: BulkOrder, make_answer: MakeAnswer, audit_log: AuditLog = UNRECORDED
+    settings: MirrorSettings, order: BulkOrder, make_answer: MakeAnswer, audit_log: AuditLog
 ) -> list[BulkRow]:
     """Translate, and commit where the order says so.
 

@@ -12,7 +12,7 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.failover.plan import Kind
 from mirror_ray.groups.checkpoints import CheckpointTopic, GroupCheckpoint
 from mirror_ray.groups.cluster_groups import ClusterGroups, answered
-from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import ErrorInfo
 from mirror_ray.kafka.group_listing import ListedGroup
@@ -56,7 +56,7 @@ class FailoverClusters:
         flow: FlowName,
         kind: Kind,
         *,
-        audit_log: AuditLog = UNRECORDED,
+        audit_log: AuditLog,
         follow: bool = True,
     ) -> None:
         """Prepare. Without ``follow`` no map is read.

@@ -65,8 +65,8 @@ async def carry_out(
     settings: MirrorSettings,
     order: FailoverOrder,
     running: RunningSystem | None,
+    audit_log: AuditLog,
     on_result: OnResult = lambda *_: None,
-    audit_log: AuditLog = UNRECORDED,
 ) -> FailoverReport:
     """Run a plan as far as it goes; a dry one to its end, whatever blocks it.
 
@@ -74,8 +74,8 @@ async def carry_out(
         settings: Of the system.
         order: What is asked for.
         running: The running system; None: there is none.
-        on_result: Gets each result.
         audit_log: Keeps what is changed.
+        on_result: Gets each result.
 
     Raises:
         ConfigError: It can't be begun so; the text says what can.

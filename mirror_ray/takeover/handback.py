@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.connect_offsets_topic import write_connect_offsets
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -51,7 +51,7 @@ async def hand_back(
     *,
     quiet_s: float = 3.0,
     dry: bool = False,
-    audit_log: AuditLog = UNRECORDED,
+    audit_log: AuditLog,
 ) -> HandbackResult:
     """Write MM2's source offset of every partition that the flow has copied. From then on `up` refuses the flow.
 

@@ -11,7 +11,7 @@ from typing import Final
 from mirror_ray.config.internal_topics import offset_topics
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.kafka.admin import ClusterAdmin
-from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError
@@ -66,7 +66,7 @@ async def take_over(
     quiet_s: float = 3.0,
     dry: bool = False,
     force: bool = False,
-    audit_log: AuditLog = UNRECORDED,
+    audit_log: AuditLog,
 ) -> TakeoverResult:
     """Take over what MM2 has copied of a flow; what the flow's state accounts for already is left as it is.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -19,6 +19,7 @@ from tests.support.group_sync import commit_many
 from tests.support.groups import committed
 from tests.support.kafka import create_topic
 from tests.support.local import LocalSystem, aside
+from tests.support.unrecorded import translate_in_bulk as carry_out
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,9 +17,8 @@ from mirror_ray.lab.bench.contender_process import MirrorMaker
 from mirror_ray.model.errors import NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover.decisions import TakeoverDecision
-from mirror_ray.takeover.handback import hand_back
 from mirror_ray.takeover.mm2_activity import read_source_offsets, which_mm2
-from mirror_ray.takeover.takeover import TakeoverResult, take_over
+from mirror_ray.takeover.takeover import TakeoverResult
 from tests.support.class_archive import quick_mm2
 from tests.support.clusters import Clusters
 from tests.support.command import answer
@@ -35,6 +34,7 @@ from tests.support.kafka import (
     read_placed,
 )
 from tests.support.local import LocalSystem
+from tests.support.unrecorded import hand_back, take_over
 from tests.support.waiting import wait_until, wait_until_async
 
 #: MM2 takes 15 to 25 s to start, on a machine that is not busy.

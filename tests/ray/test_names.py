@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from mirror_ray.config.settings import RenamePattern, TopicSettings
-from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
@@ -23,6 +23,7 @@ from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, member
 from tests.support.kafka import Message, Record, create_topic, produce, read_all
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
+from tests.support.unrecorded import translate_in_bulk as carry_out
 from tests.support.waiting import wait_until
 
 RECORDS = 3000

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings
-from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow, MakeAnswer, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow, MakeAnswer
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -23,6 +23,7 @@ from tests.support.clusters import Clusters
 from tests.support.group_sync import commit_many
 from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
 from tests.support.systems import run, settings_of, wait_caught_up
+from tests.support.unrecorded import translate_in_bulk as carry_out
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)

@@ -18,6 +18,7 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, StepResult
 from mirror_ray.failover.run import FailoverOrder, carry_out
 from mirror_ray.failover.steps import StepTiming
+from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.chaos import topology
 from mirror_ray.lab.chaos.chaos_report import FORGET_EVERY_S
@@ -184,7 +185,7 @@ class _Drill:
             self._steps.append((result.step, result.outcome, took_s))
 
         order = FailoverOrder(kind="failover", flow=FLOW, options=options, timing=StepTiming(quiet_s=1.0))
-        asyncio.run(carry_out(self.flows, order, system.client, note))
+        asyncio.run(carry_out(self.flows, order, system.client, UNRECORDED, note))
 
     def _finish_on_b(self) -> dict[str, GroupMember]:
         """Have every group read the rest of the copies."""

@@ -11,10 +11,11 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
-from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.groups.commit_rules import ACTIVE
+from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -29,6 +30,7 @@ from tests.support.groups import commit, committed
 from tests.support.kafka import Message, create_topic, delete_records, produce, produce_transactions
 from tests.support.systems import settings_of
 from tests.support.transforms import THIRD, of_the_third, transforms
+from tests.support.unrecorded import translate_in_bulk as carry_out
 from tests.support.waiting import wait_until_async
 
 FLOW = FlowName("A", "B")
@@ -189,7 +191,7 @@ async def test_what_transforms_left_out_of_it_is_known(clusters: Clusters, make_
     known = plain.model_copy(update={"flows": (plain.flow(FLOW).model_copy(update={"transforms": gap_transforms}),)})
     assert await outcomes(known) == {prefix: (sum(offset < 30 for offset in kept), True, None)}
     assert (await outcomes(plain))[prefix][:2] == (0, False)
-    async with FailoverClusters(known, FLOW, "failback") as sides:
+    async with FailoverClusters(known, FLOW, "failback", audit_log=UNRECORDED) as sides:
         await sides.read_maps()
         await sides.maps.refresh([TopicPartition(remote, 0)])
         route = sides.maps.remote_partition(TopicPartition(remote, 0))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, FailoverStep, StepResult
-from mirror_ray.failover.run import carry_out
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import caught_up, member, new_names, numbered, order, scene, settings
 from tests.support.groups import commit, process
 from tests.support.groups import member as joined
 from tests.support.kafka import produce
 from tests.support.local import LocalSystem, aside
+from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from mirror_ray.failover.audit_topic import FailoverAudit
 from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, StepResult
-from mirror_ray.failover.run import carry_out, read_history
+from mirror_ray.failover.run import read_history
 from mirror_ray.failover.steps import StepTiming
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
@@ -21,6 +21,7 @@ from tests.support.failover import Names, caught_up, member, new_names, numbered
 from tests.support.groups import commit, committed, process
 from tests.support.kafka import create_topic, end_offsets, produce, produce_transactions
 from tests.support.local import LocalSystem, aside
+from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)
 

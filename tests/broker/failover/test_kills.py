@@ -16,7 +16,7 @@ import pytest
 from mirror_ray.failover.audit_topic import FailoverAudit
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.plan import STEPS, FailoverStep, Kind
-from mirror_ray.failover.run import carry_out, read_history
+from mirror_ray.failover.run import read_history
 from mirror_ray.failover.steps import StepTiming
 from mirror_ray.kafka.group_offsets import ToCommit
 from mirror_ray.model.errors import ConfigError
@@ -26,6 +26,7 @@ from tests.support.failover import Names, member, numbered, order, scene
 from tests.support.groups import commit, process
 from tests.support.kafka import produce
 from tests.support.local import LocalSystem, aside
+from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)
 

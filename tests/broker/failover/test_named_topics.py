@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, RenamePattern, TopicSettings
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind
-from mirror_ray.failover.run import FailoverOrder, carry_out
+from mirror_ray.failover.run import FailoverOrder
 from mirror_ray.failover.steps import StepTiming
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters
@@ -21,6 +21,7 @@ from tests.support.groups import commit, committed, member, process
 from tests.support.kafka import Message, create_topic, end_offsets, produce, read_placed
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
+from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)
 

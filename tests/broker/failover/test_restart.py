@@ -8,13 +8,14 @@ import pytest
 
 from mirror_ray.failover import copy_progress
 from mirror_ray.failover.plan import FailoverPlan, FailoverStep, StepResult
-from mirror_ray.failover.run import carry_out, read_history
+from mirror_ray.failover.run import read_history
 from mirror_ray.observe.status import PartitionStatus
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import numbered, order, scene
 from tests.support.groups import process
 from tests.support.kafka import produce
 from tests.support.local import LocalSystem, aside
+from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)
 

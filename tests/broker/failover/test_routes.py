@@ -9,9 +9,8 @@ import pytest
 
 from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings, TransformSettings
 from mirror_ray.failover.bulk_translation import BulkOrder
-from mirror_ray.failover.bulk_translation import carry_out as translate_all
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind
-from mirror_ray.failover.run import FailoverOrder, carry_out
+from mirror_ray.failover.run import FailoverOrder
 from mirror_ray.failover.steps import StepTiming
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.model.names import FlowName
@@ -25,6 +24,7 @@ from tests.support.kafka import Message, create_topic, produce
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of
 from tests.support.transforms import by_first, steps
+from tests.support.unrecorded import carry_out, translate_in_bulk
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -95,7 +95,7 @@ async def test_there_and_back(clusters: Clusters) -> None:
     config = scene.settings()
     async with LocalSystem(config, groups=True) as system:
         await carried(system, scene)
-        rows = await translate_all(config, BulkOrder(flow=scene.flow), LocalMaps)
+        rows = await translate_in_bulk(config, BulkOrder(flow=scene.flow), LocalMaps)
         found = {tuple(row.translated.destination or ()): row.translated.translation for row in rows}
         assert {key: (translation.offset, translation.exact) for key, translation in found.items()} == {
             (remote, number): (offset, True)

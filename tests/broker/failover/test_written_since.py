@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from mirror_ray.failover import copy_progress
 from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
-from mirror_ray.failover.run import FailoverReport, carry_out, read_history
+from mirror_ray.failover.run import FailoverReport, read_history
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
@@ -20,6 +20,7 @@ from tests.support.failover import Names, caught_up, member, new_names, numbered
 from tests.support.groups import commit, process
 from tests.support.kafka import create_topic, produce, produce_transactions, read_all
 from tests.support.local import LocalSystem, aside
+from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)
 

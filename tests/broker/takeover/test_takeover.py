@@ -22,11 +22,10 @@ from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.takeover.decisions import TakeoverDecision
 from mirror_ray.takeover.flow_session import FlowSession
-from mirror_ray.takeover.handback import hand_back
 from mirror_ray.takeover.mm2_activity import Mm2Topics, which_mm2
 from mirror_ray.takeover.mm2_liveness import Mm2Activity
 from mirror_ray.takeover.mm2_progress import NOTHING_ALIKE
-from mirror_ray.takeover.takeover import TakeoverResult, take_over
+from mirror_ray.takeover.takeover import TakeoverResult
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters
@@ -44,6 +43,7 @@ from tests.support.kafka import (
 )
 from tests.support.local import LocalSystem
 from tests.support.mm2_copy import Mm2Copy
+from tests.support.unrecorded import hand_back, take_over
 
 
 class Scene:

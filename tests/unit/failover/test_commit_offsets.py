@@ -12,7 +12,7 @@ import pytest
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.failover import bulk_translation
-from mirror_ray.failover.bulk_translation import BulkOrder, carry_out
+from mirror_ray.failover.bulk_translation import BulkOrder
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.commit_offsets import commit, not_before_it_left
 from mirror_ray.failover.plan import FailoverOptions
@@ -28,6 +28,7 @@ from mirror_ray.model.filters import GroupFilter
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.rules import ReplicationRules
 from tests.support.factories import translated_offset
+from tests.support.unrecorded import translate_in_bulk as carry_out
 from tests.unit.kafka.group_brokers import Fetched, FetchedState, GroupBrokers
 
 REMOTE, OTHER = TopicPartition("A.orders", 0), TopicPartition("A.bills", 0)

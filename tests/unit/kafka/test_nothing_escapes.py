@@ -108,9 +108,11 @@ def test_no_other_request_of_the_protocol_changes_anything() -> None:
 def test_little_is_left_unrecorded() -> None:
     """The log itself, what only reads, and the demonstration's own topics."""
     assert _users("UNRECORDED") == {
+        "mirror_ray/cli/audit.py",
         "mirror_ray/cli/demo.py",
         "mirror_ray/failover/run.py",
         "mirror_ray/kafka/audit_topics.py",
         "mirror_ray/kafka/audit_log.py",
         "mirror_ray/kafka/audit_logs.py",
+        "mirror_ray/topics/cluster_snapshot.py",
     }
